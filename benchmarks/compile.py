@@ -59,7 +59,7 @@ def compile_here(files: list[str]) -> dict[str, Any]:
     clock = Clock()
     register("numba:compile", clock)
     parts = [part for file in files for part in kernel_warm_up.of_pipeline(load(file, environment=None))]
-    kernel_warm_up.here(parts or kernel_warm_up.everything())
+    kernel_warm_up.in_this_process(parts or kernel_warm_up.everything())
     return {
         "seconds": clock.seconds,
         "counts": clock.counts,

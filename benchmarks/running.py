@@ -17,7 +17,7 @@ from benchmarks.load import PARTITIONS
 from benchmarks.processes import memory, tree
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 PATIENCE = 600.0
 
@@ -28,7 +28,7 @@ class Service:
     counted once (PSS).
     """
 
-    process: Tethered
+    process: ChildProcess
     log: Path
     peak: int = 0
 
@@ -61,7 +61,9 @@ def service(pipeline: str, bootstrap: str, folder: Path, further: Sequence[str] 
     options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
-    running = Service(Tethered([*command, *options, *further], folder=folder, log=log, environment=environment), log)
+    running = Service(
+        ChildProcess([*command, *options, *further], folder=folder, log=log, environment=environment), log
+    )
     try:
         yield running
     finally:

@@ -33,7 +33,7 @@ from sluice.batch.envelope import RECORDS, Packed
 from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry
@@ -237,7 +237,7 @@ def _routed(plan: Plan, numbers: range, keys: int) -> list[Packed]:
     """The packed rows of these records for the only bucket."""
     batches = route_records(plan, 2**62, [_arrow(numbers, keys)])
     rows = [row for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns[1:]), strict=True)]
-    return [(holds, packed) for holds, packed in rows if holds == RECORDS]
+    return [(kind, packed) for kind, packed in rows if kind == RECORDS]
 
 
 def _arrow(numbers: range, keys: int) -> pa.RecordBatch:
@@ -245,7 +245,8 @@ def _arrow(numbers: range, keys: int) -> pa.RecordBatch:
     made = [value_of(number, b"k%d" % (number % keys)) for number in numbers]
     return pa.RecordBatch.from_pydict({
         "key": pa.array([None] * len(made), pa.binary()), "value": pa.array([value for value, _ in made], pa.binary()),
-        "headers": pa.array([None] * len(made), pa.string()), "place": pa.array([place(0, 0)] * len(made), pa.int64()),
+        "headers": pa.array([None] * len(made), pa.string()),
+        "ordinal": pa.array([ordinal(0, 0)] * len(made), pa.int64()),
         "offset": pa.array(list(numbers), pa.int64()),
         "timestamp": pa.array([at * 1000 for _, at in made], pa.timestamp("us", "UTC")),
     })  # fmt: skip

@@ -33,7 +33,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.load import PARTITIONS, make_topic
 from benchmarks.machine import machine
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.processes import Tethered, descendants
+from sluice.processes import ChildProcess, descendants
 
 NAME = "standby"
 INPUT, OUTPUT = f"{NAME}-records", f"{NAME}-results"
@@ -65,7 +65,7 @@ class Instance:
         self._folder, self._log = folder, folder / "service.log"
         self._bootstrap, self._file = bootstrap, folder / "pipeline.yaml"
         self._file.write_text(text)
-        self._process: Tethered | None = None
+        self._process: ChildProcess | None = None
         self._begin = 0
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Instance:
             *("--kafka", f"bootstrap.servers={self._bootstrap}", "--checkpoint", str(self._folder / "checkpoint")),
         ]
         environment = {"TMPDIR": str(self._folder)}
-        self._process = Tethered(command, folder=self._folder, log=self._log, environment=environment)
+        self._process = ChildProcess(command, folder=self._folder, log=self._log, environment=environment)
 
     def await_log(self, message: str) -> float:
         """When the instance logged this message first since its start, in seconds since 1970."""

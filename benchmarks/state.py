@@ -121,7 +121,7 @@ def plant(pipeline: Pipeline, checkpoint: Path, buckets: int, keys: int, tuples:
         version = bucket.newest()
         for old in folder_of(plan, number).iterdir():
             old.unlink()
-        bucket.plant(version, planted(bucket.graph, Keys.of(keys, buckets, number), tuples))
+        bucket.install(version, planted(bucket.graph, Keys.of(keys, buckets, number), tuples))
 
 
 # ---- the service -----------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def alone(scratch: Path, keys: int, options: argparse.Namespace) -> str:
     plan = Plan(pipeline, "q", "s", str(scratch / str(keys)), options.buckets, {"records": PARTITIONS, "results": 2})
     chosen = Keys.of(keys, options.buckets, 0)
     bucket = Bucket(plan, 0)
-    bucket.plant(1, planted(bucket.graph, chosen, options.tuples))
+    bucket.install(1, planted(bucket.graph, chosen, options.tuples))
     bucket = Bucket(plan, 0)
     chance = np.random.default_rng(1)
     each = options.batch // options.buckets

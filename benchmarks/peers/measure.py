@@ -26,7 +26,7 @@ from benchmarks.peers.records import (
 from benchmarks.peers.system import System, Task
 from benchmarks.peers.workload import Totals, Workload
 from benchmarks.processes import Usage
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 #: seconds in which the output must not grow before the run is over, and after which a run that stopped too early fails
 SETTLED, STALLED = 3.0, 40.0
@@ -83,7 +83,7 @@ class Program:
 
     task: Task
     log: Path
-    process: Tethered
+    process: ChildProcess
     usage: Usage
     began: float
     first: float | None = None
@@ -109,7 +109,7 @@ def running(system: System, workload: Workload, bootstrap: str, inputs: list[str
         log = folder / "log"
         environment = {**task.environment, "TMPDIR": name}
         began = time.time()
-        process = Tethered(system.command(task), folder=folder, log=log, environment=environment)
+        process = ChildProcess(system.command(task), folder=folder, log=log, environment=environment)
         program = Program(task, log, process, Usage(process.pid), began)
         try:
             yield program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from typing import Self
 
 #: A shell script that executes a program. When the service's end of the script's standard input closes, which happens
 #: however the service ends, a background process kills the program and removes its folder ($0).
-TETHER = """
+CHILD_SCRIPT = """
 exec 3<&0
 { read -r _ <&3; kill -9 $$; sleep 1; rm -rf "$0"; } >/dev/null 2>&1 &
 exec 3<&- </dev/null
@@ -25,7 +26,7 @@ exec "$@"
 
 #: A shell script that waits until the other end of its standard input closes, then at most $2 half seconds for process
 #: $1 to end, and then kills it.
-WATCH = """
+WATCH_SCRIPT = """
 read -r _
 n=0
 while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
@@ -35,14 +36,14 @@ kill -9 "$1"
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
-def end_with_us(pid: int, seconds: float) -> None:
+def end_with_this_process(pid: int, seconds: float) -> None:
     """Makes sure that process `pid` ends at most `seconds` after this process, however this process ends.
 
     A shell in a session of its own waits for the end of this process. It kills the other process if that still runs
     `seconds` later.
     """
     process = subprocess.Popen(
-        ["/bin/sh", "-c", WATCH, "sluice-watch", str(pid), str(round(seconds * 2))],
+        ["/bin/sh", "-c", WATCH_SCRIPT, "sluice-watch", str(pid), str(round(seconds * 2))],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -86,6 +87,18 @@ def environment_variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Disables the collection of garbage cycles inside the block, for work that makes many objects and no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def name_process(name: str) -> None:
     """Sets the name that `ps` and `top` show for this process, of at most 15 bytes. Has an effect only on Linux."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
@@ -96,8 +109,8 @@ def _prctl(option: int, value: object) -> None:
         ctypes.CDLL(None).prctl(option, value)
 
 
-class Tethered:
-    """A child program that ends with this process, however this process ends (TETHER).
+class ChildProcess:
+    """A child program that ends with this process, however this process ends (CHILD_SCRIPT).
 
     The program runs in a session of its own: Ctrl-C in the terminal reaches only this process, which then ends the
     program in order.
@@ -113,7 +126,7 @@ class Tethered:
         """
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", TETHER, str(folder), *command],
+                ["/bin/sh", "-c", CHILD_SCRIPT, str(folder), *command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -147,7 +160,7 @@ class Tethered:
         self._process.stdin.close()
 
 
-class LastResort:
+class ExitDeadline:
     """Ends this process and all processes that it started if its orderly end takes too long.
 
     It works even if another thread of the process hangs: it runs in a thread of its own and calls `os._exit`.
@@ -221,14 +234,14 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-#: the signals that ask the service to end
-STOPPING = (signal.SIGTERM, signal.SIGINT)
+#: the signals that end the service in order
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
 def _handling(handler: Callable[..., object]) -> Iterator[None]:
-    """Inside the context `handler` handles the signals STOPPING. At its end the previous handlers are restored."""
-    before = {number: signal.signal(number, handler) for number in STOPPING}
+    """Inside the context `handler` handles the signals STOP_SIGNALS. At its end the previous handlers are restored."""
+    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -248,8 +261,8 @@ def signals_end_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def stop_signals(resort: LastResort | None = None) -> Iterator[threading.Event]:
-    """Yields an event that SIGTERM and SIGINT set. The signals also arm `resort`.
+def stop_signals(exit_deadline: ExitDeadline | None = None) -> Iterator[threading.Event]:
+    """Yields an event that SIGTERM and SIGINT set. The signals also arm `exit_deadline`.
 
     Both happen even while the main thread hangs in a call of C code. Python runs a signal's handler only in the main
     thread, between two instructions, but writes the signal's number to the file descriptor of `set_wakeup_fd` at once.
@@ -261,9 +274,9 @@ def stop_signals(resort: LastResort | None = None) -> Iterator[threading.Event]:
 
     def listen() -> None:
         while arrived := os.read(reading, 64):
-            if not {*STOPPING}.isdisjoint(arrived):
-                if resort is not None:
-                    resort.arm()
+            if not {*STOP_SIGNALS}.isdisjoint(arrived):
+                if exit_deadline is not None:
+                    exit_deadline.arm()
                 stop_requested.set()
         os.close(reading)
 

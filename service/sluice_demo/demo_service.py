@@ -10,7 +10,7 @@ from types import TracebackType
 
 from sluice.files import project_file
 from sluice.model.errors import SluiceError
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 #: maximum seconds for the service to finish the running batch at the end
 GRACE = 15
@@ -30,7 +30,7 @@ class Service(AbstractContextManager["Service"]):
         self._log = folder / "service.log"
         temporary = folder / "tmp"
         temporary.mkdir()
-        self._process = Tethered(
+        self._process = ChildProcess(
             [
                 *(
                     sys.executable,

@@ -21,7 +21,7 @@ from sluice.config.load import load
 from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
-from sluice.processes import Tethered, descendants
+from sluice.processes import ChildProcess, descendants
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.unit.kafka.tools import create, visible
@@ -56,7 +56,7 @@ class Standalone:
         log = self._folder / f"{name}.log"
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
         command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        process = Tethered(command, self._folder / name, log, {"SPARK_HOME": str(SPARK), "PYTHONPATH": ""})
+        process = ChildProcess(command, self._folder / name, log, {"SPARK_HOME": str(SPARK), "PYTHONPATH": ""})
         self._stack.callback(process.kill)
         return log
 
@@ -85,7 +85,7 @@ class Service:
             f"SLUICE_SPARK_{key.replace('.', '_')}": text for key, text in (own | dict(properties or {})).items()
         }
         environment = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1", **settings}
-        self.process = Tethered(command, self._folder / "nothing", self.log, environment)
+        self.process = ChildProcess(command, self._folder / "nothing", self.log, environment)
         self._stack.callback(self.process.kill)
         awaited(lambda: "message=running" in self.log.read_text(), self.log, self.process)
 
@@ -248,7 +248,7 @@ def prices(first: int, count: int) -> Iterator[Event]:
         yield {"at": (START + 37 * number) / 1000, "stream": "prices", "tuple": tuple_}
 
 
-def awaited(happened: Callable[[], object], log: Path, process: Tethered | None = None) -> Any:
+def awaited(happened: Callable[[], object], log: Path, process: ChildProcess | None = None) -> Any:
     """What `happened` gives once that is anything."""
     deadline = time.monotonic() + PATIENCE
     while not (found := happened()):

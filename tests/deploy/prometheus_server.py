@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import yaml
 
 from sluice.files import project_file
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 PROMETHEUS = shutil.which("prometheus") or "prometheus"
 FOLDER = project_file("deploy/prometheus")
@@ -33,7 +33,7 @@ class Prometheus:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         shutil.copy(FOLDER / "rules.yml", folder)
         self._url = f"http://127.0.0.1:{asking}/api/v1"
-        self._process = Tethered(
+        self._process = ChildProcess(
             [
                 *(PROMETHEUS, f"--config.file={folder / 'prometheus.yml'}"),
                 *(f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{asking}"),

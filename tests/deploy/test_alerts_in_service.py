@@ -9,7 +9,7 @@ import pytest
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
 from sluice.ops.health import BATCH_VARIABLE
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from sluice_demo.play_flights import play_flights
 from tests.deploy.prometheus_server import Prometheus, await_
 
@@ -28,7 +28,7 @@ def test_a_broker_that_stands_still_is_an_alert_until_it_goes_on(tmp_path):
     with EmbeddedBroker() as broker:
         kafka = {"bootstrap.servers": broker.bootstrap}
         play_flights(kafka, "flights", 4, 2, None)
-        running = Tethered(
+        running = ChildProcess(
             [
                 *(sys.executable, "-m", "sluice", "run", str(project_file("examples/flights.yaml"))),
                 *(f"--kafka=bootstrap.servers={broker.bootstrap}", f"--http-port={serving}"),

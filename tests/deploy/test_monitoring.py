@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import free_ports
 from sluice.ops.metrics import TABLE
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from sluice_demo.play_flights import play_flights
 from tests.deploy.prometheus_server import FOLDER, Prometheus, await_
 
@@ -134,7 +134,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     serving, asking = free_ports(2)
     kafka = {"bootstrap.servers": broker}
     play_flights(kafka, "flights", 4, 5, None)
-    running = Tethered(
+    running = ChildProcess(
         [
             *(sys.executable, "-m", "sluice", "run", str(flights_by_the_hour(folder))),
             *(f"--kafka=bootstrap.servers={broker}", f"--http-port={serving}", f"--checkpoint={folder / 'checkpoint'}"),

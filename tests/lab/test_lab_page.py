@@ -127,9 +127,9 @@ def test_the_slider_pales_what_comes_later(page: Browser):
     assert "A 15.6 3 ■" in page.value(pale)
     assert "A 10.0 1 ■" not in page.value(pale)
     assert page.value("document.querySelector('#events tr.now').dataset.number") == "1"
-    veil = "(({ x, width }) => [x, width])(document.querySelector('#picture .veil').getBBox())"
-    left, width = page.value(veil)
-    third = page.value("Number(document.querySelector('#picture .veil').dataset.places.split(' ')[2])")
+    cover = "(({ x, width }) => [x, width])(document.querySelector('#picture .cover').getBBox())"
+    left, width = page.value(cover)
+    third = page.value("Number(document.querySelector('#picture .cover').dataset.positions.split(' ')[2])")
     assert left == pytest.approx(third - 5)
     assert width > 0
 

@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 from sluice.checkpoint.object_store import ObjectStore
 from sluice.jvm.java import find_java
 from sluice.kafka.embedded_broker import free_ports
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.fetched_jars import fetched
 
 HERE = Path(__file__).parent
@@ -50,14 +50,14 @@ class S3Server:
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self._folder = folder
         self._accepts_times = accepts_times
-        self._process: Tethered | None = None
+        self._process: ChildProcess | None = None
 
     def start(self) -> None:
         properties, log = self._folder / "s3.properties", self._folder / "s3.log"
         skew = 900 if self._accepts_times else -900  # seconds
         properties.write_text(PROPERTIES.format(port=self.port, key=KEY, secret=SECRET, skew=skew))
         command = [find_java(), "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(_jar()), "--properties", str(properties)]
-        self._process = Tethered(command, self._folder, log)
+        self._process = ChildProcess(command, self._folder, log)
         deadline = time.monotonic() + SECONDS
         while not self._answers():
             assert time.monotonic() < deadline, log.read_text()[-2000:]

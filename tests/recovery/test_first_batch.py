@@ -41,7 +41,7 @@ def rows_of_the_table(service: Service, name: str) -> None:
 
 def delete(service: Service, key: str) -> None:
     producer = Producer({"bootstrap.servers": service.kafka["bootstrap.servers"]})
-    place, at = service.place_of("customers", key), ORIGIN + len(service.events)
+    place, at = service.code_of("customers", key), ORIGIN + len(service.events)
     producer.produce(service.topic("customers"), key=key, value=None, partition=place, timestamp=at)
     assert producer.flush(30) == 0
     event = {"at": at / 1000, "stream": "customers", "topic_partition": place, "delete": {"k": key}}

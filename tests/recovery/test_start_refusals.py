@@ -329,7 +329,7 @@ def test_s11_a_lost_checkpoint_whose_records_are_gone_is_refused(services):
     service.start()
     service.send("in", tuples(200))
     service.await_rest()
-    place = service.place_of("in", "key 1")
+    place = service.code_of("in", "key 1")
     topic = service.topic("in")
     client = AdminClient(service.kafka)
     client.delete_records([TopicPartition(topic, place, 5)])[TopicPartition(topic, place)].result()

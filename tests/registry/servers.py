@@ -17,7 +17,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from sluice.jvm.java import find_java
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.fetched_jars import fetched
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def apicurio() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="sluice-registry-") as folder:
         settings = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql"]
         log = Path(folder, "log")
-        process = Tethered([find_java(), HEAP, *settings, "-jar", str(jar)], Path(folder), log)
+        process = ChildProcess([find_java(), HEAP, *settings, "-jar", str(jar)], Path(folder), log)
         url = f"http://127.0.0.1:{port}{CONFLUENT}"
         try:
             _await_answer(f"{url}/subjects", log)

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.embedded_broker import free_ports
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.unit.kafka.tools import visible
 
 #: seconds that anything may take
@@ -37,7 +37,7 @@ class Several:
         self.folder.mkdir()
         (self.port,) = free_ports(1)
         self.admin = AdminClient(self.kafka)
-        self.process: Tethered | None = None
+        self.process: ChildProcess | None = None
 
     def name(self, short: str) -> str:
         return f"{self._prefix}-{short}"
@@ -102,7 +102,7 @@ class Several:
             *("--http-port", str(self.port), "--checkpoint", str(self.root / "checkpoints")),
         ]
         environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", str(Path.cwd()))}
-        self.process = Tethered(command, self.root / "torn", self.root / "log", environment)
+        self.process = ChildProcess(command, self.root / "torn", self.root / "log", environment)
 
     def kill(self) -> None:
         if self.process is not None:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 #: seconds that anything may take
 PATIENCE = 400
@@ -58,7 +58,7 @@ def test_the_log_says_what_a_service_does(broker: str, tmp_path: Path):
         producer.poll(0)
     assert producer.flush(60) == 0
     log = tmp_path / "log"
-    running = Tethered(
+    running = ChildProcess(
         [sys.executable, "-m", "sluice", "run", str(tmp_path / "file.yaml"), "--no-http", "--log-format", "json"],
         folder=tmp_path,
         log=log,
@@ -94,7 +94,7 @@ def test_the_log_says_what_a_service_does(broker: str, tmp_path: Path):
     assert float(behind["time_to_go"].removesuffix(" s")) == pytest.approx(behind["behind"] / behind["per_second"], 0.2)
 
 
-def await_line(log: Path, message: str, running: Tethered) -> list[dict[str, Any]]:
+def await_line(log: Path, message: str, running: ChildProcess) -> list[dict[str, Any]]:
     """The lines of the log as soon as one has this message."""
 
     def lines() -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def await_line(log: Path, message: str, running: Tethered) -> list[dict[str, Any
     return lines()
 
 
-def await_(happened: Callable[[], bool], running: Tethered, log: Path) -> None:
+def await_(happened: Callable[[], bool], running: ChildProcess, log: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not happened():
         assert running.exit_code is None, log.read_text()[-5000:]

@@ -14,7 +14,7 @@ from sluice.batch.merge import merged
 from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.items import TUPLE, WINDOW
@@ -56,18 +56,16 @@ def run(text: str, batches: list[list[list[dict[str, Any]]]], buckets: int) -> l
                 clocks[bucket] = handled.clock.end
                 made = graph.feed(states[bucket], handled.inputs, handled.clock)
                 packed = outgoing(plan, made, handled, bucket)
-                parts += [unpack(data)[0] for holds, data in packed if holds == RECORDS]
+                parts += [unpack(data)[0] for kind, data in packed if kind == RECORDS]
         found.append(written(merged(parts, buckets)) if parts else [])
     return found
 
 
 def routed_rows(plan: Plan, topic_partition: int, records: list[dict[str, Any]]) -> list[tuple[int, Packed]]:
-    placed = [one | {"place": place(0, topic_partition), "offset": n} for n, one in enumerate(records)]
+    placed = [one | {"ordinal": ordinal(0, topic_partition), "offset": n} for n, one in enumerate(records)]
     batches = [pa.RecordBatch.from_pylist(placed, SCHEMA)] if placed else []
     return [
-        (row["bucket"], (row["holds"], row["packed"]))
-        for batch in spread(plan, 0, batches)
-        for row in batch.to_pylist()
+        (row["bucket"], (row["kind"], row["packed"])) for batch in spread(plan, 0, batches) for row in batch.to_pylist()
     ]
 
 

@@ -60,16 +60,16 @@ def arrived(plan):
             time += choose.choice([0, 0, 0.1, 0.7, -0.3])
             value = b"garbage" if offset % 11 == 3 else json.dumps({"k": f"k{offset % 4}", "v": offset}).encode()
             rows.append({
-                "key": b"k", "value": value, "headers": None, "place": packed_place(partition), "offset": offset,
+                "key": b"k", "value": value, "headers": None, "ordinal": packed_ordinal(partition), "offset": offset,
                 "timestamp": int(time * 1_000_000),
             })  # fmt: skip
         batches = [pa.RecordBatch.from_pylist(rows[start : start + 25], SCHEMA) for start in range(0, len(rows), 25)]
         for batch in route_records(plan, 10**6 * SECOND, batches):
-            yield from ((row["holds"], row["packed"]) for row in batch.to_pylist())
+            yield from ((row["kind"], row["packed"]) for row in batch.to_pylist())
     yield IDLE_CLOCK, packed_time(150 * SECOND)
 
 
-def packed_place(partition):
+def packed_ordinal(partition):
     return partition << 32
 
 
@@ -77,12 +77,12 @@ def outputs(plan, folder, rows):
     """What a bucket makes of them, and its state after it."""
     bucket, found = Bucket(replace(plan, checkpoint=str(folder)), 0), {}
     parts = 0
-    for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
+    for part, made in bucket.try_rows([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
         parts += 1
         for name, items in made.items():
-            places = np.where(items.event < 0, -1, part.places[items.event]).tolist() if len(part.places) else []
+            ordinals = np.where(items.event < 0, -1, part.ordinals[items.event]).tolist() if len(part.ordinals) else []
             at = zip(items.at.tolist(), items.kind.tolist(), items.source.tolist(), strict=True)
-            found.setdefault(name, []).append((list(at), places, items.tuples.to_pylist()))
+            found.setdefault(name, []).append((list(at), ordinals, items.tuples.to_pylist()))
     flat = {name: [list(chain(*column)) for column in zip(*some, strict=True)] for name, some in found.items()}
     return parts, flat, bucket.graph.save(bucket._state)  # noqa: SLF001
 
@@ -124,9 +124,9 @@ def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path):
 
 
 def part(rows):
-    at, places, kind, key = zip(*rows, strict=True)
+    at, ordinals, kind, key = zip(*rows, strict=True)
     return pa.RecordBatch.from_pydict({
-        "at": pa.array(at, pa.int64()), "place": pa.array(places, pa.int64()), "kind": pa.array(kind, pa.int8()),
+        "at": pa.array(at, pa.int64()), "ordinal": pa.array(ordinals, pa.int64()), "kind": pa.array(kind, pa.int8()),
         "key": pa.array(key, pa.binary()),
     })  # fmt: skip
 
@@ -137,10 +137,10 @@ def test_outputs_that_come_in_pieces_are_merged_as_if_they_came_whole(seed):
     sources = []
     lone = sorted((choose.randrange(9), -1) for _ in range(4))
     for bucket in range(3):
-        rows = [(*place, EMPTY_FIRING, b"") for place in lone]
+        rows = [(*ordinal, EMPTY_FIRING, b"") for ordinal in lone]
         for _ in range(40):
-            at, place = choose.randrange(9), choose.randrange(-1, 5)
-            rows += [(at, place, TUPLE, b"%d" % bucket), (at, place, WINDOW, b"%d" % bucket)]
+            at, ordinal = choose.randrange(9), choose.randrange(-1, 5)
+            rows += [(at, ordinal, TUPLE, b"%d" % bucket), (at, ordinal, WINDOW, b"%d" % bucket)]
         rows.sort(key=lambda row: row[:2])
         sources.append(part(rows))
     cut = []
@@ -160,12 +160,13 @@ def test_pieces_are_the_rows_in_order():
 
 
 def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time():
-    def letters_at(*places, stream):
+    def letters_at(*ordinals, stream):
         return pack(pa.RecordBatch.from_pydict({
-            "place": pa.array(places, pa.int64()), "reason": ["r"] * len(places), "timestamp": [0] * len(places),
-            "partition": pa.array([0] * len(places), pa.int32()), "offset": [*places],
-            "key": pa.array([b"k"] * len(places)), "value": pa.array([b"v" * 50] * len(places)),
-            "headers": pa.nulls(len(places)),
+            "ordinal": pa.array(ordinals, pa.int64()), "reason": ["r"] * len(ordinals),
+            "timestamp": [0] * len(ordinals),
+            "partition": pa.array([0] * len(ordinals), pa.int32()), "offset": [*ordinals],
+            "key": pa.array([b"k"] * len(ordinals)), "value": pa.array([b"v" * 50] * len(ordinals)),
+            "headers": pa.nulls(len(ordinals)),
         }), {"stream": stream, "topic": "t"})  # fmt: skip
 
     rows = [letters_at(*range(0, 60, 3), stream="a"), letters_at(*range(1, 60, 3), stream="b"), letters_at(stream="a")]

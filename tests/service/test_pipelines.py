@@ -118,12 +118,12 @@ def test_several_topic_partitions_are_handled_in_the_order_of_time(service):
     """Records of one batch; of one time, those of the lower topic partition come first."""
     service.create("in", partitions=3)
     pipeline = service.pipeline(text("sliding, count(2), count(1)", clock="records", buckets=1, most=1000))
-    by_place = [sorted(EVENTS[number:15:3], key=lambda event: event[0]) for number in range(3)]
-    for number, events in enumerate(by_place):
+    by_element = [sorted(EVENTS[number:15:3], key=lambda event: event[0]) for number in range(3)]
+    for number, events in enumerate(by_element):
         service.send("in", [record | {"partition": number} for record in records(events, ORIGIN)])
     service.run(pipeline)
     in_order = sorted(
-        ((after, number, key, what) for number, events in enumerate(by_place) for after, key, what in events),
+        ((after, number, key, what) for number, events in enumerate(by_element) for after, key, what in events),
         key=lambda event: event[:2],
     )
     assert service.outputs("out") == replayed(

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.files import project_file
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.unit.kafka.tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -59,9 +59,9 @@ class Reader:
             producer.produce(self.topic, json.dumps(order))
         assert producer.flush(30) == 0
 
-    def start(self) -> Tethered:
+    def start(self) -> ChildProcess:
         command = ["/bin/sh", "-c", f"cd {shlex.quote(str(self.folder))} && exec {self.command('run')} --no-http"]
-        return Tethered(command, self.folder, self.folder / "log")
+        return ChildProcess(command, self.folder, self.folder / "log")
 
     def await_tuples(self, topic: str, number: int) -> list[bytes]:
         """The values of the committed records of a topic, without marks, once there are so many."""

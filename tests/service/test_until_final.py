@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.service.playing import record, replayed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -54,7 +54,7 @@ def started(folder):
     """`sluice run --until-final` of the pipeline in this folder."""
     command = [sys.executable, "-m", "sluice", "run", str(folder / "pipeline.yaml"), "--no-http", "--until-final"]
     environment = {"PYTHONPATH": str(Path.cwd()), "SLUICE_SPARK_ui_enabled": "false"}
-    return Tethered(command, folder, folder / "log", environment)
+    return ChildProcess(command, folder, folder / "log", environment)
 
 
 def await_ends(processes, seconds):

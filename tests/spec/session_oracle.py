@@ -16,7 +16,7 @@ from tests.spec import event_oracle, oracle
 from tests.spec.event_oracle import BOUNDS, BoundedFiring
 from tests.spec.oracle import SECOND, Key, Stored, key_bytes
 
-MOST_GAP = 3_650 * 86_400 * SECOND
+MAX_GAP = 3_650 * 86_400 * SECOND
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Sessions:
         if not math.isfinite(seconds):
             return None
         nanoseconds = round(Decimal(repr(seconds)) * SECOND)
-        return nanoseconds // self.tick if 0 < nanoseconds <= MOST_GAP else None
+        return nanoseconds // self.tick if 0 < nanoseconds <= MAX_GAP else None
 
     def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[BoundedFiring]]:
         """Whether the tuple found a session, and what comes out (G10)."""

@@ -22,7 +22,7 @@ from sluice.engine.graph import Clock, Graph
 from sluice.engine.graph_conversion import converted
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
-from sluice.model.changes.operator_changes import Word, changes_of, kept_of
+from sluice.model.changes.operator_changes import StateOutcome, changes_of, kept_of
 from sluice.model.spec import Pipeline
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.replayer.player import with_origin
@@ -113,7 +113,7 @@ def changed_run(case: Case, when: When, *fresh: str) -> dict[str, list[Any]]:
     """By stream what comes out of the pipeline that changes: of the operators `fresh` after the change."""
     old, new = pipeline_with(case, "a", "gone"), pipeline_with(case, *fresh, "a")
     words = {one.name: one.word for one in changes_of(old, new).all}
-    assert words == dict.fromkeys(fresh, Word.NEW) | {"a": Word.KEPT, "gone": Word.REMOVED}
+    assert words == dict.fromkeys(fresh, StateOutcome.NEW) | {"a": StateOutcome.KEPT, "gone": StateOutcome.REMOVED}
     counts, batches = batches_of(old, case, when)
     graph = Graph(old, counts)
     state = graph.initial()

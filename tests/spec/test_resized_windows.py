@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sluice.columns.json_columns import python_values
 from sluice.engine.graph_conversion import converted
-from sluice.model.changes.operator_changes import Word, changes_of, kept_of
+from sluice.model.changes.operator_changes import StateOutcome, changes_of, kept_of
 from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.event_file import Cutter, numbered, topic_partitions
 from sluice.replayer.player import Player
@@ -95,7 +95,7 @@ def resized_run(of: Resized, cut: int, size: int, limits: EngineLimits) -> list[
     counts = topic_partitions(placed, [stream.name for stream in old.inputs])
     players = [Player(one, counts, python_values) for one in (old, new)]
     (word,) = {one.word for one in changes_of(old, new).all}
-    assert word in (Word.TRIMMED, Word.FILLING)
+    assert word in (StateOutcome.TRIMMED, StateOutcome.FILLING)
     cutter, records, state = Cutter(old.inputs), list[Record](), players[0].graph.initial()
     for part, player in ((placed[:cut], players[0]), (placed[cut:], players[1])):
         if player is players[1]:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from sluice.kafka.kafka_errors import LedgerError
-from sluice.processes import LastResort, Tethered, descendants
+from sluice.processes import ChildProcess, ExitDeadline, descendants
 
 
-def shell(script: str, folder: Path) -> Tethered:
+def shell(script: str, folder: Path) -> ChildProcess:
     """Returns once the script has written `ready`."""
     log = folder / "log"
-    process = Tethered(["/bin/sh", "-c", script], folder=folder, log=log)
+    process = ChildProcess(["/bin/sh", "-c", script], folder=folder, log=log)
     await_true(lambda: "ready" in log.read_text())
     return process
 
@@ -79,8 +79,8 @@ def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     program = (
-        "import os, signal, time; from pathlib import Path; from sluice.processes import Tethered\n"
-        f"Tethered(['sleep', '600'], folder=Path({str(folder)!r}), log=Path({str(tmp_path / 'log')!r}))\n"
+        "import os, signal, time; from pathlib import Path; from sluice.processes import ChildProcess\n"
+        f"ChildProcess(['sleep', '600'], folder=Path({str(folder)!r}), log=Path({str(tmp_path / 'log')!r}))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -90,26 +90,26 @@ def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
 def test_the_last_resort_ends_with_the_first_failures_code() -> None:
     ended: list[tuple[int, str]] = []
     fired = threading.Event()
-    resort = LastResort(0.05, lambda code, message: (ended.append((code, message)), fired.set())[0])
-    resort.arm()
-    resort.arm(3, "no broker answers")
-    resort.arm(6, "a batch failed")
+    exit_deadline = ExitDeadline(0.05, lambda code, message: (ended.append((code, message)), fired.set())[0])
+    exit_deadline.arm()
+    exit_deadline.arm(3, "no broker answers")
+    exit_deadline.arm(6, "a batch failed")
     assert fired.wait(20)
     assert ended == [(3, "no broker answers")]
 
 
-def test_an_end_in_order_needs_no_last_resort() -> None:
+def test_an_end_in_order_disarms_the_deadline() -> None:
     fired = threading.Event()
-    with LastResort(0.05, lambda *_: fired.set()) as resort:
-        resort.arm(3, "no broker answers")
+    with ExitDeadline(0.05, lambda *_: fired.set()) as exit_deadline:
+        exit_deadline.arm(3, "no broker answers")
     assert not fired.wait(0.3)
 
 
 def test_an_error_that_leaves_the_block_is_what_the_last_resort_reports() -> None:
     ended: list[tuple[int, str]] = []
     fired = threading.Event()
-    resort = LastResort(0.01, lambda code, message: (ended.append((code, message)), fired.set())[0])
-    with pytest.raises(LedgerError), resort.ending():
+    exit_deadline = ExitDeadline(0.01, lambda code, message: (ended.append((code, message)), fired.set())[0])
+    with pytest.raises(LedgerError), exit_deadline.ending():
         raise LedgerError("the ledger is foreign")
     assert fired.wait(20)
     assert ended == [(4, "the ledger is foreign")]
@@ -118,10 +118,10 @@ def test_an_error_that_leaves_the_block_is_what_the_last_resort_reports() -> Non
 HANGING = """
 import subprocess, sys
 from ctypes import CDLL
-from sluice.processes import LastResort, stop_signals
+from sluice.processes import ExitDeadline, stop_signals
 child = subprocess.Popen(["/bin/sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
 grandchild = child.stdout.readline().strip()
-with LastResort(0.5) as resort, stop_signals(resort):
+with ExitDeadline(0.5) as exit_deadline, stop_signals(exit_deadline):
     {arm}
     print("ready", child.pid, grandchild, flush=True)
     while True:
@@ -152,7 +152,7 @@ def test_sigterm_ends_a_process_that_hangs_and_all_that_it_started() -> None:
 
 
 def test_a_process_that_failed_and_hangs_ends_with_the_failures_code() -> None:
-    process, started = hanging('resort.arm(3, "no broker answers")')
+    process, started = hanging('exit_deadline.arm(3, "no broker answers")')
     _, said = process.communicate(timeout=20)
     assert (process.returncode, said) == (3, "sluice: no broker answers\n")
     await_true(lambda: not any(map(running, started)))
@@ -168,10 +168,10 @@ def test_the_descendants_of_a_process_are_found() -> None:
 
 def test_a_process_that_is_watched_ends_some_time_after_us() -> None:
     program = (
-        "import os, signal, subprocess; from sluice.processes import end_with_us\n"
+        "import os, signal, subprocess; from sluice.processes import end_with_this_process\n"
         "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"
         "process.stdout.readline(); print(process.pid, flush=True)\n"
-        "end_with_us(process.pid, 0.5)\n"
+        "end_with_this_process(process.pid, 0.5)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)

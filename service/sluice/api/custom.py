@@ -49,30 +49,32 @@ def load(name: str) -> type[Custom]:
     return _checked(resolve(name, object))
 
 
-def function(made: type[Custom]) -> Function:
-    """The declaration of the function for the checks of expressions: its name and its signature."""
-    return Function("Custom", (read_signature(made.signature),), made.__name__)
+def function(given: type[Custom]) -> Function:
+    """The function that the class implements, as the checks of expressions read it: its name and its signature."""
+    return Function("Custom", (read_signature(given.signature),), given.__name__)
 
 
-def _checked(made: type[Any]) -> type[Custom]:
-    missing = [name for name in METHODS if not callable(getattr(made, name, None))]
+def _checked(given: type[Any]) -> type[Custom]:
+    missing = [name for name in METHODS if not callable(getattr(given, name, None))]
     if missing:
-        raise ClassError(f"a class with the methods {', '.join(METHODS)} ({made.__name__} has no {missing[0]})")
-    text = getattr(made, "signature", None)
+        raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
+    text = getattr(given, "signature", None)
     signature = read_signature(text) if isinstance(text, str) and text.count("->") == 1 else None
     if signature is None or not _known(signature):
-        raise ClassError(f'a class with a signature such as "float64, int64 -> float64" ({made.__name__} has {text!r})')
+        raise ClassError(
+            f'a class with a signature such as "float64, int64 -> float64" ({given.__name__} has {text!r})'
+        )
     try:
-        inspect.signature(made).bind()
+        inspect.signature(given).bind()
         for name, count in (("init", 0), ("add", len(signature.parameters)), ("result", 0)):
-            inspect.signature(getattr(made, name)).bind(*range(1 + count))
+            inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
-        raise ClassError(f"methods that fit the signature {signature} ({made.__name__}: {error})") from error
-    return made
+        raise ClassError(f"methods that fit the signature {signature} ({given.__name__}: {error})") from error
+    return given
 
 
 def _known(signature: Signature) -> bool:
-    """Whether each word of the signature is a type or a type variable; the result may use the parameters' variables."""
+    """Whether each word of the signature is a type or a type variable. The result has only variables of parameters."""
     words = [word.removeprefix("list<").removesuffix(">") for word in (*signature.parameters, signature.result)]
     free = {word for word in words[:-1] if word in VARIABLES}
     return not signature.kernel and all(word in free or (word not in CONSTANTS and _is_type(word)) for word in words)

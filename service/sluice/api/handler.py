@@ -33,7 +33,7 @@ EVENTS = {
 
 
 class Window(Protocol):
-    """A window, as a handler gets it: the window of a partition, or over event time one interval of a partition."""
+    """The window that a handler's method gets: a window partition or, over event time, one interval of it."""
 
     #: the values of `partition_by`
     key: Sequence[Any]
@@ -41,7 +41,7 @@ class Window(Protocol):
     tuples: Sequence[Row]
     #: whether the window was full at least once; for a pane whether it is complete
     full: bool
-    #: JSON values of the handler's own for this window; saved with the state, dropped with the window
+    #: JSON values that the handler stores for this window; saved with the state, removed with the window
     memory: dict[str, Any]
     #: the operator clock, in nanoseconds since 1970
     now: int
@@ -108,28 +108,28 @@ def schema(types: Mapping[str, str]) -> Schema:
     return tuple((name, parse_type(text)) for name, text in types.items())
 
 
-def _checked(made: type[WindowHandler]) -> type[WindowHandler]:
-    if not made.output:
-        raise ClassError(f"a class whose `output` has the attributes that it sends ({made.__name__} has none)")
-    for which in (made.input, made.output):
+def _checked(given: type[WindowHandler]) -> type[WindowHandler]:
+    if not given.output:
+        raise ClassError(f"a class whose `output` has the attributes that it sends ({given.__name__} has none)")
+    for which in (given.input, given.output):
         for name, text in which.items():
             try:
                 parse_type(text)
             except (ValueError, TypeError, AttributeError) as error:
-                raise ClassError(f"types in `input` and `output` ({made.__name__}: {name} is {text!r})") from error
-    for method in _misspelt(made):
-        raise ClassError(f"methods for {', '.join(EVENTS)} ({made.__name__} has {method})", nearest(method, EVENTS))
+                raise ClassError(f"types in `input` and `output` ({given.__name__}: {name} is {text!r})") from error
+    for method in _misspelled(given):
+        raise ClassError(f"methods for {', '.join(EVENTS)} ({given.__name__} has {method})", nearest(method, EVENTS))
     try:
-        inspect.signature(made).bind()
+        inspect.signature(given).bind()
         for name, count in EVENTS.items():
-            inspect.signature(getattr(made, name)).bind(*range(1 + count))
+            inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
-        raise ClassError(f"methods with the arguments of WindowHandler's ({made.__name__}: {error})") from error
-    return made
+        raise ClassError(f"methods with the arguments of WindowHandler's ({given.__name__}: {error})") from error
+    return given
 
 
-def _misspelt(made: type[WindowHandler]) -> Iterator[str]:
-    """The names of methods that are similar to the name of an event's method, but are none."""
-    for name in vars(made):
-        if not name.startswith("_") and callable(getattr(made, name)) and name not in EVENTS and nearest(name, EVENTS):
+def _misspelled(given: type[WindowHandler]) -> Iterator[str]:
+    """The public methods whose names resemble that of an event's method without being one: probably misspelled."""
+    for name in vars(given):
+        if not name.startswith("_") and callable(getattr(given, name)) and name not in EVENTS and nearest(name, EVENTS):
             yield name

@@ -25,21 +25,21 @@ class Batch:
     """The input of a bucket in one batch, or in one part of a batch, in handling order.
 
     inputs   the items of each stream that has some
-    places   the place of each event (record_order.py)
-    firsts   the offset of each topic partition's first record in the batch, by the place of that record
+    ordinals the ordinal of the record of each event (record_order.py)
+    firsts   the offset of each topic partition's first record in the batch, by the ordinal of that record
     clock    the operator clock at the start and the end of the batch or part
     """
 
     inputs: dict[str, Items]
-    places: np.ndarray
+    ordinals: np.ndarray
     firsts: dict[int, int]
     clock: Clock
 
     @classmethod
     def parts(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Iterator[Batch]:
         """The parts of a batch, from its packed rows (see `parts_of`)."""
-        slices = [PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS]
-        return cls.parts_of(plan, slices, [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK], clock)
+        slices = [PartitionSlice.of(packed) for kind, packed in rows if kind == RECORDS]
+        return cls.parts_of(plan, slices, [time_of(packed) for kind, packed in rows if kind == IDLE_CLOCK], clock)
 
     @classmethod
     def parts_of(
@@ -53,88 +53,86 @@ class Batch:
         Yields nothing if no operator clock has started and the slices do not start it; an idle clock's time alone does
         not. The outputs do not depend on where the parts are cut.
         """
-        stretches = sorted(slices, key=lambda stretch: stretch.order)
-        ends = [stretch.end for stretch in stretches]
+        slices = sorted(slices, key=lambda one: one.order)
+        ends = [one.end for one in slices]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
             ends += [clock, *idle_clocks]
         elif ends:  # the time of an idle clock alone does not start the operator clock
             ends += idle_clocks
         if not ends:
             return
-        start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
-        firsts = {stretch.first: stretch.offset for stretch in stretches}
-        filled = [stretch for stretch in stretches if stretch.rows.num_rows]
+        start = max(clock, min((one.start for one in slices), default=max(ends)))
+        firsts = {one.first: one.offset for one in slices}
+        filled = [one for one in slices if one.rows.num_rows]
         for some, end in _cut(filled, clock, max(ends), plan.bounds.part):
             yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
             clock = start = end
 
 
-def _cut(
-    stretches: list[PartitionSlice], clock: int, end: int, size: int
-) -> Iterator[tuple[list[PartitionSlice], int]]:
+def _cut(slices: list[PartitionSlice], clock: int, end: int, size: int) -> Iterator[tuple[list[PartitionSlice], int]]:
     """Cuts the rows, in handling order, into parts of about `size` bytes.
 
     Yields the slices of each part, and the operator clock after the part. The rows of a partition slice are in handling
     order, so the rows of one part are contiguous.
     """
-    sizes = [stretch.rows.nbytes for stretch in stretches]
+    sizes = [one.rows.nbytes for one in slices]
     if sum(sizes) <= size:
-        yield stretches, end
+        yield slices, end
         return
-    counts = [stretch.rows.num_rows for stretch in stretches]
-    at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
+    counts = [one.rows.num_rows for one in slices]
+    at = np.maximum(np.concatenate([one.stamps for one in slices]), clock)
     order = np.argsort(at, kind="stable")
-    owner = np.repeat(np.arange(len(stretches)), counts)[order]
+    owner = np.repeat(np.arange(len(slices)), counts)[order]
     share = np.array([of / max(count, 1) for of, count in zip(sizes, counts, strict=True)])
     part = np.cumsum(share[owner]) // size
     stops = [*(np.flatnonzero(np.diff(part)) + 1).tolist(), len(order)]
-    taken = np.zeros(len(stretches), np.int64)
+    taken = np.zeros(len(slices), np.int64)
     start = 0
     for stop in stops:
-        some = np.bincount(owner[start:stop], minlength=len(stretches))
-        slices = zip(stretches, taken.tolist(), some.tolist(), strict=True)
-        rows = [replace(one, rows=one.rows.slice(first, count)) for one, first, count in slices if count]
+        some = np.bincount(owner[start:stop], minlength=len(slices))
+        cut = zip(slices, taken.tolist(), some.tolist(), strict=True)
+        rows = [replace(one, rows=one.rows.slice(first, count)) for one, first, count in cut if count]
         yield rows, end if stop == len(order) else int(at[order[stop - 1]])
         taken += some
         start = stop
 
 
-def _handled(plan: Plan, stretches: list[PartitionSlice], clock: int) -> tuple[dict[str, Items], np.ndarray]:
-    """The items of each stream, in handling order, and the place of each event in the handling order of all streams."""
-    if not stretches:
+def _handled(plan: Plan, slices: list[PartitionSlice], clock: int) -> tuple[dict[str, Items], np.ndarray]:
+    """The items of each stream, and the ordinal of the record of each event. Both are in handling order."""
+    if not slices:
         return {}, np.zeros(0, np.int64)
-    at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
-    places = np.concatenate([stretch.places for stretch in stretches])
-    order = np.argsort(at, kind="stable")  # the rows are in order of places, so equal times keep that order
+    at = np.maximum(np.concatenate([one.stamps for one in slices]), clock)
+    ordinals = np.concatenate([one.ordinals for one in slices])
+    order = np.argsort(at, kind="stable")  # the rows are in order of ordinals, so equal times keep that order
     event = np.empty(len(order), np.int64)
     event[order] = np.arange(len(order))
     inputs, start = {}, 0
     for stream in plan.inputs:
-        own = [stretch for stretch in stretches if stretch.stream == stream.name]
-        stop = start + sum(stretch.rows.num_rows for stretch in own)
+        own = [one for one in slices if one.stream == stream.name]
+        stop = start + sum(one.rows.num_rows for one in own)
         if stop > start:
             rows = np.argsort(event[start:stop])
             columns = event[start:stop][rows], at[start:stop][rows]
             timed = stream.event_time is not None
             inputs[stream.name] = _items(own, rows, *columns, keyed=stream.name in plan.keyed, timed=timed)
         start = stop
-    return inputs, places[order]
+    return inputs, ordinals[order]
 
 
 def _items(
-    stretches: list[PartitionSlice], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
+    slices: list[PartitionSlice], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
 ) -> Items:
     """The items of one stream, from the rows of its topic partitions in the given order.
 
     keyed   whether the rows have the keys of their records
     timed   whether the rows have watermarks
     """
-    table = pa.Table.from_batches([stretch.rows for stretch in stretches]).combine_chunks()
+    table = pa.Table.from_batches([one.rows for one in slices]).combine_chunks()
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
     (rows,) = table.to_batches()
-    sources = [topic_partition_of(stretch.first) for stretch in stretches]
-    source = np.repeat(np.array(sources, np.int32), [stretch.rows.num_rows for stretch in stretches])[order]
+    sources = [topic_partition_of(one.first) for one in slices]
+    source = np.repeat(np.array(sources, np.int32), [one.rows.num_rows for one in slices])[order]
     kind = rows.column(2).to_numpy()
     key, keys = _keys(rows.column(3)) if keyed else (np.full(len(event), -1, np.int32), pa.array([], pa.binary()))
     watermark = rows.column(3 + keyed).to_numpy() if timed else None

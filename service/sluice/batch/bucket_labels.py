@@ -25,7 +25,7 @@ def labels(buckets: int) -> list[int]:
 def hash_int(value: int) -> int:
     """Spark's `hash(int)`: murmur3 of four bytes, as a signed 32-bit number.
 
-    Python's `%` of a negative number is not negative, as Spark's `pmod`.
+    Spark's `pmod` of the hash is Python's `%`: neither is negative if the divisor is positive.
     """
     mixed = _rotate(value * 0xCC9E2D51 & MASK, 15) * 0x1B873593 & MASK
     state = (_rotate(SEED ^ mixed, 13) * 5 + 0xE6546B64) & MASK

@@ -151,7 +151,7 @@ class BatchResult:
         return sum(len(packed) for _, packed in self._rows)
 
     def _holding(self, what: int) -> Iterator[Body]:
-        return (packed for holds, packed in self._rows if holds == what)
+        return (packed for kind, packed in self._rows if kind == what)
 
     def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
         """By stream: a list for each bucket that has records, with its Arrow batches in order."""
@@ -200,8 +200,8 @@ class BatchResult:
         for letter in found:
             word = word_of(letter.reason)
             _add(self.report.dead_letters, letter.stream, word, 1)
-            place = [letter.topic, letter.partition, letter.offset, cut(letter.reason, MAX_REASON)]
-            self.report.first_dead.setdefault(letter.stream, {}).setdefault(word, place)
+            first = [letter.topic, letter.partition, letter.offset, cut(letter.reason, MAX_REASON)]
+            self.report.first_dead.setdefault(letter.stream, {}).setdefault(word, first)
         if found and self._dead:
             topic = str(self._dead.topic)
             limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)

@@ -26,7 +26,7 @@ BROADCAST = -1
 TUPLE_WITH_MARK = 10
 
 #: Spark's schema of packed rows on their way to the buckets
-ROUTED = "bucket int, holds int, packed binary"
+ROUTED = "bucket int, kind int, packed binary"
 
 
 def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:

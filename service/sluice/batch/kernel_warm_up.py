@@ -1,6 +1,6 @@
 """Compiles kernels before their first use: the kernels of a pipeline, or all kernels.
 
-`everything` and `pipeline` start no threads, so a process may fork after them.
+`everything` and `of_pipeline` start no threads, so a process may fork after them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -27,6 +26,7 @@ from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
 from sluice.model.types import SCALARS, Schema
+from sluice.processes import without_garbage_collection
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
@@ -86,27 +86,18 @@ def keys() -> None:
     murmur2(pa.array([b"key"]))
 
 
-def here(parts: Iterable[Work], say: Callable[[str], object] = to_stderr) -> None:
+def in_this_process(parts: Iterable[Work], log: Callable[[str], object] = to_stderr) -> None:
     """Compiles in this process, or loads from the cache. What cannot be compiled now is compiled at its first use.
 
-    `say` gets the lines about a compilation that takes long.
+    `log` is called with each line about a compilation that takes long.
     """
-    with reported(say), collecting_nothing():
+    # the collection of garbage takes a quarter of the compiler's time, and finds nothing
+    with reported(log), without_garbage_collection():
         for part in parts:
             try:
                 part()
             except Exception:
                 LOGGER.debug("a kernel could not be compiled in advance", exc_info=True)
-
-
-@contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """Switches garbage collection off: it takes a quarter of the compiler's time, and finds nothing."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def in_processes(parts: Iterable[Work]) -> Iterator[int]:
@@ -126,14 +117,15 @@ def for_service() -> None:
     pipelines = from_text(os.environ.get(VARIABLE, ""))
     operators = [operator.name for pipeline in pipelines for operator in pipeline.operators]
 
-    def say(text: str) -> None:
+    def log(text: str) -> None:
         LOGGER.info(text, extra={"operators": ", ".join(operators) or "all"})
 
-    here([part for pipeline in pipelines for part in of_pipeline(pipeline)] if pipelines else everything(), say)
+    parts = [part for pipeline in pipelines for part in of_pipeline(pipeline)] if pipelines else everything()
+    in_this_process(parts, log)
 
 
 def to_text(pipelines: Sequence[Pipeline]) -> str:
-    """What `of_pipeline` needs of pipelines, without any properties of clients.
+    """The pipelines as a text for `from_text`, without any properties of clients.
 
     Leaves out the last pipelines if the text would be too long; their kernels are compiled at the first use.
     """

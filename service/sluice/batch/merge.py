@@ -1,7 +1,7 @@
 """Merges a stream's records of all buckets into an order that does not depend on the number of buckets.
 
-The order is by the time of an output, and by the place of the record that caused it. Outputs of several buckets with
-the same time and place are in order of their event-time windows, then of their keys.
+The order is by the time of an output, and by the ordinal of the record that caused it. Outputs of several buckets with
+the same time and ordinal are in order of their event-time windows, then of their keys.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
     An EMPTY_FIRING mark is kept once if all `buckets` have it, and dropped otherwise.
     """
     batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-    at, place, kind = (batch.column(name).to_numpy() for name in ("at", "place", "kind"))
+    at, ordinal, kind = (batch.column(name).to_numpy() for name in ("at", "ordinal", "kind"))
     if len(parts) == 1 and not (kind == EMPTY_FIRING).any():
         return batch
-    order = np.lexsort((place, at))
-    same = (np.diff(at[order]) == 0) & (np.diff(place[order]) == 0)
+    order = np.lexsort((ordinal, at))
+    same = (np.diff(at[order]) == 0) & (np.diff(ordinal[order]) == 0)
     if same.any():
         order = _in_groups(batch, order, same, np.repeat(np.arange(len(parts)), [part.num_rows for part in parts]))
-    kept = _lone_marks_of_all(at, place, kind, order, buckets)
+    kept = _complete_empty_firings(at, ordinal, kind, order, buckets)
     if kept is not None:
         order = order[kept]
     return batch if np.array_equal(order, np.arange(batch.num_rows)) else batch.take(pa.array(order))
@@ -57,24 +57,24 @@ def merged_parts(sources: Sequence[Sequence[pa.RecordBatch]], buckets: int) -> I
 
 
 def _last(batch: pa.RecordBatch) -> tuple[int, int]:
-    """The time and the place of the last record."""
-    return batch.column("at")[-1].as_py(), batch.column("place")[-1].as_py()
+    """The time and the ordinal of the last record."""
+    return batch.column("at")[-1].as_py(), batch.column("ordinal")[-1].as_py()
 
 
 def _before(batch: pa.RecordBatch, limit: tuple[int, int]) -> int:
-    """The number of records before this time and place (exclusive)."""
-    at, place = batch.column("at").to_numpy(), batch.column("place").to_numpy()
-    return int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & (place < limit[1]))))
+    """The number of records before this time and ordinal (exclusive)."""
+    at, ordinal = batch.column("at").to_numpy(), batch.column("ordinal").to_numpy()
+    return int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & (ordinal < limit[1]))))
 
 
 def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Sorts groups of records with equal time and place, if they come from several buckets. Returns the new order.
+    """Sorts groups of records with equal time and ordinal, if they come from several buckets. Returns the new order.
 
     Within a group the order is by event-time window, then by key. Watermarks come after the other records, and final
     marks last.
 
-    order   row numbers in order of time and place
-    same    for each of these rows but the first: whether it has the same time and place as the previous one
+    order   row numbers in order of time and ordinal
+    same    for each of these rows but the first: whether it has the same time and ordinal as the previous one
     part    the number of each row's bucket in `parts`
     """
     group = np.concatenate([[0], np.cumsum(~same)])
@@ -96,18 +96,18 @@ def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part:
     return sorted_
 
 
-def _lone_marks_of_all(
-    at: np.ndarray, place: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
+def _complete_empty_firings(
+    at: np.ndarray, ordinal: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
 ) -> np.ndarray | None:
     """Which of the ordered records are kept; None if all are.
 
-    Of n EMPTY_FIRING marks with equal time and place, n // buckets are kept: one for each firing that was empty in all
-    buckets.
+    Of n EMPTY_FIRING marks with equal time and ordinal, n // buckets are kept: one for each firing that was empty in
+    all buckets.
     """
     lone = np.flatnonzero(kind[order] == EMPTY_FIRING)
     if not len(lone):
         return None
-    stamps = np.stack([at[order][lone], place[order][lone]], axis=1)
+    stamps = np.stack([at[order][lone], ordinal[order][lone]], axis=1)
     new = np.concatenate([[True], (np.diff(stamps, axis=0) != 0).any(axis=1)])
     starts = np.flatnonzero(new)
     counts = np.diff(np.append(starts, len(lone)))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import BROADCAST, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, pack, pieces
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
+from sluice.batch.record_order import NO_ORDINAL, NUMBERS, first_of, port_of, topic_partition_of
 from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, KEY_MARK, MADE, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.union_sources import topic_partition_of as read_from
@@ -23,7 +23,7 @@ from sluice.wire.dead_letter_record import of_operator
 from sluice.wire.output_timestamps import UNUSABLE, not_later, of_attribute
 from sluice.wire.record_codec import Records
 
-SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
+SCHEMA = pa.schema([("kind", pa.int32()), ("packed", pa.binary())])
 
 
 def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
@@ -35,7 +35,7 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
     for stream in plan.pipeline.outputs:
         items = made.get(stream.name)
         if items is not None and len(items):
-            rows = records(plan, stream, items, batch.places, bucket)
+            rows = records(plan, stream, items, batch.ordinals, bucket)
             for some in pieces(rows, plan.bounds.piece):
                 yield RECORDS, pack(some, {"stream": stream.name, "bucket": bucket})
     if REJECTS in made:
@@ -45,56 +45,57 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
 def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, bytes]]:
     """The dead letters of rejected tuples, by input stream.
 
-    Each has the place of the record that contained the tuple, or that caused an operator to make it.
+    Each has the ordinal of the record that contained the tuple, or that caused an operator to make it.
     """
-    place = _places(items, batch.places)
-    offset = _offsets(place, items.source != MADE, batch.firsts)
+    ordinal = _ordinals(items, batch.ordinals)
+    offset = _offsets(ordinal, items.source != MADE, batch.firsts)
     for port, stream in enumerate(plan.inputs):
-        here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # a tuple that a timer made is counted for port 0
+        # a tuple that a timer made is counted for port 0
+        here = np.flatnonzero(port_of(np.maximum(ordinal, 0)) == port)
         rows = items.tuples.take(pa.array(here))
         if len(here):
             about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
-            letters = _letters(rows, place[here], offset[here], items.at[here])
+            letters = _letters(rows, ordinal[here], offset[here], items.at[here])
             for some in pieces(letters, plan.bounds.piece):
                 yield DEAD_LETTERS, pack(some, about)
 
 
-def _offsets(place: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
+def _offsets(ordinal: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
     """The offset of the record that contained each tuple. -1 for a tuple that an operator made (`brought` is false)."""
-    offset = np.full(len(place), -1)
-    brought = brought & (place != NO_PLACE)
-    first = first_of(place[brought])
-    offset[brought] = [firsts[one] for one in first.tolist()] + (place[brought] - first) // NUMBERS
+    offset = np.full(len(ordinal), -1)
+    brought = brought & (ordinal != NO_ORDINAL)
+    first = first_of(ordinal[brought])
+    offset[brought] = [firsts[one] for one in first.tolist()] + (ordinal[brought] - first) // NUMBERS
     return offset
 
 
-def _letters(rows: pa.RecordBatch, place: np.ndarray, offset: np.ndarray, at: np.ndarray) -> pa.RecordBatch:
+def _letters(rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: np.ndarray) -> pa.RecordBatch:
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
-        "place": pa.array(place),
+        "ordinal": pa.array(ordinal),
         "reason": pa.array([of_operator(operator, what) for operator, what in words]),
         "timestamp": pa.array(at // MILLISECOND),
-        "partition": pa.array(np.where(place < 0, -1, topic_partition_of(place)).astype(np.int32)),
+        "partition": pa.array(np.where(ordinal < 0, -1, topic_partition_of(ordinal)).astype(np.int32)),
         "offset": pa.array(offset),
-        "key": pa.nulls(len(place), pa.binary()),
+        "key": pa.nulls(len(ordinal), pa.binary()),
         "value": rows.column("tuple").cast(pa.binary()),
-        "headers": pa.nulls(len(place)),
+        "headers": pa.nulls(len(ordinal)),
     }
     return pa.RecordBatch.from_pydict(values)
 
 
-def _places(items: Items, places: np.ndarray) -> np.ndarray:
-    """The place of the record that caused each item; NO_PLACE for an item that a timer caused."""
-    if not len(places):
-        return np.full(len(items), NO_PLACE)
-    return np.where(items.event < 0, NO_PLACE, places[items.event])
+def _ordinals(items: Items, ordinals: np.ndarray) -> np.ndarray:
+    """The ordinal of the record that caused each item; NO_ORDINAL for an item that a timer caused."""
+    if not len(ordinals):
+        return np.full(len(items), NO_ORDINAL)
+    return np.where(items.event < 0, NO_ORDINAL, ordinals[items.event])
 
 
-def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket: int) -> pa.RecordBatch:
+def records(plan: Plan, stream: Stream, items: Items, ordinals: np.ndarray, bucket: int) -> pa.RecordBatch:
     """The records to write for the items of a stream in one bucket, one row for each record.
 
-    at, place        the operator clock when the item was made, and the place of the record that caused it (NO_PLACE:
-                     a timer)
+    at, ordinal      the operator clock when the item was made, and the ordinal of the record that caused it
+                     (NO_ORDINAL: a timer)
     window           start of the timeInterval pane that made the item; only if the pipeline has such windows
     kind             TUPLE, WINDOW, FINAL, WATERMARK, EMPTY_FIRING or TUPLE_WITH_MARK
     partition        number of the topic partition to write to; BROADCAST for a final mark, an aligned mark, a watermark
@@ -109,7 +110,7 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
     values = written.encode_values(items.tuples)
     columns = {
         "at": pa.array(items.at),
-        "place": pa.array(_places(items, places)),
+        "ordinal": pa.array(_ordinals(items, ordinals)),
         "kind": pa.array(kind),
         "partition": pa.array(_partitions(plan, stream, items)),
         "key": _keys(items),
@@ -155,11 +156,12 @@ def _of_firing(items: Items) -> np.ndarray:
 
 
 def _before(items: Items, marks: np.ndarray) -> np.ndarray:
-    """The numbers of the tuples directly before these marks that are of the same result: one event or timer caused
-    both, in one window partition.
+    """The numbers of the tuples that directly precede these marks and belong to the same result as the mark: the same
+    event or timer caused both, in the same window partition.
 
-    A mark without such a tuple ends a firing without tuples. Another tuple may be in an earlier batch, so that the
-    outputs would depend on where batches end, or it may be an early result, which has no mark (F4).
+    A mark without such a tuple ends a firing without tuples. It is not put on the tuple of another result: that tuple
+    may be in an earlier batch, so the outputs would depend on where batches end, or it may be an early result, which
+    has no mark (F4).
     """
     at = np.flatnonzero(marks[1:])
     same = (items.event[at] == items.event[at + 1]) & (items.at[at] == items.at[at + 1])

@@ -19,7 +19,7 @@ from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, IDLE_CLOCK, RECORDS, Packed, packed_time
 from sluice.batch.partition_slice import PartitionSlice, rows_of_buckets
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, place, port_of, topic_partition_of
+from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
@@ -40,12 +40,12 @@ from sluice.wire.record_codec import Records
 
 #: columns of Spark's source
 RECEIVED = pa.schema([
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("ordinal", pa.int64()),
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
 #: number of records of a topic partition in one Arrow batch that is made of them
 RECORDS_PER_BATCH = 100_000
-SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
+SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.binary())])
 #: the last time that int64 has in nanoseconds, in 2262
 LAST_MICROSECOND = np.iinfo(np.int64).max // 1000
 #: kind of a record -> its name in the report
@@ -59,18 +59,20 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
     batch has equal results. Every bucket gets a packed row, even without any tuple, because every bucket needs the
     times of all topic partitions.
     """
-    lane: PartitionRouter | None = None
+    router: PartitionRouter | None = None
     for batch in batches:
         if batch.num_rows:
-            lane = lane or PartitionRouter(plan, time, batch.column("place")[0].as_py())
-            yield lane.packed(with_lists(batch))
+            router = router or PartitionRouter(plan, time, batch.column("ordinal")[0].as_py())
+            yield router.packed(with_lists(batch))
 
 
 def arrived_rows(
     plan: Plan, before: Planned, batch: Planned, records: Mapping[tuple[str, int], Sequence[Message]]
 ) -> dict[int, list[Packed]]:
-    """The packed rows of each bucket that has any, from records that a Kafka client read: as the tasks of Spark make
-    them from the records of Spark's source. Raises HeaderNameError for a record that only Spark can read.
+    """Routes the records of a batch that a Kafka client has read. Returns the packed rows of each bucket that has any.
+
+    The tasks of Spark make the same rows from the records of Spark's source. Raises HeaderNameError for a record that
+    only Spark can read.
 
     before    the batch before, at whose offsets this batch starts
     records   by topic and topic partition: the records of the batch, in order of their offsets
@@ -81,9 +83,9 @@ def arrived_rows(
             arrived[number].append((IDLE_CLOCK, packed_time(batch.idle_clock)))
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
     for of, messages in records.items():
-        for packed in route_records(plan, batch.time, _as_columns(messages, _first_place(plan, *of))):
-            for label, holds, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
-                arrived[number_of[label]].append((holds, body))
+        for packed in route_records(plan, batch.time, _as_columns(messages, _first_ordinal(plan, *of))):
+            for label, kind, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
+                arrived[number_of[label]].append((kind, body))
     return arrived
 
 
@@ -100,7 +102,7 @@ def slices_again(
     batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
     _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
     latest = np.array([batch.time for batch in batches])[batch_of] + plan.pipeline.settings.max_future
-    router = PartitionRouter(plan, 0, _first_place(plan, *of))
+    router = PartitionRouter(plan, 0, _first_ordinal(plan, *of))
     for start, stop in _runs(firsts.tolist(), len(messages)):
         records = next(_as_columns(messages[start:stop], router.first))
         run = slice(start, stop)
@@ -125,12 +127,12 @@ def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
         yield start, count
 
 
-def _first_place(plan: Plan, topic: str, partition: int) -> int:
-    return place(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
+def _first_ordinal(plan: Plan, topic: str, partition: int) -> int:
+    return ordinal(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
 
 
 def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
-    """The records of a topic partition in the columns of Spark's source. `first` is the value of the column `place`."""
+    """The records of a topic partition in the columns of Spark's source. `first` fills the column `ordinal`."""
     for start in range(0, len(messages), RECORDS_PER_BATCH):
         some = messages[start : start + RECORDS_PER_BATCH]
         columns = [
@@ -172,7 +174,7 @@ class PartitionRouter:
     """Routes the records of one topic partition in one batch."""
 
     def __init__(self, plan: Plan, time: int, first: int) -> None:
-        """`time` is when the batch was planned (ns since 1970); `first` is the place of the first record."""
+        """`time` is when the batch was planned (ns since 1970); `first` is the ordinal of the first record."""
         self._plan = plan
         self._latest = time + plan.pipeline.settings.max_future
         self.first = first
@@ -192,17 +194,17 @@ class PartitionRouter:
             self._offset = int(offsets[0])
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
         times = _nanoseconds(batch.column("timestamp"))
-        setting = RejectCollector(batch)
-        rows = self._usable(batch, numbers, times, self._latest, setting)
+        rejects = RejectCollector(batch)
+        rows = self._usable(batch, numbers, times, self._latest, rejects)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
         if not self._stream.reported:
-            setting.keep(Reason.TOO_FAR_AHEAD)  # the other stage may have used it, as its batches have other times
+            rejects.keep(Reason.TOO_FAR_AHEAD)  # the other stage may have used it, as its batches have other times
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, self._report(rows, times).to_json()))
-        if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self.first + numbers)))
+        if rejects:
+            packed.append((label, DEAD_LETTERS, rejects.packed(self._stream, self.first + numbers)))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
             schema=SCHEMA,
@@ -240,20 +242,21 @@ class PartitionRouter:
 
     def _usable(
         self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, latest: int | np.ndarray,
-        setting: RejectCollector,
+        rejects: RejectCollector,
     ) -> Rows:  # fmt: skip
         """`times` has the timestamps of the records, and `latest` the largest allowed ones, nanoseconds since 1970."""
-        setting.reject(
+        rejects.reject(
             np.flatnonzero(times > latest),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
-        kind, watermark, riding, tuples = received(self._records, batch, times, setting)
-        row = np.flatnonzero(setting.alive | riding)  # a mark is kept even if the tuple that carries it cannot be used
+        kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
+        # a mark is kept even if the tuple that carries it cannot be used
+        row = np.flatnonzero(rejects.accepted | carries_mark)
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
         rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
-        return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
+        return _with_marks(rows, (carries_mark & rejects.accepted)[row], *standing(self._stream, tuples))
 
     # ---- spreading ---------------------------------------------------------------------------------------------------
 
@@ -263,15 +266,15 @@ class PartitionRouter:
             return
         kept = self._without_clocks(rows)
         start, end = int(rows.stamp[0]), int(rows.stamp[-1])
-        stretch = PartitionSlice(
+        whole = PartitionSlice(
             self._stream.name, self.first, int(rows.number[0]), int(self._offset or 0), start, end,
             self._columns(kept, batch),
         )  # fmt: skip
         if self._plan.buckets == 1:
-            yield stretch.packed()
+            yield whole.packed()
             return
         of_tuples = buckets_of(self._spread, self.first, kept.tuples, self._plan.buckets)
-        for own in stretch.divided(of_tuples, self._plan.buckets):
+        for own in whole.divided(of_tuples, self._plan.buckets):
             yield own.packed()
 
     def _without_clocks(self, rows: Rows) -> Rows:
@@ -305,18 +308,18 @@ def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatc
 
 
 def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:
-    """Timestamps of records, which are in microseconds, as nanoseconds since 1970. A time after 2262 is the last one
-    that int64 has.
+    """The timestamps of records, which are microseconds since 1970, in nanoseconds. A time after 2262 becomes the
+    latest time that int64 nanoseconds can represent.
     """
     found: np.ndarray = np.minimum(pc.cast(timestamps, pa.int64()).to_numpy(), LAST_MICROSECOND) * 1000
     return found
 
 
 def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -> np.ndarray:
-    """The number of the bucket of each tuple of an input stream, of so many buckets.
+    """The number of the bucket of each tuple of a topic partition, from 0 to `buckets - 1`.
 
     spread   the key of the stream (`spread_by`); empty: the bucket depends on the topic partition
-    first    the place of their topic partition
+    first    the ordinal of the topic partition
     """
     if not spread:
         return np.full(tuples.num_rows, topic_partition_of(first) % buckets, np.int32)
@@ -339,27 +342,27 @@ def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
         )
 
 
-def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
+def _with_marks(rows: Rows, carries_mark: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
     """The rows, with rows of their own for the marks before and behind tuples.
 
-    riding    by row: whether the record is a tuple that carries a mark of the row's kind in its header
-    before    by tuple: whether `mark_when` puts a window mark before it
-    behind    by tuple: whether `mark_when` puts a window mark behind it
+    carries_mark   by row: whether the record is a tuple that carries a mark of the row's kind in its header
+    before         by tuple: whether `mark_when` puts a window mark before it
+    behind         by tuple: whether `mark_when` puts a window mark behind it
 
     A tuple that carries a window mark and has one behind it by `mark_when` gets one window mark behind it.
     """
-    if not (riding.any() or before.any() or behind.any()):
+    if not (carries_mark.any() or before.any() or behind.any()):
         return rows
-    own = np.where(riding, TUPLE, rows.kind).astype(rows.kind.dtype)
+    own = np.where(carries_mark, TUPLE, rows.kind).astype(rows.kind.dtype)
     is_tuple = own == TUPLE
     around = np.zeros((len(own), NUMBERS), np.bool_)
     around[is_tuple, BEFORE], around[is_tuple, BEHIND] = before, behind
     around[:, ITSELF] = True
-    around[:, BEHIND] |= riding & (rows.kind == WINDOW)
-    around[:, END] = riding & (rows.kind == FINAL)
-    row, place = np.nonzero(around)
-    kind = np.where(place == ITSELF, own[row], np.where(place == END, FINAL, WINDOW)).astype(own.dtype)
-    return replace(rows.only(row), number=rows.number[row] + place - ITSELF, kind=kind)
+    around[:, BEHIND] |= carries_mark & (rows.kind == WINDOW)
+    around[:, END] = carries_mark & (rows.kind == FINAL)
+    row, which = np.nonzero(around)
+    kind = np.where(which == ITSELF, own[row], np.where(which == END, FINAL, WINDOW)).astype(own.dtype)
+    return replace(rows.only(row), number=rows.number[row] + which - ITSELF, kind=kind)
 
 
 def _counts(rows: Rows) -> dict[str, int]:

@@ -12,8 +12,8 @@ from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import NUMBERS
 from sluice.engine.stream.items import TUPLE
 
-#: a (time, place) limit: all records before this time have come, and at this time those of topic partitions up to the
-#: place (inclusive)
+#: a (time, ordinal) limit: all records before this time have come, and at this time those of topic partitions up to the
+#: ordinal (inclusive)
 Limit = tuple[int, int]
 
 #: the fields of a slice, beside its stream and its rows
@@ -26,7 +26,7 @@ class PartitionSlice:
 
     Times are stamps, in nanoseconds since 1970. All but `rows` is equal in all buckets.
 
-    first    place of the topic partition
+    first    ordinal of the topic partition
     number   number of the first row of all buckets
     offset   offset of the record from which the numbers are counted
     start    time of the first record of all buckets
@@ -56,7 +56,7 @@ class PartitionSlice:
         return self.first, self.offset, self.number
 
     @property
-    def places(self) -> np.ndarray:
+    def ordinals(self) -> np.ndarray:
         return self.rows.column(0).to_numpy().astype(np.int64) + self.first  # type: ignore[no-any-return]
 
     @property

@@ -36,8 +36,8 @@ class Bounds:
     piece      size of one packed row of outputs or dead letters, and of a list of dead letters that are encoded at once
     part       size of the rows that a bucket handles at once; decoding and encoding take several times as much memory
     held       packed rows for a bucket that a task keeps in memory; further rows are in files (spool.py)
-    returned   packed rows that all tasks of a batch return together through the JVM, which has each about four times;
-               further rows are in files
+    returned   packed rows that all tasks of a batch return together through the JVM, which makes about four copies of
+               each; further rows are in files
     snapshot   snapshots of up to this size are written by the state server itself; larger ones by a fork of it, which
                would cost more for a small one
     """
@@ -49,7 +49,7 @@ class Bounds:
     snapshot: int = 4 << 20
 
 
-#: the bounds of all plans, but for tests
+#: the bounds of all plans, except in tests
 BOUNDS = Bounds()
 
 
@@ -80,12 +80,14 @@ class Plan:
 
     @property
     def returned(self) -> int:
-        """Bytes that a task may return in memory: as many from its bucket as of rows that pass the bucket."""
+        """The most bytes that one task may return in memory: an equal part of `Bounds.returned` for each bucket, one
+        half for its outputs and one half for the rows that pass through unchanged.
+        """
         return self.bounds.returned // 2 // self.buckets
 
     @classmethod
     def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
-        """`found` has the topics by name (topics.py)."""
+        """The plan of a query with this checkpoint. `found` has the topics by name (kafka/topics.py)."""
         streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
         inputs = [stream.topic for stream in pipeline.inputs]
         return cls(
@@ -117,13 +119,13 @@ class Plan:
 
     @cached_property
     def keyed(self) -> frozenset[str]:
-        """`Pipeline.keyed`."""
+        """The input streams whose record keys are needed (`Pipeline.keyed`)."""
         return self.pipeline.keyed
 
     @cached_property
     def panes(self) -> bool:
-        """Whether one watermark, or one instant of the clock, may cause several outputs that come in the order of their
-        windows, or of event time.
+        """Whether one watermark, or one instant of the clock, may cause several outputs. Their order is then that of
+        their windows, or of event time.
         """
         return any(map(_ordered_by_time, self.pipeline.operators))
 

@@ -1,6 +1,6 @@
-"""The place of a record in the order of its batch: port, topic partition and number, packed into one int64.
+"""The ordinal of a record: its position in the order of its batch, as port, topic partition and number in one int64.
 
-Places as integers sort by port, then by topic partition, then by number.
+Compared as integers, ordinals sort by port, then by topic partition, then by number.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 
-#: one place, or an array of places
+#: one ordinal, or an array of ordinals
 P = TypeVar("P", int, np.ndarray)
 
-#: the lowest bits of the port and of the topic partition in a place. The bits below contain the number: NUMBERS times
-#: the distance of the offset from that of the topic partition's first record in the batch. 32 bits suffice, because
-#: Spark limits the offsets that a batch reads (`max_records_per_batch`)
+#: the lowest bits of the port and of the topic partition in an ordinal. The bits below contain the number: NUMBERS
+#: times the distance of the offset from that of the topic partition's first record in the batch. 32 bits suffice,
+#: because Spark limits the offsets that a batch reads (`max_records_per_batch`)
 PORT, TOPIC_PARTITION = 56, 32
 
 #: how many numbers each record has: for a window mark before the record, for the record itself, for a window mark
@@ -22,23 +22,23 @@ PORT, TOPIC_PARTITION = 56, 32
 NUMBERS = 4
 BEFORE, ITSELF, BEHIND, END = range(NUMBERS)
 
-#: the place of an item that a timer made; it sorts before all records
-NO_PLACE = -1
+#: the ordinal of an item that a timer made; it sorts before all records
+NO_ORDINAL = -1
 
 
-def place(port: int, topic_partition: int) -> int:
-    """The place of the first record of a topic partition. Later records have larger places."""
+def ordinal(port: int, topic_partition: int) -> int:
+    """The ordinal of the first record of a topic partition. Later records have larger ordinals."""
     return port << PORT | topic_partition << TOPIC_PARTITION
 
 
-def first_of(place: P) -> P:
-    """The place of the first record of the topic partition of `place`."""
-    return place >> TOPIC_PARTITION << TOPIC_PARTITION
+def first_of(ordinal: P) -> P:
+    """The ordinal of the first record of the topic partition of `ordinal`."""
+    return ordinal >> TOPIC_PARTITION << TOPIC_PARTITION
 
 
-def port_of(place: P) -> P:
-    return place >> PORT
+def port_of(ordinal: P) -> P:
+    return ordinal >> PORT
 
 
-def topic_partition_of(place: P) -> P:
-    return place >> TOPIC_PARTITION & (1 << PORT - TOPIC_PARTITION) - 1
+def topic_partition_of(ordinal: P) -> P:
+    return ordinal >> TOPIC_PARTITION & (1 << PORT - TOPIC_PARTITION) - 1

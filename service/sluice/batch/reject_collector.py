@@ -34,30 +34,30 @@ class RejectCollector(Rejects):
         self._batch = batch
 
     def keep(self, word: Reason) -> None:
-        """Removes the reasons that have another word; their records stay rejected."""
+        """Drops the reasons that do not begin with this word: their records stay rejected, without a dead letter."""
         self.reasons = {row: why for row, why in self.reasons.items() if word_of(why) == word}
 
-    def packed(self, stream: Stream, places: np.ndarray) -> bytes:
-        """The rejected records as a packed row. `places` has the place of each record of the batch."""
+    def packed(self, stream: Stream, ordinals: np.ndarray) -> bytes:
+        """The rejected records as a packed row. `ordinals` has the ordinal of each record of the batch."""
         rows = sorted(self.reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
-            "place": pa.array(places[rows]),
+            "ordinal": pa.array(ordinals[rows]),
             "reason": pa.array([self.reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
-            "partition": pa.array(topic_partition_of(places[rows]).astype(np.int32)),
+            "partition": pa.array(topic_partition_of(ordinals[rows]).astype(np.int32)),
             **{name: taken.column(name) for name in ("offset", "key", "value", "headers")},
         }
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
 
 
 def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
-    """The dead letters of these packed rows, in order of their places, in lists of about `size` bytes each."""
+    """The dead letters of these packed rows, in order of their ordinals, in lists of about `size` bytes each."""
     sources = [unpack(one) for one in packed]
     if not sources:
         return
     counts = [batch.num_rows for batch, _ in sources]
-    order = np.argsort(np.concatenate([batch.column("place").to_numpy() for batch, _ in sources]), kind="stable")
+    order = np.argsort(np.concatenate([batch.column("ordinal").to_numpy() for batch, _ in sources]), kind="stable")
     owner = np.repeat(np.arange(len(sources)), counts)
     row = np.concatenate([np.arange(count) for count in counts])
     share = np.array([batch.nbytes / max(batch.num_rows, 1) for batch, _ in sources])
@@ -80,7 +80,7 @@ def _letters(
 
 
 def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
-    del row["place"]
+    del row["ordinal"]
     headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
     original = "refused" not in about
     return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
@@ -96,19 +96,19 @@ def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[De
     records: dict[tuple[str, int, int], Message] = {}
 
     def keep(message: Message) -> None:
-        if (place := (message.topic(), message.partition(), message.offset())) in refused:
-            records[place] = message
+        if (origin := (message.topic(), message.partition(), message.offset())) in refused:
+            records[origin] = message
 
     starts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
     for topic, partition, offset in refused:
-        place = topic, partition
-        starts[place] = min(offset, starts.get(place, offset))
-        ends[place] = max(offset + 1, ends.get(place, 0))
+        one = topic, partition
+        starts[one] = min(offset, starts.get(one, offset))
+        ends[one] = max(offset + 1, ends.get(one, 0))
     try:
         read(kafka, starts, ends, keep)
     except UnavailableError as error:
-        LOGGER.warning("dead letters are tuples in JSON: %s", error)
+        LOGGER.warning("dead letters contain tuples in JSON, because their records cannot be read again: %s", error)
     return [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
 
 
@@ -118,6 +118,6 @@ def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
     try:
         headers, timestamp = headers_of(record), record.timestamp()[1]
     except HeaderNameError as error:
-        LOGGER.warning("a dead letter is a tuple in JSON: %s", error)
+        LOGGER.warning("a dead letter contains the tuple in JSON, because its record cannot be read again: %s", error)
         return letter
     return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

@@ -23,7 +23,7 @@ import orjson
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, packed_time, time_of
 from sluice.batch.partition_slice import Limit, PartitionSlice
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.engine.stream.items import FINAL, MAX_TIME
 from sluice.time_units import UNSET
 
@@ -32,38 +32,38 @@ from sluice.time_units import UNSET
 class ReorderBuffer:
     """The reorder buffer of one bucket.
 
-    frontiers   by the place of a topic partition: the time that the topic partition has passed, ns since 1970
-    finals      places of the topic partitions that have sent their final mark
-    stretches   the buffered slices, in order of arrival
+    frontiers   by the ordinal of a topic partition: the time that the topic partition has passed, ns since 1970
+    finals      ordinals of the topic partitions that have sent their final mark
+    slices      the buffered slices, in order of arrival
     """
 
     frontiers: dict[int, int] = field(default_factory=dict)
     finals: set[int] = field(default_factory=set)
-    stretches: list[PartitionSlice] = field(default_factory=list)
+    slices: list[PartitionSlice] = field(default_factory=list)
 
     # ---- in and out -------------------------------------------------------------------------------------------------
 
     def through(self, plan: Plan, rows: Sequence[Packed]) -> list[Packed]:
         """Buffers the rows of a batch. Returns the packed rows that the engine gets in their place."""
-        self._hold(PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS)
-        idle_clocks = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
+        self._hold(PartitionSlice.of(packed) for kind, packed in rows if kind == RECORDS)
+        idle_clocks = [time_of(packed) for kind, packed in rows if kind == IDLE_CLOCK]
         if idle_clocks:
             self._wait_no_longer(plan, max(idle_clocks) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
         limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAX_TIME, 0))
         others = [row for row in rows if row[0] not in (RECORDS, IDLE_CLOCK)]
-        released = [*others, *((RECORDS, stretch.packed()) for stretch in self._released(limit))]
+        released = [*others, *((RECORDS, one.packed()) for one in self._released(limit))]
         if UNSET < limit[0] < MAX_TIME:
             released.append((IDLE_CLOCK, packed_time(limit[0])))
         return released
 
-    def _hold(self, stretches: Iterable[PartitionSlice]) -> None:
-        for stretch in sorted(stretches, key=lambda stretch: stretch.order):
-            held = stretch.since(self.frontiers.get(stretch.first, UNSET))
+    def _hold(self, slices: Iterable[PartitionSlice]) -> None:
+        for one in sorted(slices, key=lambda one: one.order):
+            held = one.since(self.frontiers.get(one.first, UNSET))
             self.frontiers[held.first] = held.end
             if (held.kinds == FINAL).any():
                 self.finals.add(held.first)
-            self.stretches.append(held)
+            self.slices.append(held)
 
     def _wait_no_longer(self, plan: Plan, time: int) -> None:
         for first in topic_partitions(plan):
@@ -75,22 +75,22 @@ class ReorderBuffer:
         A slice stays in the buffer, even if it is empty in this bucket, until the limit has reached its end in all
         buckets.
         """
-        stretches, self.stretches = self.stretches, []
+        slices, self.slices = self.slices, []
         bases: dict[int, int] = {}
-        for stretch in stretches:
-            base = bases.setdefault(stretch.first, stretch.offset)
-            if (stretch.start, stretch.first) > limit:
-                self.stretches.append(stretch)
+        for one in slices:
+            base = bases.setdefault(one.first, one.offset)
+            if (one.start, one.first) > limit:
+                self.slices.append(one)
                 continue
-            going, waiting = stretch.split(limit)
+            going, waiting = one.split(limit)
             yield going.counted_from(base)
-            if (stretch.end, stretch.first) > limit:
-                self.stretches.append(waiting)
+            if (one.end, one.first) > limit:
+                self.slices.append(waiting)
 
     # ---- state ------------------------------------------------------------------------------------------------------
 
     def save(self) -> bytes:
-        parts = [stretch.packed() for stretch in self.stretches]
+        parts = [one.packed() for one in self.slices]
         sizes, finals = [len(part) for part in parts], sorted(self.finals)
         head = orjson.dumps({"frontiers": list(self.frontiers.items()), "finals": finals, "sizes": sizes})
         return b"".join([len(head).to_bytes(4, "big"), head, *parts])
@@ -99,11 +99,11 @@ class ReorderBuffer:
     def load(cls, data: bytes) -> ReorderBuffer:
         start = 4 + int.from_bytes(data[:4], "big")
         head: Mapping[str, Any] = orjson.loads(data[4:start])
-        holding = cls(dict(head["frontiers"]), set(head["finals"]))
+        buffer = cls(dict(head["frontiers"]), set(head["finals"]))
         for size in head["sizes"]:
-            holding.stretches.append(PartitionSlice.of(data[start : start + size]))
+            buffer.slices.append(PartitionSlice.of(data[start : start + size]))
             start += size
-        return holding
+        return buffer
 
 
 def in_order(plan: Plan, saved: bytes, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
@@ -111,13 +111,13 @@ def in_order(plan: Plan, saved: bytes, rows: Sequence[Packed]) -> tuple[list[Pac
 
     Returns the rows to handle now, and the new state of the buffer.
     """
-    holding = ReorderBuffer.load(saved) if saved else ReorderBuffer()
-    released = holding.through(plan, rows)
-    return released, holding.save()
+    buffer = ReorderBuffer.load(saved) if saved else ReorderBuffer()
+    released = buffer.through(plan, rows)
+    return released, buffer.save()
 
 
 def topic_partitions(plan: Plan) -> Iterator[int]:
-    """The places of all topic partitions of the inputs."""
+    """The ordinals of all topic partitions of the inputs."""
     for port, stream in enumerate(plan.inputs):
         for number in range(plan.topic_partitions[stream.name]):
-            yield place(port, number)
+            yield ordinal(port, number)

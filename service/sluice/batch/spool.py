@@ -42,13 +42,13 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def handed(self, row: Packed) -> Packed:
+    def stored(self, row: Packed) -> Packed:
         """The row itself, or a reference to its bytes in the file.
 
         A reference can be read after `flush`, or after the end of the `with` block.
         """
-        holds, body = row
-        if holds & SPOOLED:
+        kind, body = row
+        if kind & SPOOLED:
             return row
         if len(body) <= self._left:
             self._left -= len(body)
@@ -58,7 +58,7 @@ class Spool:
             self._file = self._path.open("xb")
         start = self._file.tell()
         self._file.write(body)
-        return holds | SPOOLED, orjson.dumps({"file": self._path.name, "start": start, "size": len(body)})
+        return kind | SPOOLED, orjson.dumps({"file": self._path.name, "start": start, "size": len(body)})
 
     def flush(self) -> None:
         """Writes all bytes to the file, so that other processes can read all references."""
@@ -74,15 +74,15 @@ class Spool:
 def in_memory(checkpoint: str, rows: Iterable[Packed]) -> Iterator[Packed]:
     """The rows, in which views of the mapped files replace references. Pages of a file are read when they are used."""
     files: dict[str, memoryview] = {}
-    for holds, body in rows:
-        if not holds & SPOOLED:
-            yield holds, body
+    for kind, body in rows:
+        if not kind & SPOOLED:
+            yield kind, body
             continue
-        place = orjson.loads(body)
-        name, start = place["file"], place["start"]
+        reference = orjson.loads(body)
+        name, start = reference["file"], reference["start"]
         if name not in files:
             files[name] = _mapped(folder_of(checkpoint) / name)
-        yield holds & ~SPOOLED, files[name][start : start + place["size"]]
+        yield kind & ~SPOOLED, files[name][start : start + reference["size"]]
 
 
 def remove_files(checkpoint: str, batch: int) -> None:

@@ -57,8 +57,8 @@ def claim(
 ) -> Identity:  # fmt: skip
     """The identity of the checkpoint in `store`. Makes it if the store is empty or has at most a lock file.
 
-    `lost` is the identity of a checkpoint that was lost, according to the ledger. The checkpoint in `store` gets it; no
-    batch of that one was ever written.
+    `lost`: the identity of the checkpoint that the ledger names, if that checkpoint was lost. The one in `store`, of
+    which no batch was ever written, gets this identity.
 
     A new checkpoint gets `buckets` or else `default_buckets`; an existing one keeps its number. Raises
     CheckpointError if the checkpoint cannot be used for this pipeline. With `definition` (`definition_of`), which is
@@ -137,8 +137,10 @@ def _by_name(part: Any) -> Definition:  # noqa: ANN401 - JSON
 
 
 def definition_in(store: CheckpointStore) -> Definition | None:
-    """The definition for which the checkpoint was made; None if the store has none, as an earlier version made it, or
-    has that of another identity, as a kill between the two leaves it.
+    """The definition of the pipeline for which the checkpoint was made.
+
+    None if the store has no definition, because an earlier version of the service made the checkpoint; or one that does
+    not fit the identity, because a process was killed between the writes of the two.
     """
     identity = stored(store)
     try:
@@ -149,7 +151,7 @@ def definition_in(store: CheckpointStore) -> Definition | None:
 
 
 def in_stored_order(pipeline: Pipeline, store: CheckpointStore) -> Pipeline:
-    """The pipeline with its streams in the order in which the checkpoint has them, and then those that it lacks.
+    """The pipeline with its streams in the order of the checkpoint, followed by the streams that the checkpoint lacks.
 
     States and logs refer to a stream by its number. The order in the file is no part of the fingerprint, so it may
     change while the checkpoint is in use.

@@ -49,7 +49,7 @@ class StoredObject(Protocol):
 
     @property
     def location(self) -> str:
-        """The place of the object, as messages name it."""
+        """Where the object is, as a text for messages."""
 
     @property
     def size(self) -> int:
@@ -108,7 +108,7 @@ class CheckpointStore(Protocol):
         """Removes an object and the incomplete puts of this name. Does nothing if there are none."""
 
     def location(self, name: str = "") -> str:
-        """The place of the object, or of the whole checkpoint, as messages name it."""
+        """Where the object is, or with an empty name the whole checkpoint, as a text for messages."""
 
 
 def get_bytes(store: CheckpointStore, name: str) -> bytes:

@@ -117,7 +117,7 @@ class ObjectStore:
 
 @dataclass(slots=True)
 class Upload:
-    """What a `put` writes to. `converting` turns the errors of the library into those of the contract."""
+    """The file object that a `put` writes to. `converting` replaces errors of the library by those of the contract."""
 
     writer: Any
     converting: Callable[[], AbstractContextManager[None]]

@@ -45,7 +45,7 @@ RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty
 
 
 class SparkFileError(CheckpointError):
-    """One of Spark's files is damaged or missing. `found` says which one and how, without what to do about it."""
+    """One of Spark's files is damaged or missing. `found` names the file and the damage, without advice."""
 
     def __init__(self, store: CheckpointStore, name: str, found: str) -> None:
         super().__init__(f"{store.location(name)}: it is {found}; {RESTORE}")

@@ -1,8 +1,8 @@
-"""Replaces parts of a checkpoint folder by restored ones. After a kill, the next start has all old or all new ones.
+"""Replaces parts of a checkpoint folder by restored ones. A start after a kill finds all old parts or all new ones.
 
 The restored parts are first written to the folder `restoring/` of the checkpoint. Then the file `restoring/complete` is
-created. Then the parts are moved to their places, one by one. A start that finds the file `complete` moves the rest of
-the parts; a start that finds `restoring/` without it removes the folder.
+created. Then the parts are moved into the checkpoint folder, one by one. A start that finds the file `complete` moves
+the rest of the parts; a start that finds `restoring/` without it removes the folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes Spark's logs of a query: anew, so that Spark goes on after a batch that another checkpoint has recorded; or
-with the plan of the first batch, so that Spark begins with this batch.
+"""Writes Spark's logs of a query: all of them, so that Spark continues after a batch that another checkpoint has
+recorded; or the plan of the first batch, so that Spark begins with this batch.
 
-Spark 4.2 goes on with batch N + 1 if a checkpoint has `metadata`, `offsets/N-1`, `offsets/N` and `commits/N`, and
+Spark 4.2 continues with batch N + 1 if a checkpoint has `metadata`, `offsets/N-1`, `offsets/N` and `commits/N`, and
 nothing else. Without `offsets/N-1` it refuses to start. The file `sources/0/0` has the offsets at which batch 0 starts:
 Spark reads it only before that batch, and `sluice replay --checkpoint` for it.
 

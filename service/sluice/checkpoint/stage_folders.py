@@ -3,8 +3,8 @@
     one stage        the folder of the pipeline
     several stages   a folder for each, named after the stage, in the folder of the pipeline
 
-A changed file may add a second stage, or leave only one. The stage with the name of the pipeline then goes on where its
-checkpoint is. The folder of a stage that is gone stays as it is: if the stage comes back, it goes on from there.
+A changed file may add a second stage, or leave only one. The stage with the name of the pipeline then keeps its folder.
+The folder of a stage that was removed is not changed: if the file has the stage again, the stage continues from there.
 """
 
 from __future__ import annotations

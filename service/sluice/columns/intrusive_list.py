@@ -13,7 +13,7 @@ import numpy as np
 
 from sluice.columns.kernel import inlined
 
-#: the row number that means: no member, no list
+#: the row number that stands for no row: no member, or no list
 NIL = -1
 
 

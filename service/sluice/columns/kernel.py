@@ -33,7 +33,7 @@ def kernel(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Compiles a function that kernels call, and inlines it into each caller.
 
-    No machine code of its own is generated, and no code by which Python could call it.
+    The function gets no machine code apart from its callers, and Python cannot call it without a further compilation.
     """
     return compiled(function, **OPTIONS, forceinline=True, no_cpython_wrapper=True)
 
@@ -58,7 +58,7 @@ class Kernel(CPUDispatcher):
     """
 
     def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - numba's types
-        """What a call inside another kernel calls."""
+        """The version of this kernel that numba compiles into another kernel, for arguments of these types."""
         named = {name: _widened(kind) for name, kind in kws.items()}
         return super().get_call_template([_widened(kind) for kind in args], named)
 

@@ -16,12 +16,12 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def ordered(words: np.ndarray, type_: Type) -> np.ndarray:
-    """Words that compare as the values do. Exception: strings keep their codes, which do not; see `ranks`."""
+    """Words that compare as the values do. Exception: a string keeps its code, which has no order (see `ranks`)."""
     return _reals(words) if type_.kind is Kind.FLOAT64 else words
 
 
 def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool) -> np.ndarray:
-    """Numbers that sort as these values do, in descending order if asked for.
+    """Numbers that sort as these values do; with `descending` in the opposite order.
 
     `words` are from `ordered`. Numbers of strings can be compared only within one call.
     """

@@ -46,7 +46,7 @@ class Table:
     record   the type of a row, or of one word of it
     width    the number of words in a row; None: a row is one record
     refers   field -> the row space that the field's values refer to (NIL: no row). The field "" is the whole row.
-             Values that refer to "slot" are places: slot * `block` + the tuple's number in its block
+             A value that refers to "slot" is the place of a tuple: slot * `block` + the tuple's number in its block
     texts    the words that are codes of the interner `strings`
     fresh    field -> its value in an unused row. The value of all other fields is 0
     """

@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "sluice"
-#: the environment variable in which click expects the question of the script
+#: the environment variable through which a completion script calls click
 VARIABLE = "_SLUICE_COMPLETE"
 
 

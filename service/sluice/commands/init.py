@@ -13,13 +13,13 @@ from sluice.config.load import check_text
 from sluice.model.errors import PipelineError, SluiceError
 
 #: records of each topic partition that are read
-MOST = 1000
+LIMIT = 1000
 
 
 @click.command()
 @click.option("--topic", required=True, help="The topic to read.")
 @click.option(
-    "--last", type=click.IntRange(1), default=MOST, show_default=True, help="Records of each topic partition to read."
+    "--last", type=click.IntRange(1), default=LIMIT, show_default=True, help="Records of each topic partition to read."
 )
 @options.kafka
 @click.option(

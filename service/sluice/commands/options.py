@@ -22,7 +22,7 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
 
 
 def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes of an option
-    """The options that are not empty, which override keys of the pipeline file. A path is given as its text."""
+    """The options that were given, which override keys of the pipeline file. A path becomes a text."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items() if value}
 
 
@@ -32,7 +32,7 @@ pipeline_files = click.argument(
 
 
 def folder_of(files: Sequence[Path]) -> Path | None:
-    """The folder of which a command gets all files; None if it gets files. Raises UsageError for a mixture."""
+    """The folder that a command line names; None if it names files. Raises UsageError if it names both."""
     folders = [file for file in files if isdir(file)]  # noqa: PTH112 - Path.is_dir raises for long names
     if folders and len(files) > 1:
         message = "give one FOLDER, or files"
@@ -41,7 +41,7 @@ def folder_of(files: Sequence[Path]) -> Path | None:
 
 
 def files_of(files: Sequence[Path]) -> list[Path]:
-    """The files that a command gets, or those of the folder that it gets. Raises FolderError if there are none."""
+    """The files that a command line names, or those of the folder that it names. Raises FolderError if it has none."""
     folder = folder_of(files)
     found = files_in(folder) if folder else list(files)
     if not found:

@@ -1,4 +1,4 @@
-"""Writes the story of a replay to the terminal or to a file, for `sluice replay --timeline` and `--svg`."""
+"""Shows the steps of a replay as a table or writes them as a picture, for `sluice replay --timeline` and `--svg`."""
 
 from __future__ import annotations
 

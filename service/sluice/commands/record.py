@@ -12,14 +12,14 @@ from sluice.commands import options
 from sluice.config.load import load
 
 #: records of each topic partition, if the call does not say how many
-MOST = 100_000
+LIMIT = 100_000
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--pipeline", type=click.Path(path_type=Path), help="The pipeline file whose Kafka properties are used.")
 @click.option(
-    "--last", type=click.IntRange(1), default=MOST, show_default=True, help="Records of each topic partition."
+    "--last", type=click.IntRange(1), default=LIMIT, show_default=True, help="Records of each topic partition."
 )
 @options.kafka
 def record(topic: str, pipeline: Path | None, last: int, kafka: dict[str, str]) -> None:

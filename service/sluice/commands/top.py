@@ -109,7 +109,7 @@ def _read(address: str, before: Reading | None) -> Reading:
 
 @dataclass(slots=True)
 class Screen:
-    """What the terminal shows. `now` gives the seconds since 1970.
+    """The contents of the terminal. `now` gives the seconds since 1970.
 
     pipeline   the only pipeline to show; None: all
     trouble    why the service does not answer; empty if it does
@@ -126,7 +126,7 @@ class Screen:
         self.answered = self.now()
 
     def note(self, trouble: str) -> None:
-        """Whether the service has answered now: `trouble` says why not, or is empty."""
+        """Stores why the service does not answer. An empty `trouble` means that it has answered now."""
         self.trouble = trouble
         if not trouble:
             self.answered = self.now()

@@ -24,9 +24,9 @@ LOSES, REFUSED = 7, 4
 def upgrade(file: Path, checkpoint: Path | None, as_data: bool) -> None:  # noqa: FBT001 - click passes it so
     """Compare the pipeline FILE with its checkpoint, and show for each operator what becomes of its state.
 
-    The command changes nothing. It reads the checkpoint, and asks Kafka whether the inputs of changed operators can be
-    read again. The service may run meanwhile, with the file for which the checkpoint was made. `sluice run FILE` goes
-    on with a changed file: by itself if nothing is lost, otherwise with --accept.
+    The command changes nothing. It reads the checkpoint, and finds out from Kafka whether the inputs of changed
+    operators can be read again. The service may run meanwhile, with the file for which the checkpoint was made. `sluice
+    run FILE` goes on with a changed file: by itself if nothing is lost, otherwise with --accept.
 
     Exit codes: 0: nothing is lost; 1: the file is wrong; 4: there is no checkpoint, or the service cannot go on with
     the changes; 7: the state of an operator would be lost.

@@ -82,7 +82,7 @@ class KernelCache(_Cache):
     """The compiled code of one kernel. numba calls its methods."""
 
     def __init__(self, function: Callable[..., Any], *, machine_code: bool = True) -> None:
-        """Without `machine_code`, the intermediate code is kept, which suffices for inlining."""
+        """`machine_code`: False keeps only the intermediate code, which suffices for a function that is inlined."""
         self._machine_code = machine_code
         self._folders = _folders()
         self._name = f"{_module_path(function)}.{function.__qualname__}-{stamp_of(function)}"
@@ -126,7 +126,7 @@ class KernelCache(_Cache):
         return None
 
     def _lock(self, path: str) -> Lock | None:
-        """The lock of a process that compiles; None if there is no place to write."""
+        """The lock of a process that compiles; None if no folder is writable."""
         try:
             return Lock(self._folders[0] / f"{path}.lock")
         except OSError:
@@ -218,21 +218,21 @@ def prune(folder: Path, versions: int = MAX_VERSIONS) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def stamps(package: Path, places: tuple[Path, ...]) -> dict[str, str]:
+def stamps(package: Path, among: tuple[Path, ...]) -> dict[str, str]:
     """The stamps of all kernels of a package, from its table in one of the folders, or by analysis of the sources."""
     name = f"stamps-{_version(package)}.json"
     found: dict[str, str] = {}
-    for folder in places:
+    for folder in among:
         with suppress(*DAMAGED):
             found = json.loads((folder / name).read_text())
             break
     found = found or Sources(package).stamps(repr(VERSIONS).encode())
     with suppress(OSError):
-        if (places[0] / name).exists():
-            os.utime(places[0] / name)  # the time of its last use
+        if (among[0] / name).exists():
+            os.utime(among[0] / name)  # the time of its last use
         else:
-            _write(places[0] / name, json.dumps(found).encode())
-            prune(places[0])
+            _write(among[0] / name, json.dumps(found).encode())
+            prune(among[0])
     return found
 
 

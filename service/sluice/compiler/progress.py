@@ -14,13 +14,13 @@ FIRST, BETWEEN = 1.0, 10.0
 
 
 class Reporter(Listener):
-    """Says a line when compilation has taken FIRST seconds, another line each BETWEEN seconds, and one at the end.
+    """Logs a line when compilation has taken FIRST seconds, another line each BETWEEN seconds, and one at the end.
 
     numba reports each function that it compiles, and none that it loads from the cache.
     """
 
-    def __init__(self, say: Callable[[str], object], now: Callable[[], float] = time.monotonic) -> None:
-        self._say, self._now = say, now
+    def __init__(self, log: Callable[[str], object], now: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._now = log, now
         self._count = 0
         self._started = self._next = 0.0
         self._lines = 0
@@ -40,15 +40,15 @@ class Reporter(Listener):
         if now < self._next:
             return
         if self._lines == 0:
-            self._say("compiling kernels for this machine, once per installation; it takes up to a minute")
+            self._log("compiling kernels for this machine, once per installation; it takes up to a minute")
         else:
-            self._say(f"{self._count} functions compiled in {now - self._started:.0f} s")
+            self._log(f"{self._count} functions compiled in {now - self._started:.0f} s")
         self._lines += 1
         self._next = now + BETWEEN
 
     def finish(self) -> None:
         if self._lines:
-            self._say(f"compiled {self._count} functions in {self._now() - self._started:.0f} s")
+            self._log(f"compiled {self._count} functions in {self._now() - self._started:.0f} s")
 
 
 def to_stderr(text: str) -> None:
@@ -56,9 +56,9 @@ def to_stderr(text: str) -> None:
 
 
 @contextmanager
-def reported(say: Callable[[str], object] = to_stderr) -> Iterator[None]:
-    """Reports what is compiled inside the context: `say` gets each line."""
-    reporter = Reporter(say)
+def reported(log: Callable[[str], object] = to_stderr) -> Iterator[None]:
+    """Reports what is compiled inside the context: `log` is called with each line."""
+    reporter = Reporter(log)
     register("numba:compile", reporter)  # type: ignore[no-untyped-call]
     try:
         yield

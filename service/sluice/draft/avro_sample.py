@@ -85,7 +85,7 @@ def _read(
 
 
 def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
-    columns = [json_values(tuples.column(place), type_) for place, (_, type_) in enumerate(schema)]
+    columns = [json_values(tuples.column(index), type_) for index, (_, type_) in enumerate(schema)]
     for row in range(len(tuples)):
         yield {name: column[row] for (name, _), column in zip(schema, columns, strict=True)}
 

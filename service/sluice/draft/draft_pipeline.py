@@ -101,7 +101,7 @@ def _event_time(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
 
 
 def _free(sample: Sample) -> str:
-    """The name of an attribute for the timestamp of the record, which no attribute has."""
+    """A name that no attribute has, for the attribute with the timestamp of the record."""
     taken = {one.name for one in sample.attributes}
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
@@ -130,7 +130,7 @@ def _operator(sample: Sample, stream: str) -> Iterator[str]:
 
 
 def _outputs(usable: Sequence[Attribute], group: str | None) -> dict[str, str]:
-    """Name -> expression."""
+    """The attributes of the output: name -> expression."""
     values = [one for one in usable if one.name != group]
     number = next((one.name for one in values if one.type in (INT64, FLOAT64) and not one.resolution), None)
     made = {"tuples": "Count()"}

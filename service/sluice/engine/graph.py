@@ -141,7 +141,7 @@ class Graph:
         streams = {name: self.with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
         for operator, remembered in zip(self.operators, state.operators, strict=True):
             items = [
-                made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
+                made.get(name) or streams.get(name) or no_items(self._schemas[name]) for name in operator.spec.inputs
             ]
             if self._observer is not None:
                 self._observer(operator.spec.name, items, clock)
@@ -179,7 +179,7 @@ class Graph:
         """
         watermark = state.progress[stream].watermark if stream in state.progress else NEVER
         kinds = [WATERMARK] * (watermark != NEVER) + [FINAL] * self._final(state, stream)
-        count, empty = len(kinds), nothing(self._schemas[stream])
+        count, empty = len(kinds), no_items(self._schemas[stream])
         return Items(
             np.full(count, TIMER, np.int64), np.full(count, state.now, np.int64), np.array(kinds, np.int8),
             np.full(count, MADE, np.int32), np.full(count, -1, np.int32), empty.keys, empty.tuples,
@@ -204,7 +204,7 @@ class Graph:
         behind final marks. Rejected tuples are added to `made`.
         """
         if items is None:
-            items = nothing(self._schemas[name])
+            items = no_items(self._schemas[name])
         elif name in self._inputs:
             if name in self._aligned:
                 items = self._align(state, name, items)
@@ -238,11 +238,11 @@ class Graph:
         without state and for a stream of which no item waits.
         """
         final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
-        places, progress = list(self._watermarks), state.progress
+        streams, progress = list(self._watermarks), state.progress
         head = save({
             "origin": np.array([state.origin, state.now], np.int64),
             "progress": np.array(
-                [(places.index(n), p.watermark, p.steps, len(p.sources)) for n, p in progress.items()], int
+                [(streams.index(n), p.watermark, p.steps, len(p.sources)) for n, p in progress.items()], int
             ),
             "sources": np.concatenate([np.zeros(0, SOURCE), *(p.sources for p in progress.values())]),
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
@@ -435,8 +435,8 @@ def of_all(items: Items) -> Items:
 
 
 @lru_cache(maxsize=1000)
-def nothing(schema: Schema) -> Items:
-    """An empty stretch of a stream with this schema."""
+def no_items(schema: Schema) -> Items:
+    """Items of a stream with this schema, of which there are none."""
     numbers = np.zeros(0, np.int64)
     tuples = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
     return Items(

@@ -40,15 +40,15 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
     made.progress = {now: state.progress[was] for now, was in kept.progress.items() if was in state.progress}
     made.buffered = {now: state.buffered[was] for now, was in kept.buffers.items() if was in state.buffered}
     fresh = []
-    for place, operator in enumerate(new.operators):
+    for index, operator in enumerate(new.operators):
         name = operator.spec.name
         found = before[name] if name in kept.operators else None
         if found is None:
-            fresh.append(place)
+            fresh.append(index)
         elif name in kept.resized:
-            made.operators[place] = _resized(operator, found, made.now)
+            made.operators[index] = _resized(operator, found, made.now)
         else:
-            made.operators[place] = operator.load(_bytes(found.save()))
+            made.operators[index] = operator.load(_bytes(found.save()))
     if made.origin != UNSET:
         _bring_up(new, made, fresh)
     return made
@@ -65,10 +65,10 @@ def _bring_up(graph: Graph, state: GraphState, fresh: Iterable[int]) -> None:
     of their inputs. What they emit goes nowhere, except for watermarks.
     """
     clock = Clock(state.origin, state.now)
-    for place in fresh:
-        operator = graph.operators[place]
+    for index in fresh:
+        operator = graph.operators[index]
         inputs = [graph.marks_of(state, name) for name in operator.spec.inputs]
-        for stream, items in operator.feed(state.operators[place], inputs, clock).items():
+        for stream, items in operator.feed(state.operators[index], inputs, clock).items():
             if stream != REJECTS and stream not in state.progress:
                 graph.with_watermarks(state, stream, items.only(np.isin(items.kind, (WATERMARK, FINAL))), clock, {})
 

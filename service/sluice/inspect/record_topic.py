@@ -26,31 +26,31 @@ RETRY_S = 10.0
 Event = dict[str, Any]
 
 
-def record(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[Event]:
-    """The last committed records of each topic partition, at most `most` of each, ordered by their timestamps.
+def record(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[Event]:
+    """The last committed records of each topic partition, at most `limit` of each, ordered by their timestamps.
 
     The records of a topic partition keep their order: the event of a record with an earlier timestamp than one before
     it has the time of that one, as in a service, and the record in it has its own timestamp. Raises TopicError if there
     is no such topic.
     """
-    stretches = [_events(partition, messages) for partition, messages in _last(kafka, topic, most)]
-    for *_, event in heapq.merge(*stretches, key=lambda one: one[:3]):
+    events = [_events(partition, messages) for partition, messages in _last(kafka, topic, limit)]
+    for *_, event in heapq.merge(*events, key=lambda one: one[:3]):
         yield event
 
 
-def last_values(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """The value and the key of each of the last committed records of each topic partition, at most `most` of each.
+def last_values(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """The value and the key of each of the last committed records of each topic partition, at most `limit` of each.
 
     Marks without a tuple are left out. Raises TopicError if there is no such topic.
     """
-    for _, messages in _last(kafka, topic, most):
+    for _, messages in _last(kafka, topic, limit):
         for message in messages:
             value, headers = message.value() or b"", headers_of(message)
             if value or not any(name == HEADER for name, _ in headers):
                 yield value, message.key()
 
 
-def _last(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[int, list[Message]]]:
+def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[int, list[Message]]]:
     """Each topic partition with its last records."""
     requests = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
 
@@ -63,8 +63,8 @@ def _last(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[int
         message = f"no such topic: {topic}"
         raise TopicError(message)
     until = ends(requests, [(topic, partition) for partition in partitions])
-    for place, end in until.items():
-        yield place[1], tail(kafka, place, end, most)
+    for topic_partition, end in until.items():
+        yield topic_partition[1], tail(kafka, topic_partition, end, limit)
 
 
 def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int, Event]]:

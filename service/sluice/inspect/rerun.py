@@ -33,13 +33,13 @@ class BatchReplay:
         return self._records(*input_again(self._plan, before, batch))
 
     def _records(self, plan: Plan, arrived: Arrived) -> Iterator[Records]:
-        rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
+        rows = [row for number, packed in sorted(arrived.items()) for row in self._outputs_of(plan, number, packed)]
         gathered = BatchResult(plan, rows)
         return within(dict(plan.limits), gathered.records(), gathered.too_large)
 
-    def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
+    def _outputs_of(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """The packed outputs of a bucket for a batch, computed as the service computes them."""
         through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
-        for part, made in self._buckets[number].tried(rest):
+        for part, made in self._buckets[number].try_rows(rest):
             yield from outgoing(plan, made, part, number)

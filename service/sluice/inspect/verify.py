@@ -71,7 +71,7 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
     The service may run meanwhile. Raises CheckpointError if no batch can be repeated.
     """
     plan = _plan(pipeline)
-    last, written = _stand(plan)
+    last, written = _position(plan)
     first, repetition = _oldest(plan, last)
     store, outputs = plan.store, defaultdict(list)
     before = before_batch(store, first)
@@ -81,7 +81,11 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
             for partition, rows in _by_partition(records):
                 outputs[records.topic, partition].append(BatchOutputs(number, rows))
         before = batch
-    differences = [found for place in sorted(outputs) if (found := _difference(plan, outputs, place, written[place]))]
+    differences = [
+        found
+        for topic_partition in sorted(outputs)
+        if (found := _difference(plan, outputs, topic_partition, written[topic_partition]))
+    ]
     count = sum(made.rows.num_rows for several in outputs.values() for made in several)
     return ComparisonReport(pipeline.name, first, last, count, differences)
 
@@ -93,7 +97,7 @@ def _plan(pipeline: Pipeline) -> Plan:
     return Plan.of(pipeline, identity, topics.known(pipeline))
 
 
-def _stand(plan: Plan) -> tuple[int, Offsets]:
+def _position(plan: Plan) -> tuple[int, Offsets]:
     """The number of the last batch that was written, and the end offsets of the output topics after it.
 
     Raises CheckpointError if Kafka has no ledger of this checkpoint, or if the topics changed in all MAX_ATTEMPTS
@@ -101,17 +105,17 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
     """
     settings = plan.pipeline.settings
     client, read = topics.reach(settings.kafka), {stream.name for stream in plan.inputs}
-    places = [
+    topic_partitions = [
         (str(plan.pipeline.streams[name].topic), number)
         for name, count in plan.topic_partitions.items() if name not in read for number in range(count)
     ]  # fmt: skip
     for _ in range(MAX_ATTEMPTS):
-        before = ends(client, places)
+        before = ends(client, topic_partitions)
         stand = ledger.read_position(settings.kafka, plan.pipeline.name)
         if stand is None or stand.query_id != plan.query:
             message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
             raise CheckpointError(message)
-        if ends(client, places) == before:
+        if ends(client, topic_partitions) == before:
             return stand.next_batch - 1, before
     message = f"the outputs changed during each of {MAX_ATTEMPTS} attempts to read them, because the service is writing"
     raise CheckpointError(message)
@@ -145,17 +149,17 @@ def _by_partition(records: Records) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield number, records.columns.filter(pa.array(partition == number))
 
 
-def _difference(plan: Plan, outputs: Outputs, place: tuple[str, int], end: int) -> Difference | None:
-    """The first difference in the topic partition `place`, which ends at offset `end`; None if there is none."""
-    several = outputs[place]
-    found = tail(plan.pipeline.settings.kafka, place, end, sum(made.rows.num_rows for made in several))
+def _difference(plan: Plan, outputs: Outputs, topic_partition: tuple[str, int], end: int) -> Difference | None:
+    """The first difference in a topic partition, which ends at offset `end`; None if there is none."""
+    several = outputs[topic_partition]
+    found = tail(plan.pipeline.settings.kafka, topic_partition, end, sum(made.rows.num_rows for made in several))
     expected = [(made.batch, row) for made in several for row in made.rows.to_pylist()]
     found = [None] * (len(expected) - len(found)) + found
     for (batch, row), message in zip(expected, found, strict=True):
         if message is None:
-            return Difference(batch, *place, None, _shown(row), None)
+            return Difference(batch, *topic_partition, None, _shown(row), None)
         if not _same(row, message):
-            return Difference(batch, *place, message.offset(), _shown(row), _shown(_row(message)))
+            return Difference(batch, *topic_partition, message.offset(), _shown(row), _shown(_row(message)))
     return None
 
 
@@ -174,7 +178,7 @@ def _row(message: Message) -> Row:
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """The record with texts in place of bytes, for JSON."""
+    """The record with texts in topic_partition of bytes, for JSON."""
     headers = [[name, _text(value)] for name, value in row["headers"] or ()]
     return {"key": _text(row["key"]), "value": _text(row["value"]), "timestamp": row["timestamp"], "headers": headers}
 

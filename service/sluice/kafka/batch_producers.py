@@ -80,8 +80,8 @@ class BatchProducer(ABC):
         """Begins a batch. The previous batch was finished."""
 
     @abstractmethod
-    def finish(self, place: TopicPartition) -> None:
-        """Commits the batch, together with `place`, the new offset of the ledger's group."""
+    def finish(self, offset: TopicPartition) -> None:
+        """Commits the batch, together with `offset`, the new offset of the ledger's group."""
 
     @abstractmethod
     def close(self) -> None:
@@ -120,15 +120,15 @@ class ExactlyOnce(BatchProducer):
         self._troubles.clear()
         self.client.begin_transaction()
 
-    def finish(self, place: TopicPartition) -> None:
+    def finish(self, offset: TopicPartition) -> None:
         group, wait = self._group, self._times.offsets
-        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([place], group, wait))
+        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([offset], group, wait))
         began, attempts = time.monotonic(), 1
         while not self._committed(began + self._times.step):
             attempts += 1
         self.client.poll(0)
         took = time.monotonic() - began
-        self.spent = doubt(attempts, took, self._troubles, self._times.slow_commit)
+        self.spent = late_copy_reason(attempts, took, self._troubles, self._times.slow_commit)
 
     def close(self) -> None:
         # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
@@ -152,7 +152,7 @@ class ExactlyOnce(BatchProducer):
         return True
 
 
-def doubt(attempts: int, took: float, troubles: Collection[KafkaError], slow: float) -> str:
+def late_copy_reason(attempts: int, took: float, troubles: Collection[KafkaError], slow: float) -> str:
     """The reason why a copy of a commit's EndTxn request may still reach the broker; "" if no copy can.
 
     attempts  number of calls of `commit_transaction`
@@ -185,14 +185,14 @@ class AtLeastOnce(BatchProducer):
     def begin(self) -> None:
         self._failures.clear()
 
-    def finish(self, place: TopicPartition) -> None:
+    def finish(self, offset: TopicPartition) -> None:
         step = self._times.step
         left = self._call("write the batch", step, lambda: self.client.flush(step))
         if self._failures:
             raise KafkaException(self._failures[0])
         if left:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        self._call("commit the ledger", step, lambda: self._group.commit(offsets=[place], asynchronous=False))
+        self._call("commit the ledger", step, lambda: self._group.commit(offsets=[offset], asynchronous=False))
 
     def close(self) -> None:
         with suppress(KafkaException, HungError):

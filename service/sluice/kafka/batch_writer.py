@@ -7,7 +7,6 @@ only on data in the checkpoint, and the ledger shows whether an earlier run has 
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, Un
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import Records
 from sluice.kafka.requests import produce_row, transient
+from sluice.processes import without_garbage_collection
 from sluice.time_units import MILLISECOND
 
 #: called with records, the row number of a record that exceeds its topic's limit, and the limit in bytes. Returns the
@@ -135,13 +135,14 @@ class TransactionalWriter:
                 f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
             )
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
-        with self._closing_on_error("write the batch", batch), no_garbage_collection():
+        # a batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header
+        with self._closing_on_error("write the batch", batch), without_garbage_collection():
             producer.begin()
             self._began = began = Moment.now()
             self._produce_all(producer.client, records, too_large)
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
-            producer.finish(ledger.place_after(batch, self._settings.query_id, planned))
+            producer.finish(ledger.offset_after(batch, self._settings.query_id, planned))
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
         if producer.spent:
@@ -306,21 +307,6 @@ class Moment(NamedTuple):
         """The seconds since this moment: the larger value of the two clocks."""
         now = Moment.now()
         return max(now.monotonic - self.monotonic, now.wall - self.wall)
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Disables the garbage collection of cycles inside the block.
-
-    A batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLarge | None = None) -> Iterator[Records]:

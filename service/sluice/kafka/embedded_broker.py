@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from sluice.jvm.jars import jars
 from sluice.jvm.java import find_java
 from sluice.model.errors import SluiceError
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -114,7 +114,7 @@ class EmbeddedBroker(Running):
         self._ports = dict.fromkeys(self._protocols, 0)
         self._heap = heap
         self._folder: Path | None = None
-        self._process: Tethered | None = None
+        self._process: ChildProcess | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -175,7 +175,7 @@ class EmbeddedBroker(Running):
         return self._folder
 
     @property
-    def _running(self) -> Tethered:
+    def _running(self) -> ChildProcess:
         if self._process is None:
             raise BrokerError("the broker is not running")
         return self._process
@@ -233,7 +233,7 @@ class EmbeddedBroker(Running):
 
     def _launch(self) -> None:
         command = [*self._java(), "kafka.Kafka", self._properties_file()]
-        self._process = Tethered(command, folder=self._data, log=self._data / "broker.log")
+        self._process = ChildProcess(command, folder=self._data, log=self._data / "broker.log")
 
     def _java(self) -> list[str]:
         class_path = os.pathsep.join(map(str, jars("broker")))

@@ -64,7 +64,7 @@ def transactional_id_of(query: str) -> str:
     return f"sluice.{query}"
 
 
-def require_same_checkpoint(stand: LedgerPosition | None, query: str, query_id: str, committed: int | None) -> None:
+def require_same_checkpoint(position: LedgerPosition | None, query: str, query_id: str, committed: int | None) -> None:
     """Raises LedgerError if the ledger is missing or names another checkpoint.
 
     committed   last batch in the checkpoint's log of commits, None if the log is empty
@@ -72,14 +72,14 @@ def require_same_checkpoint(stand: LedgerPosition | None, query: str, query_id: 
     A start calls this function before `end_open_transaction`, so that a start by mistake does not fence the service
     that runs.
     """
-    if stand is None:
+    if position is None:
         if committed is not None:
             raise LedgerError(lost_message(query, committed))
-    elif stand.query_id != query_id:
-        raise LedgerError(foreign_message(query, query_id, stand))
+    elif position.query_id != query_id:
+        raise LedgerError(foreign_message(query, query_id, position))
 
 
-def fits(stand: LedgerPosition, committed: int | None, planned: int | None, *, digest_of: DigestOf) -> bool:
+def fits(position: LedgerPosition, committed: int | None, planned: int | None, *, digest_of: DigestOf) -> bool:
     """Whether the service can go on with a checkpoint as it is.
 
     committed   last batch in the checkpoint's log of commits, None if the log is empty
@@ -89,9 +89,9 @@ def fits(stand: LedgerPosition, committed: int | None, planned: int | None, *, d
     checkpoint planned for its number.
     """
     first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
-    if not first <= stand.next_batch <= last:
+    if not first <= position.next_batch <= last:
         return False
-    return not stand.digest or digest_of(stand.next_batch - 1) in (None, stand.digest)
+    return not position.digest or digest_of(position.next_batch - 1) in (None, position.digest)
 
 
 def parted_message(query: str, batch: int) -> str:
@@ -109,9 +109,9 @@ def lost_message(query: str, batch: int) -> str:
     )
 
 
-def foreign_message(query: str, query_id: str, stand: LedgerPosition) -> str:
+def foreign_message(query: str, query_id: str, position: LedgerPosition) -> str:
     return (
-        f"the ledger of {query!r} belongs to the checkpoint {stand.query_id}, this checkpoint is {query_id}: two "
+        f"the ledger of {query!r} belongs to the checkpoint {position.query_id}, this checkpoint is {query_id}: two "
         f"pipelines have one name, or the checkpoint was changed. Rename one, or restore the checkpoint; {START_OVER}"
     )
 
@@ -134,24 +134,26 @@ def reset(
     committed   last batch in the checkpoint's log of commits, None for a new checkpoint
     planned     the input of batch `committed`, None if the checkpoint does not have it any more
     """
-    place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
+    offset = _offset(0, "") if committed is None else offset_after(committed, query_id, planned)
     known = {} if committed is None or planned is None else {committed: planned}
     plans = plan_records(query, query_id, known)
-    _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, place)
+    _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, offset)
 
 
 def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
-    """Writes the entry of a batch without outputs, from which on the state is another one: the plans of all batches
-    before it are removed, so no state before it is used any more. Writing it again changes nothing.
+    """Writes the entry of a batch without outputs that stands for a change of the states (state/upgrade/).
+
+    Removes the plans of all batches before it, so no state before the change is used any more. Writing it again changes
+    nothing.
     """
-    place = place_after(entry.batch, entry.query_id, entry.planned)
+    offset = offset_after(entry.batch, entry.query_id, entry.planned)
     plans = plan_records(entry.query, entry.query_id, {entry.batch: entry.planned})
-    _overwrite(kafka, entry.query, entry.to_json(), plans, place)
+    _overwrite(kafka, entry.query, entry.to_json(), plans, offset)
 
 
 def _overwrite(
     kafka: Mapping[str, str], query: str, entry: bytes | None, plans: list[tuple[bytes | None, bytes]],
-    place: TopicPartition,
+    offset: TopicPartition,
 ) -> None:  # fmt: skip
     """Writes the entry, these plans (`plan_records`) in place of all others, and the position, in one transaction."""
     own = {"transactional.id": transactional_id_of(query)}
@@ -165,7 +167,7 @@ def _overwrite(
             removed: dict[bytes, bytes | None] = dict.fromkeys(_plan_keys(kafka, query))
             for key, value in (removed | {key: value for value, key in plans}).items():
                 produce_row(producer, TOPIC, (value, key, PARTITION))
-            producer.send_offsets_to_transaction([place], group.consumer_group_metadata(), SECONDS)
+            producer.send_offsets_to_transaction([offset], group.consumer_group_metadata(), SECONDS)
             producer.commit_transaction(SECONDS)
         finally:
             group.close()
@@ -187,16 +189,16 @@ def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_c
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:
-    place = send_request(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
-    query_id, _, digest = (place.metadata or "").partition(" ")
-    return LedgerPosition(place.offset, query_id, digest) if place.offset > 0 else None
+    offset = send_request(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
+    query_id, _, digest = (offset.metadata or "").partition(" ")
+    return LedgerPosition(offset.offset, query_id, digest) if offset.offset > 0 else None
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
-    place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=REQUEST)[0]
-    if place.error:
-        raise KafkaException(place.error)
-    return place
+    offset = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=REQUEST)[0]
+    if offset.error:
+        raise KafkaException(offset.error)
+    return offset
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
@@ -251,7 +253,7 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
     return found
 
 
-def forget_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: Iterable[int]) -> None:
+def remove_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: Iterable[int]) -> None:
     """Removes the plans of these batches. Nothing depends on when, so no transaction is needed."""
     records = plan_records(query, query_id, dict.fromkeys(batches))
 
@@ -279,7 +281,7 @@ def _plan_keys(kafka: Mapping[str, str], query: str) -> list[bytes]:
 
 
 def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:
-    """Calls `handle` with each entry of the topic. After a transient error, another client reads the rest."""
+    """Calls `handle` with each entry of the topic. After a transient error a new client reads the rest."""
     own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
     position: list[int] = []
 
@@ -324,13 +326,13 @@ def _membership(query: str, isolation: str) -> dict[str, object]:
     return {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
 
 
-def _place(offset: int, metadata: str) -> TopicPartition:
+def _offset(offset: int, metadata: str) -> TopicPartition:
     return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
 
 
-def place_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
+def offset_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
     """The offset, with its metadata, that the group commits with a batch."""
-    return _place(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
+    return _offset(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
 
 
 def _digest(planned: Planned | None) -> str:

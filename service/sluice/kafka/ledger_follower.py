@@ -19,7 +19,7 @@ from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request
 
 WAIT = 0.2
 #: seconds without a record after which the consumer must send a request that a broker answers
-QUIET = 10.0
+SILENCE_S = 10.0
 #: seconds between a consumer's failure and the start of its replacement
 PAUSE = 1.0
 FOLLOWER_PROPERTIES = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
@@ -29,8 +29,8 @@ class Follower:
     """A thread that calls `on_entry` with each entry of a query that is committed after the follower was made.
 
     A consumer that reports an error, or gets no answer from a broker, is replaced by one that continues at the same
-    offset. The number of replacements has no limit: nothing depends on the follower, and if Kafka stays unreachable,
-    the writer of the batches ends the service.
+    offset. The number of replacements has no limit: nothing depends on the follower. If Kafka stays unreachable, the
+    writer of the batches ends the service.
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:
@@ -59,7 +59,7 @@ class Follower:
                 consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
                 self._follow(consumers[0])
             except (KafkaException, HungError) as error:
-                LOGGER.warning("following the ledger with another client: %s", _text(error))
+                LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
                 self._stopped.wait(PAUSE)
             finally:
                 discard(consumers)
@@ -73,7 +73,7 @@ class Follower:
             message = consumer.poll(WAIT)
             if message is not None:
                 self._take(message)
-            elif time.monotonic() - answered > QUIET:
+            elif time.monotonic() - answered > SILENCE_S:
                 bounded("follow the ledger", REQUEST + SLACK, lambda: _end(consumer))
             else:
                 continue

@@ -22,7 +22,7 @@ Offsets = Mapping[tuple[str, int], int]
 MAX_CONSUMED = 10_000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 #: number of further offsets that `tail` reads at first: the markers of transactions have offsets too
-ROOM = 1000
+MARKER_MARGIN = 1000
 #: properties of a consumer that joins no group and commits no offsets
 READER_PROPERTIES = {
     "group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed",
@@ -32,7 +32,8 @@ READER_PROPERTIES = {
 #: Calls `Message.headers`. For a name that is not UTF-8 the client returns a null pointer in a list, and sets an error.
 #: This call checks for that error. A call `message.headers()` that Python has specialised does not, and may crash.
 _headers = methodcaller("headers")
-#: takes the place of headers that cannot be read: a second call of `Message.headers` would return the null pointer
+#: stands for headers that cannot be read: a second call of `Message.headers` would return the null
+#: pointer
 _UNREADABLE: Any = object()
 
 
@@ -44,25 +45,25 @@ def headers_of(message: Message) -> list[Header]:
         message.set_headers(_UNREADABLE)
         found = _UNREADABLE
     if found is _UNREADABLE:
-        place = f"topic {message.topic()}, topic partition {message.partition()}, offset {message.offset()}"
-        raise HeaderNameError(f"the name of a header is not UTF-8, which the Kafka client cannot read ({place})")
+        record = f"topic {message.topic()}, topic partition {message.partition()}, offset {message.offset()}"
+        raise HeaderNameError(f"the name of a header is not UTF-8, which the Kafka client cannot read ({record})")
     return found or []
 
 
-def ends(requests: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+def ends(requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]]) -> Offsets:
     """The end offset of each topic partition (exclusive) for a reader of committed records."""
-    return _offsets(requests, places, OffsetSpec.latest(), "list the ends of topic partitions")
+    return _offsets(requests, topic_partitions, OffsetSpec.latest(), "list the ends of topic partitions")
 
 
-def beginnings(requests: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+def beginnings(requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]]) -> Offsets:
     """The offset of the oldest record that each topic partition still has, or its end offset if it has none."""
-    return _offsets(requests, places, OffsetSpec.earliest(), "list the beginnings of topic partitions")
+    return _offsets(requests, topic_partitions, OffsetSpec.earliest(), "list the beginnings of topic partitions")
 
 
 def _offsets(
-    requests: Requests[AdminClient], places: Iterable[tuple[str, int]], of: OffsetSpec, action: str
+    requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]], of: OffsetSpec, action: str
 ) -> Offsets:
-    wanted = {TopicPartition(*place): of for place in places}
+    wanted = {TopicPartition(*one): of for one in topic_partitions}
 
     def list_offsets(client: AdminClient) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
@@ -79,17 +80,17 @@ def _offset(found: int) -> int:
     return found
 
 
-def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int) -> list[Message]:
+def tail(kafka: Mapping[str, str], topic_partition: tuple[str, int], end: int, count: int) -> list[Message]:
     """The last `count` records of a topic partition before offset `end`; fewer if the topic partition has fewer."""
 
     def first(consumer: Consumer) -> int:
-        return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
+        return int(consumer.get_watermark_offsets(TopicPartition(*topic_partition), timeout=REQUEST)[0])
 
     begin = send_request(kafka, "consumer", "read records again", first, READER_PROPERTIES)
-    span = count + ROOM
+    span = count + MARKER_MARGIN
     while True:
         found: deque[Message] = deque(maxlen=count)
-        read(kafka, {place: max(begin, end - span)}, {place: end}, found.append)
+        read(kafka, {topic_partition: max(begin, end - span)}, {topic_partition: end}, found.append)
         if len(found) == count or end - span <= begin:
             return list(found)
         span *= 4
@@ -101,7 +102,11 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callabl
     The records of a topic partition come in order of their offsets. A topic partition without a start is read from
     offset 0. Raises UnavailableError if no broker answers, or if Kafka has deleted the record at a start.
     """
-    unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
+    unread = {
+        topic_partition: (starts.get(topic_partition, 0), end)
+        for topic_partition, end in ends.items()
+        if starts.get(topic_partition, 0) < end
+    }
     while unread:
         send_request(
             kafka,
@@ -117,7 +122,7 @@ def _read_some(
 ) -> None:
     """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
     deadline = time.monotonic() + REQUEST
-    consumer.assign([TopicPartition(*place, start) for place, (start, _) in unread.items()])
+    consumer.assign([TopicPartition(*one, start) for one, (start, _) in unread.items()])
     while unread and time.monotonic() < deadline:
         first = consumer.poll(REQUEST)
         if first is None:
@@ -130,12 +135,12 @@ def _read_some(
 
 def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]) -> None:
     """Handles a record, or the end of a topic partition. Ignores a record that was handled before."""
-    place = message.topic(), message.partition()
-    if place not in unread:
+    topic_partition = message.topic(), message.partition()
+    if topic_partition not in unread:
         return
-    start, end = unread[place]
+    start, end = unread[topic_partition]
     if message.error() is None and start <= message.offset() < end:
         each(message)
-        unread[place] = message.offset() + 1, end
+        unread[topic_partition] = message.offset() + 1, end
     if message.error() is not None or message.offset() >= end - 1:
-        del unread[place]
+        del unread[topic_partition]

@@ -41,13 +41,13 @@ REQUEST = 10.0
 SLACK = 15.0
 
 #: errors that mean that a broker cannot be reached or does not answer
-GONE = frozenset({
+UNREACHABLE = frozenset({
     KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE,
     KafkaError._MSG_TIMED_OUT, KafkaError._RESOLVE, KafkaError.NETWORK_EXCEPTION, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 })  # fmt: skip
 #: errors of a client whose view of the cluster or of its own producer is out of date; a new client gets a new view
-STALE = frozenset({
+OUTDATED_CLIENT = frozenset({
     KafkaError._NOENT, KafkaError._UNKNOWN_BROKER, KafkaError._WAIT_COORD, KafkaError._WAIT_CACHE,
     KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError._RETRY,
     KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -63,9 +63,9 @@ BUSY = frozenset({
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.KAFKA_STORAGE_ERROR, KafkaError._IN_PROGRESS,
     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._PREV_IN_PROGRESS,
 })  # fmt: skip
-TRANSIENT = GONE | STALE | BUSY
+TRANSIENT = UNREACHABLE | OUTDATED_CLIENT | BUSY
 #: errors that a client reports to `error_cb` while its request times out, and after which no later attempt can succeed
-HOPELESS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+LOGIN_FAILED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 
 def transient(error: KafkaError) -> bool:
@@ -143,7 +143,7 @@ class Requests(Generic[Client]):
                 left = began + self._retry_s - self._time.now()
                 if reason.final or left <= 0:
                     raise UnavailableError(f"cannot {action}: {reason.text}") from error
-                LOGGER.warning("repeating a request: cannot %s: %s", action, reason.text)
+                LOGGER.warning("a request to Kafka failed and is repeated: cannot %s: %s", action, reason.text)
                 self._time.sleep(min(pause, left))
                 pause = min(2 * pause, PAUSES[1])
 
@@ -170,12 +170,12 @@ class Requests(Generic[Client]):
             return _Reason("the Kafka client did not return", final=False)
         kafka: KafkaError = error.args[0]
         # The client reports a failed login only to `error_cb`, which `poll` calls. The request itself times out.
-        if kafka.code() in GONE and isinstance(self._client, AdminClient | Producer):
+        if kafka.code() in UNREACHABLE and isinstance(self._client, AdminClient | Producer):
             self._client.poll(0)
-        hopeless = [one for one in self._reported if one.code() in HOPELESS]
-        reported = hopeless or (self._reported if kafka.code() in GONE else [])
+        failed_logins = [one for one in self._reported if one.code() in LOGIN_FAILED]
+        reported = failed_logins or (self._reported if kafka.code() in UNREACHABLE else [])
         text = reported[-1].str() if reported else kafka.str()
-        return _Reason(text, final=bool(hopeless) or not transient(kafka))
+        return _Reason(text, final=bool(failed_logins) or not transient(kafka))
 
 
 class _Reason(NamedTuple):

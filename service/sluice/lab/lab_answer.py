@@ -69,14 +69,15 @@ def _story(pipeline: Pipeline, events: Sequence[Event]) -> Story:
     return build_story(pipeline, events, clock_origin=check_length(pipeline, events))
 
 
-def _far(event: Event) -> bool:
-    """Whether the clock shows times of the calendar, from whose start timers count."""
+def _is_calendar_time(event: Event) -> bool:
+    """Whether the time of the event is one of the calendar, not a number of seconds from 0."""
     at = event.get("at")
     return isinstance(at, int | float) and at * SECOND > CALENDAR
 
 
 def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
-    """The origin of the clock: "first" where the events have times of the calendar; None: the pipeline's own, or 0.
+    """Checks the length of a run. Returns the origin of its clock: "first" if the events have times of the calendar,
+    else None: that of the pipeline, or 0.
 
     Raises LabError for a run that would take too long.
     """
@@ -84,7 +85,7 @@ def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
         message = f"expected at most {MAX_EVENTS} events in the lab, got {len(events):,}; use `sluice replay`"
         raise LabError(message)
     times = [event["at"] for event in events if isinstance(event.get("at"), int | float)]
-    origin = "first" if events and _far(events[0]) and pipeline.settings.clock_origin is None else None
+    origin = "first" if events and _is_calendar_time(events[0]) and pipeline.settings.clock_origin is None else None
     periods = [p for p in map(period, pipeline.operators) if p]
     if times and periods:
         first = times[0] if origin else (pipeline.settings.clock_origin or 0) / SECOND
@@ -96,7 +97,7 @@ def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
 
 
 def _finding(one: Problem | Hint, file: str) -> dict[str, Any]:
-    """A problem or a hint, without the folder of the file."""
+    """A problem or a hint as values of JSON, without the folder of the file."""
     return {"line": one.line, "text": str(one).replace(file, Path(file).name, 1)}
 
 

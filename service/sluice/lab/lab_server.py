@@ -1,7 +1,8 @@
 """The HTTP application of the lab: the page, its presets and its answers. It serves this machine only.
 
 A page of another site must not reach it: the Host must be this machine's name (against DNS rebinding), and a request
-with an Origin must come from the lab's own page. Requests must be JSON, which other sites cannot send without asking.
+with an Origin must come from the lab's own page. Requests must be JSON, which a page of another site can send only
+after a preflight request (CORS), which is refused.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _page(file: Path) -> Callable[[Request], Any]:
 
 
 async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Response]) -> Response:
-    """The response to a request from the lab's own page; an error for all others."""
+    """The response of `give` to a request from the page of the lab; an error for any other request."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host')}":
         return PlainTextResponse("a request of another site", 403, headers=HEADERS)

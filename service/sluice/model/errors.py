@@ -19,7 +19,7 @@ AS_WRITTEN = "\0"
 #: maximum number of problems, and also of hints, that are listed for one file
 MAX_FINDINGS = 100
 #: maximum number of characters of the path, the value and the expectation in a message
-MAX_PLACE, MAX_GOT, MAX_EXPECTED = 200, 200, 1000
+MAX_LOCATION, MAX_GOT, MAX_EXPECTED = 200, 200, 1000
 #: maximum length of a word, and maximum number of known words, in `nearest`, whose cost grows with both
 MAX_LETTERS, MAX_KNOWN = 100, 1000
 
@@ -55,7 +55,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error in a pipeline file, with its place."""
+    """An error in a pipeline file, with the file, the line and the path of the key."""
 
     file: str
     line: int | None
@@ -70,7 +70,7 @@ class Problem:
         column = f" at column {self.column}" if self.column else ""
         hint = f" (did you mean {cut(self.hint, MAX_GOT)}?)" if self.hint else ""
         expected = cut(self.expected, MAX_EXPECTED)
-        return printable(f"{place(self.file, self.line, self.path)}expected {expected}, got {got}{column}{hint}")
+        return printable(f"{location(self.file, self.line, self.path)}expected {expected}, got {got}{column}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,18 @@ class Hint:
     text: str
 
     def __str__(self) -> str:
-        return printable(f"{place(self.file, self.line, self.path)}warning: {cut(self.text, MAX_EXPECTED)}")
+        return printable(f"{location(self.file, self.line, self.path)}warning: {cut(self.text, MAX_EXPECTED)}")
 
 
-def place(file: str, line: int | None, path: str) -> str:
+def location(file: str, line: int | None, path: str) -> str:
     file = cut(file, MAX_EXPECTED)
     where = file if line is None else f"{file}:{line}"
-    return f"{where}: {cut(path, MAX_PLACE)}: " if path else f"{where}: "
+    return f"{where}: {cut(path, MAX_LOCATION)}: " if path else f"{where}: "
 
 
-def cut(text: str, most: int) -> str:
-    """The text if it has at most `most` characters, else its first `most` characters and its length."""
-    return text if len(text) <= most else f"{text[:most]} ... ({len(text):,} characters)"
+def cut(text: str, limit: int) -> str:
+    """The text if it has at limit `limit` characters, else its first `limit` characters and its length."""
+    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
@@ -129,5 +129,5 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def one_of(words: Iterable[str]) -> str:
     """The words as `a, b or c`, in the given order."""
-    *most, last = words
-    return f"{', '.join(most)} or {last}" if most else last
+    *limit, last = words
+    return f"{', '.join(limit)} or {last}" if limit else last

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from sluice.files import read_file
 
 #: ${NAME} or ${file:PATH}; $${ stands for the two characters ${
-PLACE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
+REFERENCE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 SECRET = re.compile(
     r"password|secret|token|jaas|oauthbearer\.config|\.pem$|user\.info|credential|account_key|sas_key", re.IGNORECASE
 )
@@ -86,7 +86,7 @@ def _pattern(text: str) -> str:
 
 def substitute(text: str, environment: Mapping[str, str]) -> str:
     """The text with ${...} replaced by the values of variables and files. Raises MissingSecretError."""
-    return PLACE.sub(lambda found: looked_up(found, environment), text)
+    return REFERENCE.sub(lambda found: looked_up(found, environment), text)
 
 
 def looked_up(found: re.Match[str], environment: Mapping[str, str]) -> str:

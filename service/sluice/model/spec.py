@@ -60,7 +60,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """SPL's Aggregate (A1). `partition_by` and `group_by` are over the attributes of the input."""
+    """SPL's Aggregate (A1): computes aggregation functions over windows. `partition_by` and `group_by` are expressions
+    over the attributes of the input.
+    """
 
     name: str
     input: str
@@ -119,7 +121,7 @@ class Side:
     unmatched   the output for such tuples (J14); None: the outputs of the join, with the other side's `default` (J13)
     default     the tuple that replaces a missing partner of this side, a value for each attribute of the stream; times
                 are nanoseconds since 1970
-    window      without a meaning in a join that has a window of its own
+    window      the window of this side; not used if the join itself has a window
     """
 
     stream: str
@@ -458,8 +460,8 @@ class Pipeline:
 
     @property
     def keyed(self) -> frozenset[str]:
-        """The streams whose records' keys are needed: those from which only operators that keep the key lead
-        to some output: Map, Union, and Dedup with `keep: first`.
+        """The input streams whose record keys are needed: those of which an output keeps the key, because only
+        operators that keep it are between: Map, Union, and Dedup with `keep: first`.
         """
         written = {stream.name for stream in self.outputs}
         keyed: set[str] = set()

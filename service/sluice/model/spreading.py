@@ -54,11 +54,11 @@ class SpreadPlan:
 
 
 def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
-    """The keys of `layout`."""
+    """The key by which each input stream is spread over buckets (`layout`); None if the pipeline needs one bucket."""
     return layout(pipeline).keys
 
 
-def wanted_buckets(pipeline: Pipeline) -> int | None:
+def required_buckets(pipeline: Pipeline) -> int | None:
     """The number of buckets that a pipeline must have; None if any number will do."""
     return 1 if spread_by(pipeline) is None else pipeline.settings.buckets
 
@@ -114,9 +114,9 @@ def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
     """
     for output in join.outputs:
         for requirement in _needed(pipeline, output.stream, made=True):
-            places = _equalities(join, output, requirement.key)
-            if places:
-                return places
+            positions = _equalities(join, output, requirement.key)
+            if positions:
+                return positions
     return independent(join)
 
 
@@ -136,7 +136,7 @@ def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[
     for operator in pipeline.operators:
         for port, name in enumerate(operator.inputs):
             if name == stream:
-                yield from _wanted(pipeline, operator, port, made=made)
+                yield from _requirements(pipeline, operator, port, made=made)
                 why = _whole(pipeline.streams[stream], operator)
                 if why:
                     yield KeyRequirement(operator.name, (), why)
@@ -159,7 +159,7 @@ def _storing(operator: Operator) -> bool:
     return isinstance(operator, Windowed) and operator.window.only_stores
 
 
-def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
+def _requirements(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
     """The requirements of the operator, and of the operators downstream of it, on the stream at this port."""
     windowed = not isinstance(operator, Passing)
     behind = [
@@ -299,10 +299,10 @@ def _of_join(
     if not behind:
         yield _apart(join, side, apart)
     for output, requirement in behind:
-        places = _equalities(join, output, requirement.key)
+        positions = _equalities(join, output, requirement.key)
         own = _apart(join, side, apart)
-        if own.key and places and set(places) <= set(apart):
-            yield KeyRequirement(requirement.operator, tuple(side.equality[n] for n in places))
+        if own.key and positions and set(positions) <= set(apart):
+            yield KeyRequirement(requirement.operator, tuple(side.equality[n] for n in positions))
         else:
             yield _traced(requirement, (), output) if own.key else own
 

@@ -64,7 +64,7 @@ def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operat
         else:
             fitting.append(part)
     found = [_in_order(pipeline, stage) for stage in [*stages, together] if stage]
-    return sorted(found, key=lambda stage: _places(pipeline)[stage[0].name])
+    return sorted(found, key=lambda stage: _positions(pipeline)[stage[0].name])
 
 
 def _conflicts(pipeline: Pipeline, parts: list[list[Operator]]) -> Iterator[tuple[str, str]]:
@@ -83,12 +83,12 @@ def _spread(pipeline: Pipeline, parts: list[list[Operator]]) -> Mapping[str, Key
 
 def _in_order(pipeline: Pipeline, parts: list[list[Operator]]) -> list[Operator]:
     """The operators of these groups, upstream before downstream."""
-    places = _places(pipeline)
-    return sorted((operator for part in parts for operator in part), key=lambda operator: places[operator.name])
+    positions = _positions(pipeline)
+    return sorted((operator for part in parts for operator in part), key=lambda operator: positions[operator.name])
 
 
-def _places(pipeline: Pipeline) -> dict[str, int]:
-    return {operator.name: place for place, operator in enumerate(pipeline.operators)}
+def _positions(pipeline: Pipeline) -> dict[str, int]:
+    return {operator.name: position for position, operator in enumerate(pipeline.operators)}
 
 
 def _reporting(stage: Pipeline, before: list[Pipeline]) -> Pipeline:

@@ -91,7 +91,7 @@ def written_marks(pipeline: Pipeline, stream: Stream) -> str:
 
 
 def passing(pipeline: Pipeline, stream: str) -> str | None:
-    """Says why no header can carry the marks of a stream; None if a header can.
+    """The reason why no header can carry the marks of a stream; None if a header can.
 
     The marks of these streams come from Kafka and pass through operators.
     """

@@ -1,6 +1,6 @@
 """The order of operators, in which each stream is written before it is read; the cycles that prevent it; and feedback:
-streams that close a cycle of operators, and whose tuples return through a topic (rules M11 to M16); what streams that
-operators write have of the inputs before them.
+streams that close a cycle of operators, and whose tuples return through a topic (rules M11 to M16); and properties that
+a stream has from the inputs upstream of it.
 
 A stream that closes a cycle is an exchange: its writer writes it to the topic, and its readers read it from there in a
 later batch. In the model these are two streams with one topic. The stream itself is an output, and the stream with
@@ -128,8 +128,8 @@ def returning(pipeline: Pipeline) -> dict[str, str]:
     return {name: f"{name}{RETURNING}" for name in pipeline.streams if f"{name}{RETURNING}" in inputs}
 
 
-def fed(pipeline: Pipeline) -> list[Stream]:
-    """The inputs whose records others write."""
+def external_inputs(pipeline: Pipeline) -> list[Stream]:
+    """The input streams whose records this pipeline does not write itself: all but those in which tuples return."""
     own = returning(pipeline).values()
     return [stream for stream in pipeline.inputs if stream.name not in own]
 

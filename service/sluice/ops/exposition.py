@@ -40,7 +40,7 @@ class Exposition(Collector):
         return generate_latest(self._registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the names of the series are those of the tables in metrics.py, which do not repeat."""
+        """Yields nothing: the client library otherwise searches for repeated names, which the tables do not have."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -45,7 +45,9 @@ class Health:
         return self._batch + self._now() - self._reported, self._bound
 
     def healthy(self) -> str | None:
-        """What is wrong; None if nothing is. A start may take any time: before the first report nothing is wrong."""
+        """What is wrong, as a text; None if nothing is. Before the first report nothing is wrong: a start may take any
+        time.
+        """
         if self._reported is None:
             return None
         silent = self._now() - self._reported

@@ -101,7 +101,7 @@ def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any
 
 
 def _checked(trouble: str | None, pipelines: Pipelines, request: Request, good: str = "") -> Response:
-    """The answer about a trouble. If there is none, it says `good`, or else "ok"."""
+    """The answer to a health check: 503 with the `trouble` or, without one, 200 with `good` ("" stands for "ok")."""
     status = 503 if trouble else 200
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(pipelines.described(), status)

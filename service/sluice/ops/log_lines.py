@@ -18,7 +18,7 @@ from sluice.model.secrets import MASK, masked
 VARIABLE = "SLUICE_LOG"
 #: a value that needs no quotes
 PLAIN = re.compile(r"[^\s=\"\\]+")
-#: the pipeline that the present thread works for, "" if none: its lines have the field `pipeline`
+#: the pipeline that the present thread works for, "" if none. It is the field `pipeline` of the lines of this thread
 PIPELINE = contextvars.ContextVar("pipeline", default="")
 #: attributes of every log record; all others are the event's own fields (`extra=`)
 STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}

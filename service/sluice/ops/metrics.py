@@ -29,7 +29,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Counts = Mapping[str, Mapping[str, int]]
 #: (topic, topic partition) -> offset
-Places = Mapping[tuple[str, int], int]
+Offsets = Mapping[tuple[str, int], int]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -48,7 +48,7 @@ class StoreReport(NamedTuple):
     up: bool
     written: int
     since: int | None
-    margins: Places
+    margins: Offsets
 
 
 class Metric(NamedTuple):
@@ -60,7 +60,7 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = SECONDS
 
 
-PLACE = ("topic", "topic_partition")
+TOPIC_PARTITION = ("topic", "topic_partition")
 TABLE = (
     Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Number of tuples and marks read from Kafka."),
     Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Number of records written to Kafka."),
@@ -70,8 +70,10 @@ TABLE = (
         ("stream", "reason"),
         "Number of records and tuples that could not be used.",
     ),
-    Metric("sluice_lag_records", Gauge, PLACE, "Number of available records that the last batch did not read."),
-    Metric("sluice_next_offset", Gauge, PLACE, "Offset of the next record to read."),
+    Metric(
+        "sluice_lag_records", Gauge, TOPIC_PARTITION, "Number of available records that the last batch did not read."
+    ),
+    Metric("sluice_next_offset", Gauge, TOPIC_PARTITION, "Offset of the next record to read."),
     Metric("sluice_operator_tuples_read_total", Counter, ("operator",), "Number of tuples that an operator received."),
     Metric(
         "sluice_operator_tuples_written_total", Counter, ("operator",), "Number of tuples that an operator emitted."
@@ -100,7 +102,7 @@ TABLE = (
         ("stage",),
         "Whether the last use of the store of `state:` succeeded: 1 or 0. Absent without `state:`.",
     ),
-    Metric("sluice_store_written_bytes_total", Counter, (), "Number of bytes of snapshots written to that store."),
+    Metric("sluice_store_written_bytes_total", Counter, (), "Bytes of snapshots written to the store of `state:`."),
     Metric(
         "sluice_restore_timestamp_seconds",
         Gauge,
@@ -110,7 +112,7 @@ TABLE = (
     Metric(
         "sluice_restore_margin_records",
         Gauge,
-        PLACE,
+        TOPIC_PARTITION,
         "First offset that a restore would read, minus the oldest offset in Kafka; 0 if it would read none; below 0 a "
         "restore is impossible.",
     ),
@@ -206,12 +208,12 @@ ABOUT_FILES = (
     ),
 )
 #: quantity in `Report.operators` -> its metric: counters, and then gauges
-DONE = {
+COUNTERS = {
     "in": "sluice_operator_tuples_read_total",
     "out": "sluice_operator_tuples_written_total",
     "windows": "sluice_windows_fired_total",
 }
-HELD = {"partitions": "sluice_window_partitions", "tuples": "sluice_window_tuples"}
+GAUGES = {"partitions": "sluice_window_partitions", "tuples": "sluice_window_tuples"}
 #: Spark's name of the whole batch among the phases
 WHOLE = "triggerExecution"
 
@@ -276,7 +278,7 @@ class Metrics:
         self._count("sluice_records_written_total", report.written)
         self._count("sluice_dead_letters_total", report.dead_letters)
         for operator, numbers in report.operators.items():
-            for what, name in DONE.items():
+            for what, name in COUNTERS.items():
                 self._metrics[name].labels(operator).inc(numbers.get(what, 0))
         self._set_operators(report)
         if report.state:
@@ -290,7 +292,7 @@ class Metrics:
 
     def _set_operators(self, report: Report) -> None:
         for operator, numbers in report.operators.items():
-            for what, name in HELD.items():
+            for what, name in GAUGES.items():
                 if what in numbers:
                     self._metrics[name].labels(operator).set(numbers[what])
         for stream, watermark in report.watermarks.items():
@@ -328,7 +330,7 @@ class Metrics:
             if phase != WHOLE:
                 self._metrics["sluice_batch_phase_seconds_total"].labels(phase).inc(seconds)
 
-    def offsets(self, read: Places, ends: Places) -> int:
+    def offsets(self, read: Offsets, ends: Offsets) -> int:
         """Updates offsets and lag. Returns the number of available records that the batch did not read.
 
         read   end offsets of a batch

@@ -34,11 +34,11 @@ class State(StrEnum):
     """What a pipeline does.
 
     STARTING   its query starts: topics, checkpoint and ledger are checked, and there was no batch yet
-    STANDBY    another instance has the lead; this one waits for it, and is ready to go on (`sluice run --standby`)
+    STANDBY    another instance has the lead; this one waits for the lead, ready to take over (`sluice run --standby`)
     RUNNING    its query has finished a batch, or has found that there are no records yet
     WAITING    it has failed, and is started again at `PipelineStatus.next_start`
-    STOPPING   it is asked to stop, and finishes its batch
-    ENDED      all its inputs are final, or it was asked to stop
+    STOPPING   it was requested to stop, and finishes its batch
+    ENDED      it has ended because all its inputs are final, or because it was requested to stop
     FAILED     it has failed, and is not started again
     """
 
@@ -118,7 +118,9 @@ class Pipelines:
             self._members[name] = replace(member, status=status)
 
     def waits(self, name: str, seconds: float, error: str) -> None:
-        """The pipeline has ended with this error, "" if with none, and is started again after these seconds."""
+        """Writes into the status that the pipeline has ended with this error ("": with none) and is started again after
+        these seconds.
+        """
         self.update(name, state=State.WAITING, error=error, next_start=self._now() + seconds)
 
     def remove(self, name: str) -> None:
@@ -142,7 +144,8 @@ class Pipelines:
             return dict(self._wrong)
 
     def healthy(self) -> str | None:
-        """What only a new start of the service can repair; None if nothing. One line for each pipeline.
+        """The troubles that only a new start of the service can repair, one line for each pipeline; None if there are
+        none.
 
         A pipeline that has failed or waits for its next start is no reason to start the service again.
         """

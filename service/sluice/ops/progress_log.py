@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 LOGGER = logging.getLogger("sluice")
 
 #: seconds between two lines about batches
-EVERY = 60.0
+INTERVAL_S = 60.0
 #: seconds of a start after which it is logged as slow, and then between two such lines
 SLOW = 30.0
 #: a backlog that takes longer than this many seconds at the present rate is logged as catching up
@@ -51,7 +51,7 @@ class ProgressLog:
         self._batches += 1
         self._records += records
         passed = now - self._since if self._since is not None else 0.0
-        if passed >= EVERY:
+        if passed >= INTERVAL_S:
             self._minute(batch, passed, behind)
             self._start_interval(now, behind)
         elif self._catching_up and not behind:
@@ -96,5 +96,5 @@ class DeadLetterLog:
                 if (stream, word) in self._seen:
                     continue
                 self._seen.add((stream, word))
-                place = {"topic": topic, "topic_partition": partition, "offset": offset, "reason": reason}
-                LOGGER.warning("first dead letter with this reason", extra={"stream": stream, **place})
+                origin = {"topic": topic, "topic_partition": partition, "offset": offset, "reason": reason}
+                LOGGER.warning("first dead letter with this reason", extra={"stream": stream, **origin})

@@ -1,4 +1,4 @@
-"""A value that a thread reads again on request, so that the page that shows it waits for a short time at most."""
+"""A value that a thread reads on request. The page waits a short time for it, and else shows the value before."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Refreshed(Generic[T]):
     """The value that `read` returns. It is read only when `get` is called, and at most once at a time."""
 
     def __init__(
-        self, read: Callable[[], T], *, fresh_s: float, patience_s: float, now: Callable[[], float] = time.monotonic
+        self, read: Callable[[], T], *, fresh_s: float, wait_s: float, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """A value younger than `fresh_s` seconds is not read again. `get` waits at most `patience_s` for a new one."""
-        self._read, self._fresh_s, self._patience_s, self._now = read, fresh_s, patience_s, now
+        """A value younger than `fresh_s` seconds is not read again. `get` waits at most `wait_s` for a new one."""
+        self._read, self._fresh_s, self._patience_s, self._now = read, fresh_s, wait_s, now
         self._lock = threading.Lock()
         self._value: T | None = None
         self._at: float | None = None

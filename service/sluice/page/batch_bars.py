@@ -54,8 +54,8 @@ def drawing(batches: Sequence[Batch]) -> str:
     stretched = {"viewBox": f"0 0 {WIDTH} {tall}", "preserveAspectRatio": "none", "y": str(TOP)}
     bars = ET.SubElement(svg, "svg", stretched, width="100%", height=str(tall))
     wide = WIDTH / max(MIN_BARS, len(batches))
-    for place, batch in enumerate(batches):
-        _bar(bars, batch, place * wide, wide, tall / most)
+    for index, batch in enumerate(batches):
+        _bar(bars, batch, index * wide, wide, tall / most)
     for batch, share, anchor in _ends(batches):
         style = {"class": "axis", "text-anchor": anchor}
         label = ET.SubElement(svg, "text", style, x=f"{share:.0%}", y=str(HEIGHT - 6))
@@ -64,7 +64,7 @@ def drawing(batches: Sequence[Batch]) -> str:
 
 
 def _ends(batches: Sequence[Batch]) -> list[tuple[Batch, float, str]]:
-    """The batches that have a label, each with its place as a share of the width."""
+    """The batches that have a label, each with its position as a share of the width."""
     if not batches:
         return []
     share = len(batches) / max(MIN_BARS, len(batches))
@@ -81,5 +81,5 @@ def _bar(svg: ET.Element, batch: Batch, x: float, wide: float, scale: float) -> 
         tall = seconds * scale
         if tall:
             y -= tall
-            place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{wide * 0.9:.2f}", "height": f"{tall:.2f}"}
-            ET.SubElement(group, "rect", {"class": style, **place})
+            corner = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{wide * 0.9:.2f}", "height": f"{tall:.2f}"}
+            ET.SubElement(group, "rect", {"class": style, **corner})

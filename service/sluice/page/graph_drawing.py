@@ -37,10 +37,10 @@ def drawing(bands: Sequence[tuple[Band, Notes]]) -> str:
     for (band, notes), (_, tall) in zip(bands, sizes, strict=True):
         _text(svg, MARGIN, top + 21, band.title, "band")
         for source, target, stream in band.arrows:
-            start, end = (_place(band.boxes[one], top, columns) for one in (source, target))
+            start, end = (_position(band.boxes[one], top, columns) for one in (source, target))
             _arrow(svg, (start[0] + start[2], start[1]), end[:2], stream)
         for key, box in band.boxes.items():
-            _box(svg, box, _place(box, top, columns), notes.get(key, ()))
+            _box(svg, box, _position(box, top, columns), notes.get(key, ()))
         top += tall
     return ET.tostring(svg, encoding="unicode")
 
@@ -66,14 +66,14 @@ def _size(band: Band, columns: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return left + wide + MARGIN, TITLE + rows * (HEIGHT + DOWN)
 
 
-def _place(box: Box, top: int, columns: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+def _position(box: Box, top: int, columns: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
     """The left edge, the upper edge and the width of a box."""
     left, wide = columns[box.column]
     return left, top + TITLE + box.row * (HEIGHT + DOWN), wide
 
 
-def _box(svg: ET.Element, box: Box, place: tuple[int, int, int], notes: Sequence[str]) -> None:
-    x, y, wide = place
+def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
+    x, y, wide = position
     group = ET.SubElement(svg, "g", {"class": box.kind})
     ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
     ET.SubElement(group, "rect", x=str(x), y=str(y), width=str(wide), height=str(HEIGHT), rx="7")

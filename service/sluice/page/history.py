@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sluice.kafka.batch_report import Counts, Entry, Report
 from sluice.kafka.range_reader import Offsets
 
-#: number of batches that are remembered
+#: number of batches that are kept
 MAX_BATCHES = 200
 #: seconds over which rates are averages
 RATE_S = 60.0

@@ -46,9 +46,11 @@ def last_records(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str,
     dead = pipeline.streams[pipeline.dead_letters] if pipeline.dead_letters else None
     streams = [*pipeline.outputs, *([dead] if dead is not None else [])]
     topics = {str(stream.topic): stream for stream in streams if stream.topic is not None}
-    places = [(topic, n) for topic, one in topics.items() for n in range(min(MAX_PARTITIONS, partitions[one.name]))]
+    topic_partitions = [
+        (topic, n) for topic, one in topics.items() for n in range(min(MAX_PARTITIONS, partitions[one.name]))
+    ]
     found: dict[str, list[Message]] = {topic: [] for topic in topics}
-    for message in _read(pipeline.settings.kafka, places):
+    for message in _read(pipeline.settings.kafka, topic_partitions):
         found[message.topic()].append(message)
     return {
         stream.name: [
@@ -59,26 +61,26 @@ def last_records(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str,
     }
 
 
-def _read(kafka: Mapping[str, str], places: Sequence[tuple[str, int]]) -> list[Message]:
+def _read(kafka: Mapping[str, str], topic_partitions: Sequence[tuple[str, int]]) -> list[Message]:
     """The records at the last OFFSETS offsets of these topic partitions, as far as they come within READ_S seconds."""
     clients: list[Any] = [Consumer(client_properties(kafka, "consumer") | READER_PROPERTIES | FETCH)]
     try:
         consumer = clients[0]
         deadline = time.monotonic() + READ_S
-        wanted, open_places = [], set()
-        for topic, number in places:
+        wanted, unread = [], set()
+        for topic, number in topic_partitions:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=REQUEST_S)
             if high > low:
                 wanted.append(TopicPartition(topic, number, max(low, high - OFFSETS)))
-                open_places.add((topic, number))
+                unread.add((topic, number))
         consumer.assign(wanted)
         found: list[Message] = []
-        while open_places and time.monotonic() < deadline:
+        while unread and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
                     found.append(message)
                 elif message.error().code() == END:
-                    open_places.discard((message.topic(), message.partition()))
+                    unread.discard((message.topic(), message.partition()))
                 else:
                     raise KafkaException(message.error())
         return found

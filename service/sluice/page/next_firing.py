@@ -129,7 +129,7 @@ def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
     missing = nanoseconds(end - progress.watermark)
     return (
         f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(progress.watermark)}, so "
-        f"{missing} of event time are missing{_who(progress)}."
+        f"{missing} of event time are missing{_slowest_topic_partition(progress)}."
     )
 
 
@@ -150,7 +150,7 @@ def _session(window: Session, shown: Shown, time: int | None) -> str:
     return f"The first session is over when {what} passes {moment(end)}{now}."
 
 
-def _who(progress: StreamProgress) -> str:
+def _slowest_topic_partition(progress: StreamProgress) -> str:
     """The topic partition with the lowest watermark, if there are several."""
     known = {n: one["watermark"] for n, one in enumerate(progress.partitions) if not one["idle"]}
     if len(known) < 2 or None in known.values():  # noqa: PLR2004

@@ -121,7 +121,7 @@ class _Answers:
     # ---- HTML --------------------------------------------------------------------------------------------------------
 
     def first(self, request: Request) -> Response:
-        """The list of pipelines, or the page of the only one of a service that has no others."""
+        """The first page: the list of pipelines or, if the service can have only one pipeline, the page of that one."""
         if not self._pages.several and self._pages.all:
             return self._shown(self._pages.all[0], request)
         return self._html(

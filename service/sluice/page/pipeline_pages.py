@@ -30,7 +30,7 @@ class StagePage:
         self.buckets = 0
         self.topic_partitions: Mapping[str, int] = {}
         self._inspect: Inspect | None = None
-        self._inspection = Refreshed(self._inspect_all, fresh_s=INSPECTION_FRESH_S, patience_s=INSPECTION_PATIENCE_S)
+        self._inspection = Refreshed(self._inspect_all, fresh_s=INSPECTION_FRESH_S, wait_s=INSPECTION_PATIENCE_S)
 
     def running(self, buckets: int, topic_partitions: Mapping[str, int], inspect: Inspect | None) -> None:
         """The query of the stage starts. `inspect` inspects a state server; None: they cannot be inspected."""
@@ -69,7 +69,7 @@ class PipelinePage:
         parts, explained = stages(pipeline), plan(pipeline)
         known = [*histories, *(History(now) for _ in parts[len(histories) :])]
         self.stages = [StagePage(*one) for one in zip(parts, explained, known, strict=True)]
-        self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, patience_s=RECORDS_PATIENCE_S)
+        self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, wait_s=RECORDS_PATIENCE_S)
 
     def stage(self, name: str) -> StagePage:
         return next(one for one in self.stages if one.pipeline.name == name)

@@ -19,7 +19,7 @@ Status = dict[str, Any]
 
 
 def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
-    """One line of the list of pipelines. `described` is what the registry knows of it (ops/pipelines.py)."""
+    """One line of the list of pipelines. `described`: its part of `Pipelines.described` (ops/pipelines.py)."""
     entries = [stage.history.last for stage in page.stages]
     rates = [stage.history.rates() for stage in page.stages]
     return {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sluice.pictures import labels
 from sluice.pictures.layout import ROW, Axis, packed, width_of
-from sluice.pictures.story import Change, Chip, Port, Shown, Step, Story, Window
+from sluice.pictures.story import Change, Chip, Port, Shown, Step, Story, WindowId
 from sluice.pictures.svg_canvas import Canvas, shown_from
 
 #: where the axis begins, how far an eviction lies before its step, and the least distance of two steps
@@ -45,8 +45,8 @@ class ClockTimeline:
         chips = [width_of(chip.label) + 11 for step in steps for change in step.changes for chip in change.entered]
         #: how far behind the tuple of its step a firing is drawn
         self._behind = min(max([24.0, *chips]), 0.9 * least)
-        self._bars: dict[Window, list[Bar]] = {}
-        self._fires: dict[Window, list[tuple[int, bool]]] = {}
+        self._bars: dict[WindowId, list[Bar]] = {}
+        self._fires: dict[WindowId, list[tuple[int, bool]]] = {}
         for number, step in enumerate(steps):
             for change in step.of(port):
                 self._note(number, change)
@@ -79,7 +79,7 @@ class ClockTimeline:
         for window, fires in self._fires.items():
             if not self._bars.get(window):
                 self._lines(canvas, begin, max(y, begin + 8), fires)
-        canvas.veil(begin - 4, y, self.right, self._axis.places)
+        canvas.cover(begin - 4, y, self.right, self._axis.positions)
         return self._results(canvas, max(y, begin + 8) + 2)
 
     def _head(self, canvas: Canvas, top: float) -> float:
@@ -88,7 +88,7 @@ class ClockTimeline:
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         last, before = 0.0, ""
         for number in range(len(self._story.steps)):
-            x, tag = self._axis.places[number], shown_from(number)
+            x, tag = self._axis.positions[number], shown_from(number)
             full = labels.at_step(self._story, number)
             if x >= last:
                 words, before = labels.after(before, full), full
@@ -96,7 +96,7 @@ class ClockTimeline:
                 last = x + width_of(words) + 4
             canvas.line(x, top + 15, x, top + 21, kind="line")
         for gap in self._axis.broken:
-            x = (self._axis.places[gap] + self._axis.places[gap + 1]) / 2
+            x = (self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2
             canvas.path(f"M{x - 4:.1f} {top + 23:.1f}l3 -10m2 10l3 -10", "line")
         signs = [(number, self._sign(step)) for number, step in enumerate(self._story.steps)]
         signs = [(number, sign) for number, sign in signs if sign]
@@ -105,7 +105,7 @@ class ClockTimeline:
         canvas.text(8, top + 36, "arrives", "soft")
         for number, sign in signs:
             kind = "late" if sign.startswith(labels.LATE) else "time" if sign.startswith("w ") else "head"
-            canvas.text(self._axis.places[number], top + 36, sign, kind, tag=shown_from(number))
+            canvas.text(self._axis.positions[number], top + 36, sign, kind, tag=shown_from(number))
         return top + 46
 
     def _sign(self, step: Step) -> str:
@@ -117,7 +117,7 @@ class ClockTimeline:
             return ""
         return labels.arrival(step.event).removesuffix(" window mark").removesuffix(" final mark")
 
-    def _group(self, canvas: Canvas, top: float, window: Window, bars: list[Bar]) -> float:
+    def _group(self, canvas: Canvas, top: float, window: WindowId, bars: list[Bar]) -> float:
         """The bars of one window partition."""
         spans = [self._span(window, bar) for bar in bars]
         rows = packed(spans, 2.0)
@@ -140,20 +140,20 @@ class ClockTimeline:
         end = labels.at_step(self._story, bar.end)
         return f"{start}, {'evicted' if bar.evicted else 'out with the firing'} at {end}"
 
-    def _span(self, window: Window, bar: Bar) -> tuple[float, float]:
-        left = self._axis.places[bar.start]
+    def _span(self, window: WindowId, bar: Bar) -> tuple[float, float]:
+        left = self._axis.positions[bar.start]
         if bar.end is None:
             return left, self.right
         fires = dict(self._fires.get(window, []))
         if bar.evicted or bar.end not in fires:
-            right = self._axis.places[bar.end] - BEFORE
+            right = self._axis.positions[bar.end] - BEFORE
         else:
             right = self._fire_at(bar.end, early=fires[bar.end])
         return left, max(right, left + 14)
 
     def _fire_at(self, number: int, *, early: bool) -> float:
         """Where a firing is drawn: before the tuple of its step, or behind it."""
-        x = self._axis.places[number]
+        x = self._axis.positions[number]
         step = self._story.steps[number]
         entered = any(change.entered for change in step.changes)
         return x - BEFORE if early else x + self._behind if entered else x
@@ -171,7 +171,7 @@ class ClockTimeline:
             return top + 4
         canvas.text(8, top + 18, "comes out", "soft")
         fires = {number: self._fire_at(number, early=early) for some in self._fires.values() for number, early in some}
-        begins = [fires.get(number, self._axis.places[number]) for number, _ in texts]
+        begins = [fires.get(number, self._axis.positions[number]) for number, _ in texts]
         spans = [(begin, begin + width_of(text)) for begin, (_, text) in zip(begins, texts, strict=True)]
         rows = packed(spans, 14.0)
         for (number, text), (left, _), row in zip(texts, spans, rows, strict=True):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sluice.engine.stream.items import MAX_TIME
 from sluice.pictures import labels
 from sluice.pictures.layout import LETTER, Axis, packed, width_of
-from sluice.pictures.story import Change, Chip, Port, Story, Window
+from sluice.pictures.story import Change, Chip, Port, Story, WindowId
 from sluice.pictures.svg_canvas import Canvas, shown_from
 
 LEFT, LEAST, TALL = 112.0, 58.0, 34.0
@@ -34,7 +34,7 @@ class Pane:
     fired   what each firing contains: its step, its tuples and the texts that came out
     """
 
-    window: Window
+    window: WindowId
     start: int
     inside: tuple[Chip, ...] = ()
     end: int | None = None
@@ -50,7 +50,7 @@ class EventTimeline:
         self._outputs = dict(outputs)
         self._tuples: list[tuple[int, Chip, bool]] = []
         self._watermarks: list[tuple[int, int]] = []
-        self._panes: dict[Window, Pane] = {}
+        self._panes: dict[WindowId, Pane] = {}
         self._old: list[Pane] = []
         for number, step in enumerate(story.steps):
             self._note(number)
@@ -83,7 +83,7 @@ class EventTimeline:
         if change.ended:
             self._ends(change.window, number)
 
-    def _ends(self, window: Window, number: int, *, replaced: bool = False) -> None:
+    def _ends(self, window: WindowId, number: int, *, replaced: bool = False) -> None:
         pane = self._panes.pop(window, None)
         if pane is not None:
             pane.end, pane.replaced = number, replaced
@@ -131,7 +131,7 @@ class EventTimeline:
         canvas.text(8, top + 12, labels.cut(scale.name if scale else "clock", 14), "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         before = ""
-        for time, x in zip(self._axis.times, self._axis.places, strict=True):
+        for time, x in zip(self._axis.times, self._axis.positions, strict=True):
             date, clock = split(labels.on_scale(time, scale))
             canvas.text(x, top + 12, clock, "soft", anchor="middle")
             if date != before:

@@ -9,13 +9,14 @@ from statistics import median
 #: width of a letter of the picture's font, and height of a row
 LETTER, ROW = 7.3, 22
 #: a gap between two times is drawn as at least and at most this multiple of the median gap
-LEAST, MOST = 0.75, 2.5
+MIN_GAP, MAX_GAP = 0.75, 2.5
 
 
 class Axis:
-    """Places times on a line. The distances follow the times, within bounds: a long gap is drawn shorter and marked.
+    """Gives times positions on a line. The distances follow the times, within bounds: a long gap is drawn shorter and
+    marked.
 
-    The times may repeat: then each has a place of its own, `places[k]` for the k-th.
+    The times may repeat: then each has a position of its own, `positions[k]` for the k-th.
     """
 
     def __init__(self, times: Sequence[int], left: float, width: float, least: float) -> None:
@@ -24,28 +25,28 @@ class Axis:
         """
         gaps = [later - earlier for earlier, later in pairwise(times)]
         usual = median([gap for gap in gaps if gap] or [1])
-        weights = [min(max(gap / usual, LEAST), MOST) for gap in gaps]
-        unit = max(width / sum(weights), least / LEAST) if weights else 0.0
+        weights = [min(max(gap / usual, MIN_GAP), MAX_GAP) for gap in gaps]
+        unit = max(width / sum(weights), least / MIN_GAP) if weights else 0.0
         unit = min(unit, 2.2 * least)
         self.times = list(times)
-        self.places = [left]
+        self.positions = [left]
         for weight in weights:
-            self.places.append(self.places[-1] + weight * unit)
+            self.positions.append(self.positions[-1] + weight * unit)
         #: the numbers of the gaps that are drawn shorter than they are
-        self.broken = [place for place, gap in enumerate(gaps) if gap / usual > MOST]
+        self.broken = [index for index, gap in enumerate(gaps) if gap / usual > MAX_GAP]
 
     @property
     def right(self) -> float:
-        return self.places[-1]
+        return self.positions[-1]
 
     def at(self, time: int) -> float:
-        """The place of a time that is among the times, or between two of them."""
+        """The position of a time that is one of the times, or is between two of them."""
         if time <= self.times[0]:
-            return self.places[0]
+            return self.positions[0]
         for k, (earlier, later) in enumerate(pairwise(self.times)):
             if time <= later:
                 share = (time - earlier) / (later - earlier) if later > earlier else 1.0
-                return self.places[k] + share * (self.places[k + 1] - self.places[k])
+                return self.positions[k] + share * (self.positions[k + 1] - self.positions[k])
         return self.right
 
 

@@ -42,7 +42,7 @@ def draw(canvas: Canvas, story: Story, top: float) -> float:
 
 
 def event_words(step: Step) -> str:
-    """What the step shows: the event, or that a timer was due."""
+    """The event of the step as a text; for timers a text that a timer was due."""
     if step.event is None:
         return "timer"
     words = labels.arrival(step.event) or "time passes"
@@ -50,7 +50,7 @@ def event_words(step: Step) -> str:
 
 
 def window_words(change: Change, story: Story) -> str:
-    """Which window it is: its operator where there are several, its key, its bounds."""
+    """The name of the window: its operator if there are several, its key, its bounds."""
     window = change.window
     ports = {port.id: port for port in story.ports}
     several = len(ports) > 1

@@ -48,7 +48,7 @@ class Change:
     replaces   of a session that has grown: the sessions that it was before
     """
 
-    window: Window
+    window: WindowId
     inside: tuple[Chip, ...]
     entered: tuple[Chip, ...] = ()
     left: tuple[Chip, ...] = ()
@@ -56,11 +56,11 @@ class Change:
     full: bool = False
     ended: str = ""
     late: tuple[Chip, ...] = ()
-    replaces: tuple[Window, ...] = ()
+    replaces: tuple[WindowId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Window:
+class WindowId:
     """The identity of a window. `start` and `end` are event times in nanoseconds, of panes, sessions and the like."""
 
     operator: str

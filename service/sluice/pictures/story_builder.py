@@ -15,7 +15,7 @@ from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
 from sluice.model.spec import Pipeline
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, ports
-from sluice.replayer.event_file import Batch, Event, Placed
+from sluice.replayer.event_file import Batch, Event, LocatedEvent
 from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
 
 #: the most steps of a story; a longer picture cannot be surveyed
@@ -31,14 +31,14 @@ def build_story(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int
     """
     run = prepared(pipeline, events, **how)
     placed = list(run.placed())
-    narrator = _Narrator(run)
+    narrator = _StoryBuilder(run)
     steps = list(islice(narrator.steps(list(from_origin(iter(placed[:most]), run.pipeline))), most))
     left_out = len(placed) - (steps[-1].after + 1 if steps else 0)
     calendar = bool(steps) and steps[0].at >= CALENDAR
     return Story(pipeline.name, tuple(port.port for port in narrator.ports), tuple(steps), calendar, left_out)
 
 
-class _Narrator:
+class _StoryBuilder:
     """Runs a pipeline and groups the records of its replay into steps.
 
     Where a port needs snapshots of the state, the pipeline runs one event at a time, and the clock stops at each timer
@@ -52,7 +52,7 @@ class _Narrator:
         self._cutter = run.cutter
         self.ports: list[Follower] = ports(run.pipeline)
 
-    def steps(self, placed: list[Placed]) -> Iterator[Step]:
+    def steps(self, placed: list[LocatedEvent]) -> Iterator[Step]:
         if not any(port.inspects for port in self.ports):
             if placed:
                 yield from self._fed(self._cutter.batch(placed), [event for _, event in placed])

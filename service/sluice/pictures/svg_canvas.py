@@ -36,7 +36,7 @@ STYLE = """
 .sluice-picture .time{stroke:var(--time);stroke-dasharray:3 3;fill:none}
 .sluice-picture text.time{stroke:none;fill:var(--time)}
 .sluice-picture .past{display:none}
-.sluice-picture .veil{display:none;fill:var(--paper);opacity:.8}
+.sluice-picture .cover{display:none;fill:var(--paper);opacity:.8}
 """
 
 
@@ -82,10 +82,10 @@ class Canvas:
         known = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         ET.SubElement(self.svg, "line", {n: _number(v) for n, v in known.items()} | {"class": kind} | (tag or {}))
 
-    def veil(self, top: float, bottom: float, right: float, places: Sequence[float]) -> None:
-        """A cover for what comes after a step, which the lab moves to the place of the step. It is hidden at first."""
-        known = {"x": places[0], "y": top, "width": right - places[0] + 4, "height": bottom - top}
-        steps = {"class": "veil", "data-places": " ".join(map(_number, places))}
+    def cover(self, top: float, bottom: float, right: float, positions: Sequence[float]) -> None:
+        """A cover for what comes after a step, hidden at first. The lab moves it to the position of the step."""
+        known = {"x": positions[0], "y": top, "width": right - positions[0] + 4, "height": bottom - top}
+        steps = {"class": "cover", "data-positions": " ".join(map(_number, positions))}
         ET.SubElement(self.svg, "rect", {name: _number(value) for name, value in known.items()} | steps)
 
     def path(self, shape: str, kind: str, tag: dict[str, str] | None = None) -> None:

@@ -47,7 +47,9 @@ def _timeline(canvas: Canvas, story: Story, port: Port, top: float, *, owner: bo
 
 
 def _outputs(story: Story, port: Port) -> dict[int, list[str]]:
-    """By step, the texts of what comes out, which the last port shows."""
+    """By step the texts of the records that come out, if this port is the one that shows them: the last of its
+    operator.
+    """
     last = story.ports[-1] is port
     several = len({one.operator for one in story.ports}) > 1
     names = several_streams(story)

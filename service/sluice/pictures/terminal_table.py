@@ -118,12 +118,12 @@ def _window(story: Story, change: Change) -> Text:
         text.append("▶ ", FIRED)
     if chips or change.fired or not change.late:  # a late tuple changes no window, and may have none
         text.append("[", FIRED if change.fired else "")
-        for place, chip in enumerate(chips):
-            text.append(" " if place else "").append_text(_chip(chip, change))
+        for index, chip in enumerate(chips):
+            text.append(" " if index else "").append_text(_chip(chip, change))
         text.append("]", FIRED if change.fired else "").append(" " if behind else "")
-    for place, chip in enumerate(behind):
+    for index, chip in enumerate(behind):
         late = Text(f"{labels.LATE} {chip.label}", "red") if chip in change.late else _chip(chip, change)
-        text.append(" " if place else "").append_text(late)
+        text.append(" " if index else "").append_text(late)
     if change.ended:
         text.append(f" {change.ended}", SOFT)
     return text

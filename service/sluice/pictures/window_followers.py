@@ -13,15 +13,16 @@ from sluice.engine.graph import Graph, GraphState
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Aggregate, Custom, Dedup, Join, Pipeline, Sliding, Sort, Tumbling, Window
 from sluice.pictures.labels import event_time, label
-from sluice.pictures.story import Change, Chip, Port, Scale
-from sluice.pictures.story import Window as Place
+from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
 
 Record = Mapping[str, Any]
 
 
 class Follower:
-    """Follows the windows of a port. By window events or by the state: the other method finds no changes."""
+    """Follows the windows of a port, by window events (`traced`) or by the state (`inspected`). The other method of the
+    two finds no changes.
+    """
 
     #: whether `inspected` must be called after each event
     inspects = False
@@ -135,25 +136,25 @@ class Traced(Follower):
         """`only_full`: a window that was never full has no firing. `joins`: triggers mean nothing, as in a join."""
         super().__init__(port, labels)
         self._only_full, self._joins = only_full, joins
-        self._contents: dict[Place, list[Chip]] = {}
-        self._full: set[Place] = set()
+        self._contents: dict[WindowId, list[Chip]] = {}
+        self._full: set[WindowId] = set()
         self._chips: dict[int, Chip] = {}
 
     def traced(self, records: Sequence[Record]) -> Iterator[Change]:
-        drafts: dict[Place, _Draft] = {}
+        drafts: dict[WindowId, _Draft] = {}
         for record in records:
             if (record["operator"], record.get("side", "")) == self.port.id:
                 self._happened(record, drafts)
-        for place, draft in drafts.items():
+        for window, draft in drafts.items():
             if draft.entered or draft.left or draft.fired or draft.ended or draft.late:
                 yield Change(
-                    place, tuple(draft.inside), tuple(draft.entered), tuple(draft.left), tuple(draft.fired), draft.full,
-                    draft.ended, tuple(draft.late),
+                    window, tuple(draft.inside), tuple(draft.entered), tuple(draft.left), tuple(draft.fired),
+                    draft.full, draft.ended, tuple(draft.late),
                 )  # fmt: skip
 
-    def _happened(self, record: Record, drafts: dict[Place, _Draft]) -> None:
-        place = self._place(record)
-        draft = drafts.setdefault(place, _Draft(list(self._contents.get(place, ()))))
+    def _happened(self, record: Record, drafts: dict[WindowId, _Draft]) -> None:
+        window = self._window(record)
+        draft = drafts.setdefault(window, _Draft(list(self._contents.get(window, ()))))
         chips = draft.inside
         match record["window_event"]:
             case "after_insertion":
@@ -166,35 +167,35 @@ class Traced(Follower):
                 draft.left.append(chip)
             case "initial_full":
                 draft.full = True
-                self._full.add(place)
+                self._full.add(window)
             case "trigger":
-                self._fires(place, draft, record["content"])
+                self._fires(window, draft, record["content"])
             case "partition_eviction":
                 draft.ended, draft.left = "evicted", [*draft.left, *chips]
-                self._full.discard(place)
+                self._full.discard(window)
                 chips.clear()
             case "pane_close":
                 draft.ended = "closed"
                 chips.clear()
             case "late":
                 draft.late.append(self._chip(record["tuple"]))
-        self._contents[place] = list(chips)
+        self._contents[window] = list(chips)
         if not chips:
-            del self._contents[place]
+            del self._contents[window]
 
-    def _fires(self, place: Place, draft: _Draft, content: Sequence[Record]) -> None:
-        if self._joins or (self._only_full and place not in self._full):
+    def _fires(self, window: WindowId, draft: _Draft, content: Sequence[Record]) -> None:
+        if self._joins or (self._only_full and window not in self._full):
             return
         draft.fired.append(tuple(self._chip(row) for row in content))
         if self.port.clears:
             draft.inside.clear()
 
-    def _place(self, record: Record) -> Place:
+    def _window(self, record: Record) -> WindowId:
         scale = self.port.scale
         start, end = (
             record[name] * scale.tick if scale is not None and name in record else None for name in ("start", "end")
         )
-        return Place(self.port.operator, self.port.side, record.get("key", ""), start, end)
+        return WindowId(self.port.operator, self.port.side, record.get("key", ""), start, end)
 
     def _chip(self, values: Record) -> Chip:
         """The chip of a tuple. The library of window events shows a tuple as the same object each time."""
@@ -226,17 +227,17 @@ class Stored(Follower):
 
     def __init__(self, port: Port, labels: Labels) -> None:
         super().__init__(port, labels)
-        self._contents: dict[Place, list[Chip]] = {}
+        self._contents: dict[WindowId, list[Chip]] = {}
         self._count = 0
 
     def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         del at, arrived
         own = self.port
         snapshots = _snapshots(graph, state, own.operator)
-        found = {Place(own.operator, own.side, key): one.held for key, one in snapshots if one.side == own.side}
-        for place in [*found, *(place for place in self._contents if place not in found)]:
-            left, content, entered = self._contents.pop(place, []), [], []
-            for row in found.get(place, []):
+        found = {WindowId(own.operator, own.side, key): one.held for key, one in snapshots if one.side == own.side}
+        for window in [*found, *(window for window in self._contents if window not in found)]:
+            left, content, entered = self._contents.pop(window, []), [], []
+            for row in found.get(window, []):
                 chip = next((chip for chip in left if chip.values == row), None)
                 if chip is None:
                     chip = self._new(row)
@@ -245,9 +246,9 @@ class Stored(Follower):
                     left.remove(chip)
                 content.append(chip)
             if content:
-                self._contents[place] = content
+                self._contents[window] = content
             if entered or left:
-                yield Change(place, tuple(content), tuple(entered), tuple(left))
+                yield Change(window, tuple(content), tuple(entered), tuple(left))
 
     def _new(self, row: Record) -> Chip:
         self._count += 1
@@ -263,8 +264,8 @@ class Sessions(Follower):
         """`final`: a session comes out when it is over, not whenever it changes."""
         super().__init__(port, labels)
         self._final = final
-        self._open: dict[Place, list[Chip]] = {}
-        self._sizes: dict[Place, int] = {}
+        self._open: dict[WindowId, list[Chip]] = {}
+        self._sizes: dict[WindowId, int] = {}
         self._count = 0
 
     def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
@@ -272,24 +273,24 @@ class Sessions(Follower):
         sizes = dict(self._sessions(graph, state))
         chip = self._chip(arrived, at) if arrived is not None else None
         before, self._sizes = self._sizes, sizes
-        grown = {place: n for place, n in sizes.items() if before.get(place) != n}
-        parts = {place: [old for old in before if old not in sizes and _within(old, place)] for place in grown}
+        grown = {window: n for window, n in sizes.items() if before.get(window) != n}
+        parts = {window: [old for old in before if old not in sizes and _within(old, window)] for window in grown}
         joined = {old for olds in parts.values() for old in olds}
         for old in [old for old in before if old not in sizes and old not in joined]:
             chips = tuple(self._open.pop(old))
             yield Change(old, (), fired=(chips,) if self._final else (), ended="closed")
-        for place, number in grown.items():
-            inside = [one for old in parts[place] for one in self._open.pop(old)] or self._open.pop(place, [])
+        for window, number in grown.items():
+            inside = [one for old in parts[window] for one in self._open.pop(old)] or self._open.pop(window, [])
             entered = [chip] if chip is not None and number > len(inside) else []
-            self._open[place] = inside + entered
+            self._open[window] = inside + entered
             fired = () if self._final else (tuple(inside + entered),)
-            yield Change(place, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[place]))
+            yield Change(window, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[window]))
 
-    def _sessions(self, graph: Graph, state: GraphState) -> Iterator[tuple[Place, int]]:
+    def _sessions(self, graph: Graph, state: GraphState) -> Iterator[tuple[WindowId, int]]:
         for key, snapshot in _snapshots(graph, state, self.port.operator):
             for one in snapshot.policy["sessions"]:
                 start, end = (round(one[name] * SECOND) for name in ("start", "end"))
-                yield Place(self.port.operator, key=key, start=start, end=end), one["tuples"]
+                yield WindowId(self.port.operator, key=key, start=start, end=end), one["tuples"]
 
     def _chip(self, arrived: Record, at: int) -> Chip:
         self._count += 1
@@ -297,7 +298,7 @@ class Sessions(Follower):
         return chip if chip.time is not None else Chip(chip.number, chip.label, chip.values, at)
 
 
-def _within(inner: Place, outer: Place) -> bool:
+def _within(inner: WindowId, outer: WindowId) -> bool:
     """Whether a session lies within the bounds of another one of its key."""
     if None in (inner.start, inner.end, outer.start, outer.end):
         return False

@@ -1,4 +1,4 @@
-"""Checks that pipelines which run beside each other do not disturb each other, and finds the topics that connect them.
+"""Checks that pipelines which run beside each other do not conflict, and finds the topics that connect them.
 
 Each pipeline is right by itself; these are problems of several of them. Pipelines of different Kafka clusters share no
 topics. Two pipelines are on one cluster if their `bootstrap.servers` have an address in common.

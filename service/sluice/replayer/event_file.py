@@ -34,7 +34,7 @@ from sluice.wire.json.json_values import remark
 
 Event = Mapping[str, Any]
 #: where an event is, for error messages, and the event
-Placed = tuple[str, Event]
+LocatedEvent = tuple[str, Event]
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
 CONTENTS = ("tuple", "punct", "watermark", "record", "delete")
@@ -48,8 +48,8 @@ MAX_LINE = 16 << 20
 class EventError(SluiceError):
     """An event that the replay cannot use."""
 
-    def __init__(self, place: str, problem: str) -> None:
-        super().__init__(f"{place}: {problem}")
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(f"{location}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +69,27 @@ class Batch:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[Placed]:
+def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[LocatedEvent]:
     """Yields the events of a JSON-lines file whose lines contain the bytes `naming`. Blank lines are skipped.
 
     `name` is the name of the file in error messages. Raises EventError for a line that is no JSON object.
     """
-    for place, line in _lines(path, name):
+    for location, line in _lines(path, name):
         if naming in line and not line.isspace():
-            yield place, _parsed(line, place)
+            yield location, _parsed(line, location)
 
 
 def _lines(path: Path, name: str | None) -> Iterator[tuple[str, bytes]]:
-    """Yields the lines of a file, each with its place. Raises EventError for a line that is too long."""
+    """Yields the lines of a file, each with its location. Raises EventError for a line that is too long."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
-            place = f"{name or path}:{number}"
+            location = f"{name or path}:{number}"
             if len(line) > MAX_LINE:
-                raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
-            yield place, line
+                raise EventError(location, f"a line of more than {MAX_LINE >> 20} MiB")
+            yield location, line
 
 
-def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) -> Iterator[Placed]:
+def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) -> Iterator[LocatedEvent]:
     """Yields an event for each line of a file of plain records: the line is the value of a Kafka record.
 
     The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
@@ -101,12 +101,12 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
     waiting: list[tuple[str, bytes]] = []
     now: int | None = None
-    for place, line in _lines(path, name):
+    for location, line in _lines(path, name):
         value = line.rstrip(b"\r\n")
         if not value.strip():
             continue
-        waiting.append((place, value))
-        time = _time_in(place, value, field, tick, needed=now is None)
+        waiting.append((location, value))
+        time = _time_in(location, value, field, tick, needed=now is None)
         if time is None and now is None:  # the clock starts with the first time
             continue
         now = max(found for found in (time, now) if found is not None)
@@ -121,7 +121,7 @@ def _plain(stream: str, now: int, value: bytes, time: int) -> Event:
     return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value} | own}
 
 
-def _time_in(place: str, line: bytes, field: str, tick: int | None, *, needed: bool) -> int | None:
+def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed: bool) -> int | None:
     """The time in a line, nanoseconds since 1970; None if it has none. Raises EventError if it is `needed` and the line
     is a JSON object without it.
     """
@@ -139,33 +139,33 @@ def _time_in(place: str, line: bytes, field: str, tick: int | None, *, needed: b
             return None
         what = f"seconds since 1970 or an ISO 8601 time in {_quoted(field)}"
         near = "" if field in document else _nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
-        raise EventError(place, f"expected {what}, got {_quoted(value)}{near}") from None
+        raise EventError(location, f"expected {what}, got {_quoted(value)}{near}") from None
 
 
-def numbered(events: Iterable[Event]) -> Iterator[Placed]:
+def numbered(events: Iterable[Event]) -> Iterator[LocatedEvent]:
     """Yields events that are Python values already, each with its number."""
     for number, event in enumerate(events):
         yield f"event {number}", event
 
 
-def _parsed(line: bytes, place: str) -> Event:
+def _parsed(line: bytes, location: str) -> Event:
     try:
         event = orjson.loads(line)
     except ValueError as error:
         hint = "among plain records (--at FIELD) such a line is a dead letter"
         if line.rstrip().endswith((b"},", b"[", b"]")):
             hint = "each line is an object of its own, without a list around them or commas between them"
-        raise EventError(place, f"not JSON: {error}; {hint}") from None
+        raise EventError(location, f"not JSON: {error}; {hint}") from None
     if not isinstance(event, dict):
         raise EventError(
-            place, f"expected a JSON object in each line, got {line[:240].decode(errors='replace').strip()[:60]}"
+            location, f"expected a JSON object in each line, got {line[:240].decode(errors='replace').strip()[:60]}"
         )
     if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:
         event["at"] = json.loads(line, parse_float=Decimal)["at"]
     return event
 
 
-def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[str, int]:
+def topic_partitions(events: Iterable[LocatedEvent], streams: Sequence[str]) -> dict[str, int]:
     """The number of topic partitions of each stream: the largest number that its events name plus 1, at least 1."""
     counts = dict.fromkeys(streams, 1)
     for _, event in events:
@@ -187,90 +187,90 @@ class Cutter:
         """`registry` has the properties of the schema registry. `partitions`: the number of topic partitions over which
         events without a `topic_partition` are spread by their keys; None: they are in topic partition 0.
         """
-        self._stretches = {stream.name: _Stretch(stream, registry or {}, partitions) for stream in inputs}
+        self._streams = {stream.name: _StreamItems(stream, registry or {}, partitions) for stream in inputs}
         self._only = inputs[0].name if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
         #: what the times of the events are, in words; a file has one form of times
         self._form: str | None = None
 
-    def batches(self, events: Iterable[Placed], size: int) -> Iterator[Batch]:
+    def batches(self, events: Iterable[LocatedEvent], size: int) -> Iterator[Batch]:
         events = iter(events)
         while some := list(islice(events, size)):
             yield self.batch(some)
 
-    def batch(self, events: Sequence[Placed]) -> Batch:
+    def batch(self, events: Sequence[LocatedEvent]) -> Batch:
         """These events as the next batch."""
         first, times = self._count, []
         try:
-            for place, event in events:
-                times.append(self._add(place, event))
-            inputs = {name: s.items() for name, s in self._stretches.items() if s}
+            for location, event in events:
+                times.append(self._add(location, event))
+            inputs = {name: s.items() for name, s in self._streams.items() if s}
         except EventError as error:
             raise self._first_wrong(error) from None
-        rejected = [one for stretch in self._stretches.values() for one in stretch.rejected()]
+        rejected = [one for stretch in self._streams.values() for one in stretch.rejected()]
         return Batch(first, self._now, np.array(times, np.int64), inputs, rejected)
 
     def _first_wrong(self, error: EventError) -> EventError:
         """The error of the first wrong tuple of the batch, or else `error`. Tuples are checked attribute by attribute,
         so the error that was found first may be that of a later event.
         """
-        wrong = (stretch.first_wrong() for stretch in self._stretches.values())
+        wrong = (stretch.first_wrong() for stretch in self._streams.values())
         found = [one for one in wrong if one is not None]
         return min(found, key=lambda one: one[0])[1] if found else error
 
-    def _add(self, place: str, event: Event) -> int:
+    def _add(self, location: str, event: Event) -> int:
         if event and not any(key in KEYS for key in event):
             what = (
                 f"an event has {', '.join(KEYS[:5])}; for plain records, name the attribute of their time (--at FIELD)"
             )
-            raise EventError(place, f"none of the keys of an event ({_quoted(next(iter(event)))}): {what}")
+            raise EventError(location, f"none of the keys of an event ({_quoted(next(iter(event)))}): {what}")
         for key in event:
             if key not in KEYS:
                 known = _nearest(key, KEYS) or f"; an event has {', '.join(KEYS[:5])}, and attributes are in tuple"
-                raise EventError(place, f"unknown key {_quoted(key)}{known}")
-        at = self._at(place, event)
+                raise EventError(location, f"unknown key {_quoted(key)}{known}")
+        at = self._at(location, event)
         contents = [key for key in CONTENTS if key in event]
         if len(contents) > 1:
-            raise EventError(place, f"at most one of {', '.join(CONTENTS)}, got {' and '.join(contents)}")
-        stream = self._stream(place, event, needed=bool(contents))
+            raise EventError(location, f"at most one of {', '.join(CONTENTS)}, got {' and '.join(contents)}")
+        stream = self._stream(location, event, needed=bool(contents))
         if stream is not None and contents:
-            stream.add(place, event, self._count, at)
+            stream.add(location, event, self._count, at)
         self._count += 1
         return at
 
-    def _at(self, place: str, event: Event) -> int:
+    def _at(self, location: str, event: Event) -> int:
         at = event.get("at")
         try:
             now = clock_time(at)
         except TypeError:
             raise EventError(
-                place, f"`at` must be {EXPECTED}, got {_quoted(at) if 'at' in event else 'none'}"
+                location, f"`at` must be {EXPECTED}, got {_quoted(at) if 'at' in event else 'none'}"
             ) from None
         except (ArithmeticError, ValueError):
             what = f"`at` is not a time between the years 1677 and 2262: {at}{too_large(at)}"
-            raise EventError(place, what) from None
+            raise EventError(location, what) from None
         form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
         if self._form not in (None, form):
-            raise EventError(place, f"`at` must be {self._form} as in the events before, got {_quoted(at)}")
+            raise EventError(location, f"`at` must be {self._form} as in the events before, got {_quoted(at)}")
         if self._now is not None and now < self._now:
-            raise EventError(place, f"`at` goes back from {text(self._now)} to {text(now)}")
+            raise EventError(location, f"`at` goes back from {text(self._now)} to {text(now)}")
         self._now, self._form = now, form
         return now
 
-    def _stream(self, place: str, event: Event, *, needed: bool) -> _Stretch | None:
+    def _stream(self, location: str, event: Event, *, needed: bool) -> _StreamItems | None:
         name = event.get("stream", self._only)
-        if name in self._stretches:
-            return self._stretches[name]
-        known = f"the inputs are {', '.join(self._stretches)}"
+        if name in self._streams:
+            return self._streams[name]
+        known = f"the inputs are {', '.join(self._streams)}"
         if "stream" in event:
-            raise EventError(place, f"unknown stream {_quoted(name)}{_nearest(name, self._stretches)}; {known}")
+            raise EventError(location, f"unknown stream {_quoted(name)}{_nearest(name, self._streams)}; {known}")
         if needed:
-            raise EventError(place, f"`stream` is missing; {known}")
+            raise EventError(location, f"`stream` is missing; {known}")
         return None
 
 
-class _Stretch:
+class _StreamItems:
     """Collects the items of one stream for the current batch."""
 
     def __init__(self, stream: Stream, registry: Mapping[str, str], partitions: int | None) -> None:
@@ -291,28 +291,28 @@ class _Stretch:
     def __bool__(self) -> bool:
         return bool(self._items or self._records)
 
-    def add(self, place: str, event: Event, number: int, at: int) -> None:
+    def add(self, location: str, event: Event, number: int, at: int) -> None:
         source = event.get("topic_partition", 0 if self._spread is None else UNKNOWN)
         if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
-            raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
+            raise EventError(location, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
         if "record" in event:
-            self._records.append(Recorded(place, number, at, source, *_record(place, event["record"], at)))
+            self._records.append(Recorded(location, number, at, source, *_record(location, event["record"], at)))
         elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
-            self._tuples.append(self._row(place, event))
-            self._keys.append(_bytes(place, "key", event.get("key")))
-            self._places.append(place)
+            self._tuples.append(self._row(location, event))
+            self._keys.append(_bytes(location, "key", event.get("key")))
+            self._places.append(location)
         else:
-            kind = _mark(place, event["punct"]) if "punct" in event else WATERMARK
-            watermark = _time(place, "watermark", event["watermark"]) if kind == WATERMARK else 0
+            kind = _mark(location, event["punct"]) if "punct" in event else WATERMARK
+            watermark = _time(location, "watermark", event["watermark"]) if kind == WATERMARK else 0
             for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
                 self._items.append((number, at, kind, partition, watermark))
 
-    def _row(self, place: str, event: Event) -> Mapping[str, Any]:
+    def _row(self, location: str, event: Event) -> Mapping[str, Any]:
         """The attributes of the tuple of an event, or of the tuple that deletes the row of a key (M4)."""
         if "delete" in event:
-            return {**_deleted(place, self._stream, event["delete"]), DELETES: True}
-        values = _tuple(place, event["tuple"])
+            return {**_deleted(location, self._stream, event["delete"]), DELETES: True}
+        values = _tuple(location, event["tuple"])
         return {**values, DELETES: False} if self._stream.table else values
 
     def items(self) -> Items:
@@ -369,10 +369,10 @@ class _Stretch:
     def first_wrong(self) -> tuple[int, EventError] | None:
         """The first tuple with a missing or wrong attribute: the number of its event, and its error."""
         numbers = (item[0] for item in self._items if item[2] == TUPLE)
-        for number, place, values in zip(numbers, self._places, self._tuples, strict=False):
+        for number, location, values in zip(numbers, self._places, self._tuples, strict=False):
             for name, type_ in self._schema:
                 if not self._good(values, name, type_):
-                    return number, _wrong(place, values, name, type_)
+                    return number, _wrong(location, values, name, type_)
         return None
 
     def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
@@ -381,11 +381,13 @@ class _Stretch:
         return name in values and fits(values[name], type_)
 
 
-def _wrong(place: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
+def _wrong(location: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
     if name not in values:
-        return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
+        return EventError(location, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
     value = values[name]
-    return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(value)}{remark(value, type_)}")
+    return EventError(
+        location, f"attribute {_quoted(name)} must be {type_}, got {_quoted(value)}{remark(value, type_)}"
+    )
 
 
 def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
@@ -399,46 +401,46 @@ def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
     return known.take(pa.array(np.where(given, len(defaults) - 1 + np.cumsum(given), default)))
 
 
-def _tuple(place: str, values: object) -> Mapping[str, Any]:
+def _tuple(location: str, values: object) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
-        raise EventError(place, f"`tuple` must be an object, got {_quoted(values)}")
+        raise EventError(location, f"`tuple` must be an object, got {_quoted(values)}")
     return values
 
 
-def _deleted(place: str, stream: Stream, values: object) -> Mapping[str, Any]:
+def _deleted(location: str, stream: Stream, values: object) -> Mapping[str, Any]:
     """The attributes of a tuple that deletes a row: those of the key, which the event gives, and nothing in others. It
-    does so at the place of its event (M8).
+    does so at the position of its event (M8).
     """
     if not stream.table or stream.key is None:
-        raise EventError(place, f"`delete` is for tables, and {stream.name} is no table")
+        raise EventError(location, f"`delete` is for tables, and {stream.name} is no table")
     if not isinstance(values, Mapping) or values.keys() != set(stream.key.attributes):
         names = ", ".join(stream.key.attributes)
-        raise EventError(place, f"`delete` must be an object with the key of a row ({names}), got {_quoted(values)}")
+        raise EventError(location, f"`delete` must be an object with the key of a row ({names}), got {_quoted(values)}")
     return {name: [] if kind.element else EMPTY[kind.kind] for name, kind in stream.schema} | dict(values)
 
 
-def _mark(place: str, word: object) -> int:
+def _mark(location: str, word: object) -> int:
     if not isinstance(word, str) or word not in MARKS:
-        raise EventError(place, f"`punct` must be window or final, got {_quoted(word)}")
+        raise EventError(location, f"`punct` must be window or final, got {_quoted(word)}")
     return MARKS[word]
 
 
 def _record(
-    place: str, record: object, at: int
+    location: str, record: object, at: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
     """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""
     if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers", "timestamp"}:
         what = "an object with value, key, headers and timestamp"
-        raise EventError(place, f"`record` must be {what}, got {_quoted(record)}")
+        raise EventError(location, f"`record` must be {what}, got {_quoted(record)}")
     headers = record.get("headers") or {}
     if not isinstance(headers, dict):
-        raise EventError(place, f"`headers` must be an object, got {_quoted(headers)}")
-    pairs = [(name, _bytes(place, f"header {name}", value)) for name, value in headers.items()]
-    time = _time(place, "timestamp", record["timestamp"]) if "timestamp" in record else at
-    return _bytes(place, "value", record.get("value")), _bytes(place, "key", record.get("key")), pairs, time
+        raise EventError(location, f"`headers` must be an object, got {_quoted(headers)}")
+    pairs = [(name, _bytes(location, f"header {name}", value)) for name, value in headers.items()]
+    time = _time(location, "timestamp", record["timestamp"]) if "timestamp" in record else at
+    return _bytes(location, "value", record.get("value")), _bytes(location, "key", record.get("key")), pairs, time
 
 
-def _bytes(place: str, what: str, value: object) -> bytes | None:
+def _bytes(location: str, what: str, value: object) -> bytes | None:
     """The bytes of a part of a record: a text, `{"base64": text}`, or another JSON value, which is written as JSON."""
     match value:
         case None | bytes():
@@ -449,17 +451,17 @@ def _bytes(place: str, what: str, value: object) -> bytes | None:
             try:
                 return b64decode(text, validate=True)
             except ValueError:
-                raise EventError(place, f"`{what}` is no base64: {_quoted(text)}") from None
+                raise EventError(location, f"`{what}` is no base64: {_quoted(text)}") from None
         case _:
             return orjson.dumps(value)
 
 
-def _time(place: str, key: str, value: object) -> int:
+def _time(location: str, key: str, value: object) -> int:
     try:
         return watermark(value)
     except ValueError:
         problem = f"`{key}` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
-        raise EventError(place, problem) from None
+        raise EventError(location, problem) from None
 
 
 # ---- texts for messages ----------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from sluice.engine.stream.watermark_text import NUMBER, to_text
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.stream_marks import require_scope
-from sluice.model.topology import fed, returning
+from sluice.model.topology import external_inputs, returning
 from sluice.model.types import TIMESTAMP, Schema, Type
 from sluice.replayer.event_clock import EXPECTED, clock_time
 from sluice.replayer.event_file import (
@@ -33,7 +33,7 @@ from sluice.replayer.event_file import (
     Cutter,
     Event,
     EventError,
-    Placed,
+    LocatedEvent,
     numbered,
     read,
     read_plain,
@@ -103,7 +103,7 @@ class Prepared:
     """
 
     pipeline: Pipeline
-    placed: Callable[[], Iterator[Placed]]
+    placed: Callable[[], Iterator[LocatedEvent]]
     counts: Mapping[str, int]
     cutter: Cutter
 
@@ -122,7 +122,7 @@ def prepared(
     kept = events if isinstance(events, Path) else list(events)
     plain = None if at is None else _plain_stream(pipeline, stream)
 
-    def placed(naming: bytes = b"") -> Iterator[Placed]:
+    def placed(naming: bytes = b"") -> Iterator[LocatedEvent]:
         if plain is not None and at is not None and isinstance(kept, Path):
             return read_plain(kept, at, plain, name)
         return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
@@ -135,17 +135,17 @@ def prepared(
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
     counts = {one: max(count, partitions or 1) for one, count in counts.items()}
     require_scope(pipeline, counts)
-    return Prepared(pipeline, placed, counts, Cutter(fed(pipeline), pipeline.settings.registry, partitions))
+    return Prepared(pipeline, placed, counts, Cutter(external_inputs(pipeline), pipeline.settings.registry, partitions))
 
 
-def _since_1970(events: Iterator[Placed], at: str | None) -> bool:
+def _since_1970(events: Iterator[LocatedEvent], at: str | None) -> bool:
     """Whether the events have real times for certain: they are plain records, or the first time is a text."""
     return at is not None or any(isinstance(event.get("at"), str) for _, event in islice(events, 1))
 
 
 def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
     """The input stream of plain records. Raises SluiceError if `name` is none of several inputs."""
-    inputs = {stream.name: stream for stream in fed(pipeline)}
+    inputs = {stream.name: stream for stream in external_inputs(pipeline)}
     if name is None and len(inputs) == 1:
         return next(iter(inputs.values()))
     if name not in inputs:
@@ -170,7 +170,7 @@ class Timed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordColumns:
     """Records in order.
 
     Each has the number of the event that caused it, its time in nanoseconds, and False in `by_event` if a timer caused
@@ -217,8 +217,8 @@ class Player:
         return self._fed(state, batch)[0]
 
     def _around(self, state: GraphState, event: Batch) -> Iterator[Timed]:
-        """The records of a single event, whose tuples return at once until none does, as if each event and each return
-        were a batch of its own (M16). Raises EventError if they return MAX_RETURNS times.
+        """The records of a single event and of the tuples that return because of it, until none returns any more: each
+        event and each return is a batch of its own (M16). Raises EventError if they return MAX_RETURNS times.
         """
         found, made = self._fed(state, event)
         yield from found
@@ -241,32 +241,32 @@ class Player:
         self.summary.take(inputs, origin, batch.now)
         self.summary.give(made, self._streams)
         streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
-        stretches = [self._stretch(stream, made[stream], batch) for stream in streams]
-        return self._merged([*self._rejected(batch), *stretches], batch), made
+        parts = [self._columns_of(stream, made[stream], batch) for stream in streams]
+        return self._merged([*self._rejected(batch), *parts], batch), made
 
-    def _rejected(self, batch: Batch) -> Iterator[Stretch]:
+    def _rejected(self, batch: Batch) -> Iterator[RecordColumns]:
         """The dead letters of records that could not be decoded."""
         if batch.rejected:
             self.summary.reject(one.letter["dead_letter"]["stream"] for one in batch.rejected)
             numbers, times, rows = zip(*batch.rejected, strict=True)
-            yield Stretch(np.array(numbers), np.array(times), np.ones(len(rows), np.bool_), list(rows))
+            yield RecordColumns(np.array(numbers), np.array(times), np.ones(len(rows), np.bool_), list(rows))
 
-    def _stretch(self, stream: str, items: Items, batch: Batch) -> Stretch:
+    def _columns_of(self, stream: str, items: Items, batch: Batch) -> RecordColumns:
         after = _causes(items.event, items.at, batch)
-        return Stretch(after, items.at, items.event != TIMER, list(self._records(stream, items)))
+        return RecordColumns(after, items.at, items.event != TIMER, list(self._records(stream, items)))
 
-    def _merged(self, stretches: list[Stretch], batch: Batch) -> Iterator[Timed]:
-        stretches = [*self._traced(batch), *stretches]
-        if not stretches:
+    def _merged(self, parts: list[RecordColumns], batch: Batch) -> Iterator[Timed]:
+        parts = [*self._traced(batch), *parts]
+        if not parts:
             return iter(())
         after, at, by_event = (
-            np.concatenate([getattr(stretch, name) for stretch in stretches]) for name in ("after", "at", "by_event")
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("after", "at", "by_event")
         )
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then in order of output
-        rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
+        rows = list(chain.from_iterable(part.rows for part in parts))
         columns = (order, after[order], at[order], by_event[order])
         ordered = zip(*(column.tolist() for column in columns), strict=True)
-        return (Timed(n, time, cause, rows[place]) for place, n, time, cause in ordered if rows[place])
+        return (Timed(n, time, cause, rows[row]) for row, n, time, cause in ordered if rows[row])
 
     # ---- the trace ---------------------------------------------------------------------------------------------------
 
@@ -285,13 +285,13 @@ class Player:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def _traced(self, batch: Batch) -> Iterator[Stretch]:
+    def _traced(self, batch: Batch) -> Iterator[RecordColumns]:
         """The window events of the batch as trace records, upstream operators first."""
         happened, self._happened = self._happened, []
         if happened:
             events, times, rows = zip(*happened, strict=True)
             event, at = np.array(events, np.int64), np.array(times, np.int64)
-            yield Stretch(_causes(event, at, batch), at, event != TIMER, list(rows))
+            yield RecordColumns(_causes(event, at, batch), at, event != TIMER, list(rows))
 
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
@@ -388,7 +388,7 @@ def _origin(given: str | float) -> int:
         raise SluiceError(msg) from None
 
 
-def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed]:
+def from_origin(events: Iterator[LocatedEvent], pipeline: Pipeline) -> Iterator[LocatedEvent]:
     """Yields the events. Raises EventError if more than MAX_TICKS timer ticks lie before the first event."""
     first = list(islice(events, 1))
     origin = pipeline.settings.clock_origin
@@ -398,7 +398,7 @@ def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed
     return chain(first, events)
 
 
-def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
+def _check_ticks(location: str, event: Event, origin: int, shortest: int) -> None:
     try:
         at = clock_time(event.get("at"))
     except (ArithmeticError, TypeError, ValueError):
@@ -408,7 +408,7 @@ def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
             f"the first event is more than {MAX_TICKS:,} timer periods of {shortest / 1e9:g} s after the clock's "
             "origin; set clock_origin (`--clock-origin first` lets the clock start at the first event)"
         )
-        raise EventError(place, problem)
+        raise EventError(location, problem)
 
 
 def period(operator: Operator) -> int | None:

@@ -32,14 +32,14 @@ def decoded(
     columns.append(pa.array([one.headers or None for one in records], TYPE))
     batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
     times = np.array([one.time for one in records], np.int64)
-    kind, watermark, riding, tuples = received(Records.of(stream, registry), batch, times, rejects)
-    is_tuple = ((kind == TUPLE) | riding) & rejects.alive
+    kind, watermark, carries_mark, tuples = received(Records.of(stream, registry), batch, times, rejects)
+    is_tuple = ((kind == TUPLE) | carries_mark) & rejects.accepted
     behind = np.zeros(len(records), np.bool_)
     behind[is_tuple] = standing(stream, tuples)[1]
-    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.alive | riding)
-    is_mark &= ~(riding & behind & (kind == WINDOW))
-    at_row, place = np.nonzero(np.stack([is_tuple, is_mark], axis=1))
-    kinds_of = np.where(place == 0, TUPLE, kind[at_row])
+    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.accepted | carries_mark)
+    is_mark &= ~(carries_mark & behind & (kind == WINDOW))
+    at_row, location = np.nonzero(np.stack([is_tuple, is_mark], axis=1))
+    kinds_of = np.where(location == 0, TUPLE, kind[at_row])
     source = np.array([one.source for one in records], np.int64)
     if spread is not None:
         source = spread.records(source, [one.key for one in records])
@@ -47,13 +47,13 @@ def decoded(
     items = Items(
         event[at_row], at[at_row], kinds_of.astype(np.int8), source[at_row].astype(np.int32),
         np.full(len(at_row), -1, np.int32), pa.array([], pa.binary()), tuples,
-        np.where(place == 0, 0, watermark[at_row]),
+        np.where(location == 0, 0, watermark[at_row]),
     )  # fmt: skip
     return items, [_rejected(stream, records[row], why) for row, why in sorted(rejects.reasons.items())]
 
 
 def _rejected(stream: Stream, record: Recorded, why: str) -> RejectedRecord:
-    letter = {"stream": stream.name, "topic": stream.topic, "place": record.place, "reason": why}
+    letter = {"stream": stream.name, "topic": stream.topic, "location": record.location, "reason": why}
     parts = {name: _text(getattr(record, name)) for name in PARTS if getattr(record, name) is not None}
     return RejectedRecord(record.number, record.at, {"dead_letter": letter | parts})
 

@@ -15,12 +15,13 @@ UNKNOWN = -1
 
 
 class Recorded(NamedTuple):
-    """A Kafka record in an event: its place for messages, the number and the time of the event, and its content.
+    """A Kafka record in an event: its location in the file for messages, the number and the time of the event, its
+    content.
 
     time   the timestamp of the record, which may be earlier than the clock; nanoseconds since 1970
     """
 
-    place: str
+    location: str
     number: int
     at: int
     source: int

@@ -50,7 +50,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Summary:
-    """Counts what passes through a graph. `lines` is called once, after the last batch."""
+    """Counts the inputs, the outputs and the dead letters of a replay. `lines` is called once, after the last batch."""
 
     pipeline: Pipeline
     #: by name of the input stream: what its events have

@@ -1,8 +1,8 @@
 """A folder of pipeline files: which pipelines should run, after each change of the folder.
 
 A change counts only when two consecutive scans have found the same content, so a file that is being written is not read
-halfway. A wrong file changes nothing: the last right version of it stays. The same holds for a file that is
-right by itself and disturbs another pipeline (planning/pipeline_set.py).
+halfway. A wrong file changes nothing: the pipeline of its last right version continues. The same holds for a file that
+is right by itself and conflicts with another pipeline (planning/pipeline_set.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _File:
     loaded     the content from which `newest` and `problem` come
     newest     the pipeline of that content; None if the content is wrong
     problem    what is wrong with it
-    accepted   the pipeline that should run: the newest one that was right and disturbed no other
+    accepted   the pipeline that should run: the newest one that was right and conflicted with no other
     """
 
     read: bytes | None
@@ -103,11 +103,11 @@ class PipelineFolder:
         return bool(dropped)
 
     def _lost(self, why: str) -> Found | None:
-        """All pipelines go on while the folder cannot be read."""
+        """Logs that the folder cannot be read. All pipelines continue meanwhile."""
         if self._unreadable == why:
             return None
         self._unreadable = why
-        LOGGER.error("%s: %s; its pipelines go on", self._folder, why)
+        LOGGER.error("%s: %s; its pipelines continue", self._folder, why)
         return self._chosen()
 
     def _read(self, path: Path, file: _File) -> None:
@@ -118,7 +118,7 @@ class PipelineFolder:
             file.newest, file.problem = None, str(error)
 
     def _chosen(self) -> Found:
-        """Accepts the newest right version of each file that disturbs no pipeline that was accepted before it.
+        """Accepts the newest right version of each file that conflicts with no pipeline that was accepted before it.
 
         Pipelines that run already come first, so that a new file never stops another pipeline.
         """

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import PIPELINE
-from sluice.processes import LastResort
+from sluice.processes import ExitDeadline
 from sluice.running.supervisor import Outcome
 from sluice.spark.failures import JavaEndedError, explaining
 from sluice.spark.pipeline.pipeline_run import PipelineRun
@@ -33,16 +33,16 @@ class UnexpectedError(SluiceError):
 
 
 class PipelineThread:
-    """A run that begins at once. Nothing that it does ends the process but `resort`."""
+    """A run that begins at once. Only `exit_deadline` can end the process because of it."""
 
     def __init__(
-        self, name: str, run: PipelineRun, standby: Standby | None = None, resort: LastResort | None = None
+        self, name: str, run: PipelineRun, standby: Standby | None = None, exit_deadline: ExitDeadline | None = None
     ) -> None:
         """`name` is the name of the pipeline. With `standby` the run first waits for the lead.
 
-        `resort` is armed if a failure of the run ends the whole service: a query that hangs must not keep it alive.
+        `exit_deadline` is armed if a failure of the run ends the whole service: it then ends even if a query hangs.
         """
-        self._name, self._run, self._standby, self._resort = name, run, standby, resort
+        self._name, self._run, self._standby, self._exit_deadline = name, run, standby, exit_deadline
         self._request = StopRequest()
         self._service_ends = False
         self._outcome = Outcome(UnexpectedError("the thread of the pipeline has ended without a result"))
@@ -81,7 +81,9 @@ class PipelineThread:
         self._outcome = self._without_lead(outcome)
 
     def _started(self) -> AbstractContextManager[bool]:
-        """The locks on the checkpoint and, with a standby, the lead. False if the run must not begin any more."""
+        """Takes the locks on the checkpoint and, with a standby, the lead. Yields False if the run must not begin any
+        more.
+        """
         if self._standby is not None:
             return self._standby.lead(self._run.locks, self._request)
         return _with_true(self._run.locks())
@@ -90,17 +92,17 @@ class PipelineThread:
         """The same outcome or, if another instance has taken over, one after which the run waits for the lead again."""
         if self._standby is None or outcome.fatal or not self._standby.took_over(outcome.error):
             return outcome
-        if self._resort is not None:
-            self._resort.disarm()
+        if self._exit_deadline is not None:
+            self._exit_deadline.disarm()
         LOGGER.warning("another instance has taken over: %s", outcome.error or "the lead was lost")
         return Outcome(lost_lead=True)
 
     def _ending(self, failure: SluiceError | None) -> None:
         """Called when the queries of the run are about to be stopped."""
-        if self._resort is None or failure is None or self._service_ends:
+        if self._exit_deadline is None or failure is None or self._service_ends:
             return
         if self._standby is None or not self._standby.took_over(failure):
-            arm(self._resort, failure)
+            arm(self._exit_deadline, failure)
 
     def _ended(self) -> Outcome:
         try:
@@ -111,9 +113,9 @@ class PipelineThread:
         return Outcome()
 
 
-def arm(resort: LastResort, failure: SluiceError | None) -> None:
-    """Bounds the end of the service by `resort`: after a failure, or (None) after a request to stop."""
-    resort.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
+def arm(exit_deadline: ExitDeadline, failure: SluiceError | None) -> None:
+    """Bounds the time until the service has ended: after this failure, or (None) after a request to stop."""
+    exit_deadline.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
 
 
 def _outcome_of(error: Exception) -> Outcome:

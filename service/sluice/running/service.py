@@ -1,7 +1,7 @@
 """The service: the HTTP port, the Spark session, and one pipeline or several, until a signal ends it.
 
 A service of one pipeline file ends when the pipeline fails, and its exit code says why. A service of several pipelines
-goes on: it starts the failed one again.
+continues: it starts the failed one again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.ops.pipelines import Pipelines, PipelineStatus, Registered, Role, St
 from sluice.page.page_app import application
 from sluice.page.pipeline_pages import Pages
 from sluice.planning.pipeline_set import cautions
-from sluice.processes import LastResort, end_at_once, stop_signals
+from sluice.processes import ExitDeadline, end_at_once, stop_signals
 from sluice.running.pipeline_files import Wanted
 from sluice.running.pipeline_folder import Found
 from sluice.running.pipeline_thread import PipelineThread, arm
@@ -53,10 +53,10 @@ def serve(pipeline: Pipeline, file: str, options: Options, early: EarlyProcesses
     pipelines.register(member)
     pages = Pages(pipelines)
     with (
-        LastResort(GRACE, _end_at_once) as resort,
-        stop_signals(resort) as stop_requested,
+        ExitDeadline(GRACE, _end_at_once) as exit_deadline,
+        stop_signals(exit_deadline) as stop_requested,
         ExitStack() as stack,
-        resort.ending(),
+        exit_deadline.ending(),
         explaining(),
     ):
         session = SharedSession(pipeline.name, options.master, early)
@@ -67,7 +67,7 @@ def serve(pipeline: Pipeline, file: str, options: Options, early: EarlyProcesses
         stack.enter_context(run.locks())
         _open_port(options, pipelines, pages, stack)
         stack.enter_context(session)
-        run.run(StopRequest(stop_requested), partial(arm, resort))
+        run.run(StopRequest(stop_requested), partial(arm, exit_deadline))
 
 
 def serve_several(
@@ -89,10 +89,10 @@ def serve_several(
     pipelines = Pipelines(several=several)
     pages = Pages(pipelines)
     with (
-        LastResort(GRACE, _end_at_once) as resort,
-        stop_signals(resort) as stop_requested,
+        ExitDeadline(GRACE, _end_at_once) as exit_deadline,
+        stop_signals(exit_deadline) as stop_requested,
         ExitStack() as stack,
-        resort.ending(),
+        exit_deadline.ending(),
         explaining(),
     ):
         _open_port(options, pipelines, pages, stack)
@@ -109,8 +109,8 @@ def serve_several(
             report = partial(_report_role, pipelines, member.name)
             standby = Standby(member.pipeline, None if placed else spark, report) if options.standby else None
             ends_service = only is not None and options.restart_of(member.pipeline) is Restart.NEVER
-            resort = LastResort(GRACE, _end_at_once) if ends_service else None
-            return PipelineThread(member.name, run, standby, resort)
+            exit_deadline = ExitDeadline(GRACE, _end_at_once) if ends_service else None
+            return PipelineThread(member.name, run, standby, exit_deadline)
 
         supervisor = Supervisor(launch, pipelines, options.restart_of, time.monotonic, _metrics_of)
         _follow(supervisor, pipelines, first)
@@ -178,7 +178,7 @@ def _open_port(options: Options, pipelines: Pipelines, pages: Pages, stack: Exit
 
 
 def _metrics_of(pipeline: Pipeline) -> Metrics:
-    """The metrics of a pipeline. All counters are 0: a rate can be computed only if the counter exists before."""
+    """New metrics of a pipeline, with all counters at 0: a rate needs a counter that exists before its first change."""
     metrics = Metrics(__version__)
     for stage in stages(pipeline):
         metrics.count(zero_report(stage))

@@ -103,7 +103,7 @@ class Supervisor:
         self.fatal: SluiceError | None = None
 
     def set_wanted(self, wanted: Mapping[str, Wanted]) -> None:
-        """Replaces the pipelines that should run, by name. A pipeline that is the same as before is not disturbed."""
+        """Replaces the pipelines that should run, by name. A pipeline that has not changed continues."""
         for name, member in list(self._members.items()):
             if name not in wanted and member.wanted is not None:
                 self._replace(name, member, None)
@@ -200,7 +200,7 @@ class Supervisor:
         for name in writers_first(due, found):
             writers = [self._members[link.writer].run for link in found if link.reader == name]
             ready = all(run is None or run.prepared for run in writers)
-            if ready and not self._in_the_way(name, self._members[name]):
+            if ready and not self._conflicting(name, self._members[name]):
                 self._start(self._members[name])
 
     def _start(self, member: Member) -> None:
@@ -219,8 +219,8 @@ class Supervisor:
         self._pipelines.register(registered)
         return registered
 
-    def _in_the_way(self, name: str, member: Member) -> bool:
-        """Whether a pipeline that still stops has the checkpoint, or writes a topic, of this one."""
+    def _conflicting(self, name: str, member: Member) -> bool:
+        """Whether a pipeline that has not stopped yet has the checkpoint of this one, or writes a topic of this one."""
         leaving = [other for key, other in self._members.items() if key != name and other.leaving]
         return any(problems({"": other.pipeline, member.file: member.pipeline}) for other in leaving)
 

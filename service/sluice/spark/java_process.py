@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from sluice.jvm.jars import jars
-from sluice.processes import end_with_us, environment_variable
+from sluice.processes import end_with_this_process, environment_variable
 from sluice.spark import class_archive
 from sluice.spark.cluster import shipping
 from sluice.spark.home import spark_home
@@ -73,7 +73,7 @@ class JavaProcess:
             )
         finally:
             os.close(stderr)
-        end_with_us(self.process.pid, GRACE)
+        end_with_this_process(self.process.pid, GRACE)
         self._connected = False
 
     def __enter__(self) -> Self:

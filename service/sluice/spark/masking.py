@@ -27,7 +27,7 @@ OWN = '{"at": '
 #: a word in a line that reports an error
 ERROR = re.compile("error|exception|fatal", re.IGNORECASE)
 #: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
-LONGEST = 1 << 20
+MAX_LINE = 1 << 20
 #: seconds that the end of this process waits for the last lines of other processes that have ended
 LAST_WORDS = 0.2
 
@@ -83,7 +83,7 @@ def _pass_on(reading: int, ours: int) -> None:
     """Copies lines from `reading` to `ours` until the last process that holds the pipe has ended."""
     traces = TraceFilter()
     with open(reading, "rb") as lines, suppress(OSError):
-        while line := lines.readline(LONGEST):
+        while line := lines.readline(MAX_LINE):
             _write(ours, traces.passed(line))
         _write(ours, traces.rest())
 

@@ -34,11 +34,11 @@ POLL = 16 << 20
 POLL_RECORDS = 10_000
 
 #: number of sampled offsets of a topic partition, evenly spaced over the range that the next batch may read
-PLACES = 4
+SAMPLES = 4
 #: the same number if the next batch is already planned, so that its range is known and cannot be changed any more
-PLACES_OF_PLANNED = 16
+SAMPLES_OF_PLANNED = 16
 #: number of records that are read from each sampled offset on
-SOME = 100
+RECORDS_PER_SAMPLE = 100
 #: SECONDS: maximum duration of all reads together. FETCH: bytes that a read requests; the broker returns at least one
 #: of its batches of records.
 SECONDS = 3.0
@@ -119,7 +119,7 @@ def _spans(consumer: Consumer, plan: Plan) -> tuple[dict[tuple[str, int], tuple[
             end = min(high, ends.get(place, start + most))
             if start < end:
                 spans[place] = start, end
-    return spans, PLACES_OF_PLANNED if ends else PLACES
+    return spans, SAMPLES_OF_PLANNED if ends else SAMPLES
 
 
 def _next(plan: Plan) -> tuple[Offsets, Offsets]:
@@ -133,17 +133,19 @@ def _next(plan: Plan) -> tuple[Offsets, Offsets]:
 
 
 def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: float) -> dict[tuple[str, int], list[int]]:
-    """The sizes in bytes of up to about SOME records from each of these offsets on, read until `deadline`."""
+    """The sizes in bytes of up to about RECORDS_PER_SAMPLE records from each of these offsets on, read until
+    `deadline`.
+    """
     found: dict[tuple[str, int], list[int]] = {}
     left = set(at)
     consumer.assign([TopicPartition(*place, offset) for place, offset in at.items()])
     while left and time.monotonic() < deadline:
         first = consumer.poll(0.1)
-        for message in [first, *consumer.consume(SOME, 0)] if first is not None else []:
+        for message in [first, *consumer.consume(RECORDS_PER_SAMPLE, 0)] if first is not None else []:
             place = message.topic(), message.partition()
             if not message.error():
                 found.setdefault(place, []).append(size_of(message))
-            if message.error() or len(found[place]) >= SOME:
+            if message.error() or len(found[place]) >= RECORDS_PER_SAMPLE:
                 left.discard(place)
         left -= found.keys()  # one fetch of each topic partition is enough
     return found

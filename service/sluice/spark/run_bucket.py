@@ -20,7 +20,7 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
     task = Task.now()
     folder, held = plan.checkpoint, plan.bounds.held
     with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
-        rows = ((past if passes_through(row) else fed).handed(row) for row in arrived)
+        rows = ((past if passes_through(row) else fed).stored(row) for row in arrived)
         through, rest = split_pass_through(plan.topic_partitions, rows)
         fed.flush()
         made = request(plan, task.number, task.batch, rest)

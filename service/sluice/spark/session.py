@@ -28,7 +28,7 @@ LOGGER = logging.getLogger("sluice.spark")
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
 #: maximum length of the path of the temporary folder: a longer one leaves no room for the name of a Unix socket
-LONGEST = 60
+MAX_PATH = 60
 
 SETTINGS = {
     # The outputs of a batch reach the sink through the driver.
@@ -92,7 +92,7 @@ def session(
             "spark.app.name": name,
             "spark.master": repeating(master),
             # TCP delays a small answer until the previous one is acknowledged, which costs 40 ms per task.
-            "spark.python.unix.domain.socket.enabled": str(len(tempfile.gettempdir()) <= LONGEST).lower(),
+            "spark.python.unix.domain.socket.enabled": str(len(tempfile.gettempdir()) <= MAX_PATH).lower(),
         }
     )
     if is_cluster(master):

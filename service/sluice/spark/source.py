@@ -38,18 +38,18 @@ def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
 
 
 def received(plan: Plan, records: DataFrame) -> DataFrame:
-    """The columns of `records` that the router reads: `key`, `value`, `headers`, `place` (of the first record of the
+    """The columns of `records` that the router reads: `key`, `value`, `headers`, `ordinal` (of the first record of the
     topic partition), `offset` and `timestamp`.
 
     No expression may depend on the batch, as the current time does. Spark would put its value into the code that it
     generates, and would compile this code again in each batch.
     """
     headers = sf.to_json(sf.col("headers")).alias("headers")  # as JSON text, which wire/header_text.py reads
-    return records.select("key", "value", headers, _place(plan.inputs).alias("place"), "offset", "timestamp")
+    return records.select("key", "value", headers, _ordinal(plan.inputs).alias("ordinal"), "offset", "timestamp")
 
 
-def _place(inputs: tuple[Stream, ...]) -> Column:
-    """The place of the first record of the topic partition, as batch/record_order.py defines it."""
+def _ordinal(inputs: tuple[Stream, ...]) -> Column:
+    """The ordinal of the first record of the topic partition, as batch/record_order.py defines it."""
     port = sf.lit(0)
     for number, stream in enumerate(inputs[1:], 1):
         port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)

@@ -1,4 +1,4 @@
-"""Runs work in the background, in a forked copy of this process. The copy sees the memory as it was at the fork.
+"""Runs work in the background, in a forked copy of this process. The copy has the memory of the moment of the fork.
 
 A bucket writes large snapshots this way, while this process handles the next batches.
 """

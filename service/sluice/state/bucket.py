@@ -118,12 +118,12 @@ class Bucket:
         self._go_to(version)
         batch: Batch | None = None
         made: dict[str, Items] = {}
-        for following, following_made in self.tried(rows):
+        for following, following_made in self.try_rows(rows):
             if batch is not None and part_made is not None:
                 part_made(batch, made)
             batch, made = following, following_made
         self.held = self._size_of()
-        self._keep(Entry(version + 1, rows))
+        self._record(Entry(version + 1, rows))
         self._version = version + 1
         if batch is None:
             return None
@@ -167,7 +167,7 @@ class Bucket:
         """The state in memory, which the caller must not change; None if it has no version."""
         return None if self._version == UNSET else self._state
 
-    def tried(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
+    def try_rows(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
         """Applies the rows to the state in memory, and yields each part of the batch with its outputs.
 
         Nothing is written to the checkpoint, and the state has no version afterwards. The batch is complete only when
@@ -176,20 +176,20 @@ class Bucket:
         self._version = UNSET
         if not rows:
             return
-        topics = next((topics_of(packed) for holds, packed in rows if holds == TOPICS), self.plan.topic_partitions)
+        topics = next((topics_of(packed) for kind, packed in rows if kind == TOPICS), self.plan.topic_partitions)
         if topics != self.plan.topic_partitions:
-            self._know(topics)
+            self._set_topic_partitions(topics)
         if self.plan.merging:
             rows, self._waiting = in_order(self.plan, self._waiting, rows)
         for part in Batch.parts(self.plan, rows, self._state.now):
             begin = time.perf_counter()
             made = self.graph.feed(self._state, part.inputs, part.clock)
             self._took += time.perf_counter() - begin
-            self._records += len(part.places)
+            self._records += len(part.ordinals)
             yield part, made
 
     def repeat(self, past: PastInput) -> None:
-        """Applies the input of a past batch to the state in memory, as `tried` did when the batch first ran."""
+        """Applies the input of a past batch to the state in memory, as `try_rows` did when the batch first ran."""
         self._version = UNSET
         slices = past.slices.get(self.number, [])
         if not slices and past.idle_clock is None:
@@ -198,10 +198,10 @@ class Bucket:
             rows: list[Packed] = [(RECORDS, one.copied().packed()) for one in slices]
             if past.idle_clock is not None:
                 rows.append((IDLE_CLOCK, packed_time(past.idle_clock)))
-            deque(self.tried([*rows, topics_row(past.topic_partitions)]), maxlen=0)
+            deque(self.try_rows([*rows, topics_row(past.topic_partitions)]), maxlen=0)
             return
         if past.topic_partitions != self.plan.topic_partitions:
-            self._know(past.topic_partitions)
+            self._set_topic_partitions(past.topic_partitions)
         for part in self.parts(past):
             self.graph.feed(self._state, part.inputs, part.clock)
 
@@ -219,8 +219,8 @@ class Bucket:
         """Makes these the state of `version`, and its reorder buffer, in memory."""
         self._state, self._waiting, self._version = state, waiting, version
 
-    def plant(self, version: int, state: GraphState) -> None:
-        """Makes `state` the state of `version`, in memory and, as a snapshot, in the checkpoint."""
+    def install(self, version: int, state: GraphState) -> None:
+        """Makes `state` the state of `version`, in memory and as a snapshot in the checkpoint."""
         self._state, self._version = state, version
         self._snapshots.write(version, self._write)
 
@@ -291,7 +291,7 @@ class Bucket:
             return
         start, damages = self._version, list[DamagedError]()
         if not self._snapshots.newest(version) <= start < version:
-            start, body, damages = self._newest_whole(version)
+            start, body, damages = self._newest_undamaged(version)
             self._load(start, body)
         try:
             self._feed_again(self._log.entries(start, version))
@@ -300,16 +300,16 @@ class Bucket:
                 raise _unreachable(version, damages, error) from error
             raise
         for damage in damages:
-            LOGGER.warning("%s; version %d is made of version %d and the log", damage, version, start)
+            LOGGER.warning("%s; version %d is computed from version %d and the log", damage, version, start)
         self._version = version
 
     def _feed_again(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            deque(self.tried(entry.rows), maxlen=0)
+            deque(self.try_rows(entry.rows), maxlen=0)
             self._behind += entry.size
             self._read += entry.size
 
-    def _newest_whole(self, upto: int) -> tuple[int, memoryview, list[DamagedError]]:
+    def _newest_undamaged(self, upto: int) -> tuple[int, memoryview, list[DamagedError]]:
         """The newest undamaged snapshot up to version `upto` (inclusive): its version, its bytes, and newer damages.
 
         Version 0 with no bytes stands for the initial state.
@@ -342,7 +342,7 @@ class Bucket:
         self._waiting = bytes(body[LENGTH : LENGTH + length])
         self._read += len(body)
 
-    def _know(self, topics: Mapping[str, int]) -> None:
+    def _set_topic_partitions(self, topics: Mapping[str, int]) -> None:
         """Changes the numbers of topic partitions to those of the batch when it first ran.
 
         The log stores these numbers, because with more topic partitions the same rows would give other outputs.
@@ -364,7 +364,7 @@ class Bucket:
 
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
 
-    def _keep(self, entry: Entry) -> None:
+    def _record(self, entry: Entry) -> None:
         """Writes a batch to the checkpoint: as an entry of the log, or the state itself if that takes fewer bytes."""
         if 2 * self.held <= entry.size:  # two copies, because no log entry can replace a damaged one
             self._snapshots.write(entry.version, self._write, twice=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.engine.graph import Clock, GraphState, nothing
+from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
 from sluice.model.spec import Windowed
 from sluice.model.windows.session_window import Session
@@ -28,7 +28,8 @@ MAX_CLOSED = 50_000
 
 
 def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer as values of JSON. `question["key"]`, if it is there, asks for the windows of a key; null is no key.
+    """The answer as values of JSON. `question["key"]`, if it is given, is the key whose windows the answer has; null:
+    windows without keys.
 
     clock     the operator clock; null if it has not started. All times are nanoseconds since 1970
     due       when the clock alone causes the next output; null if it does not
@@ -63,12 +64,12 @@ def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key
     the windows of its operator. Changes the state.
     """
     names = [operator.spec.name for operator in bucket.graph.operators]
-    place = names.index(window["operator"])
-    spec, remembered = bucket.graph.operators[place].spec, state.operators[place]
+    index = names.index(window["operator"])
+    spec, remembered = bucket.graph.operators[index].spec, state.operators[index]
     if "now" in window or not _closes(spec) or remembered is None or remembered.sizes[0] > MAX_CLOSED:
         return window
     clock = Clock(state.origin, state.now)
-    made = bucket.graph.operators[place].feed(remembered, [_end_of_time(bucket, spec.inputs[0], state.now)], clock)
+    made = bucket.graph.operators[index].feed(remembered, [_end_of_time(bucket, spec.inputs[0], state.now)], clock)
     now = {}
     for output in spec.outputs:
         schema = bucket.plan.pipeline.streams[output.stream].schema
@@ -87,7 +88,7 @@ def _closes(spec: Any) -> bool:  # noqa: ANN401 - an operator
 
 def _end_of_time(bucket: Bucket, stream: str, now: int) -> Items:
     """A watermark behind all times."""
-    none = nothing(bucket.plan.pipeline.streams[stream].row_schema)
+    none = no_items(bucket.plan.pipeline.streams[stream].row_schema)
     one = np.zeros(1, np.int64)
     kind, source, key = (np.full(1, value, dtype) for value, dtype in ((WATERMARK, "i1"), (MADE, "i4"), (-1, "i4")))
     return Items(one, one + now, kind, source, key, none.keys, none.tuples, one + MAX_TIME)

@@ -6,7 +6,7 @@ used. The two are equal in any case, because a repeated batch gets equal rows.
 
 An entry begins with a head of 40 bytes that has its own checksum, so a length is verified before it is used. If a
 process is killed while it writes, its file ends inside an entry. Such an entry is ignored: its batch was never
-answered. Every other difference is damage, and the entries after a damaged place of the same file cannot be found.
+answered. Every other difference is damage, and the entries after a damaged position of the same file cannot be found.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def message(self) -> Message:
-        return Message(tuple(holds for holds, _ in self.rows), [body for _, body in self.rows])
+        return Message(tuple(kind for kind, _ in self.rows), [body for _, body in self.rows])
 
     @property
     def size(self) -> int:
@@ -60,7 +60,7 @@ class Entry:
         return cls(version, list(zip(message.numbers, message.bodies, strict=True)))
 
 
-class Place(NamedTuple):
+class EntryPosition(NamedTuple):
     """The position of an entry: file, offset of its head, bytes of its body (`size`) and the checksum of the body."""
 
     path: Path
@@ -76,9 +76,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The complete entries of a file, and its first damaged place. Entries after that place are unknown."""
+    """The complete entries of a file, and its first damaged position. Entries after that position are unknown."""
 
-    places: list[Place] = field(default_factory=list)
+    positions: list[EntryPosition] = field(default_factory=list)
     damage: DamagedError | None = None
 
 
@@ -116,27 +116,27 @@ class Log:
         if after >= upto:
             return
         scans = self._scans()
-        places: dict[int, list[Place]] = defaultdict(list)
-        for place in (place for scan in scans for place in scan.places):
-            places[place.version].insert(0, place)
+        positions: dict[int, list[EntryPosition]] = defaultdict(list)
+        for position in (position for scan in scans for position in scan.positions):
+            positions[position.version].insert(0, position)
         damages = [scan.damage for scan in scans if scan.damage is not None]
         for version in range(after + 1, upto + 1):
-            if version not in places:
+            if version not in positions:
                 raise self._missing(version, damages)
         for damage in damages:
             LOGGER.warning("%s; no later entry is needed", damage)
         for version in range(after + 1, upto + 1):
-            yield self._whole(places[version])
+            yield self._whole(positions[version])
 
     def last(self) -> int:
         """The newest version in the log; 0 if the log is empty.
 
-        A warning is logged for each damaged file, because a newer entry may follow the damaged place.
+        A warning is logged for each damaged file, because a newer entry may follow the damaged position.
         """
         scans = self._scans()
         for damage in (scan.damage for scan in scans if scan.damage is not None):
             LOGGER.warning("%s; later entries are ignored", damage)
-        return max((place.version for scan in scans for place in scan.places), default=0)
+        return max((position.version for scan in scans for position in scan.positions), default=0)
 
     def delete_upto(self, upto: int) -> None:
         """Removes the files all of whose entries have versions up to `upto` (inclusive).
@@ -145,7 +145,11 @@ class Log:
         """
         for path in self._files():
             scan = self._scan(path) if path != self._own else None
-            if scan is not None and scan.damage is None and all(place.version <= upto for place in scan.places):
+            if (
+                scan is not None
+                and scan.damage is None
+                and all(position.version <= upto for position in scan.positions)
+            ):
                 path.unlink(missing_ok=True)
 
     def _missing(self, version: int, damages: list[DamagedError]) -> StateError:
@@ -154,29 +158,31 @@ class Log:
             return DamagedError(str(self._folder), f"{message}, and {'; '.join(map(str, damages))}")
         return StateError(f"{self._folder}: {message}")
 
-    def _whole(self, places: list[Place]) -> Entry:
-        """The first undamaged entry at these places, which all have the same version.
+    def _whole(self, positions: list[EntryPosition]) -> Entry:
+        """The first undamaged entry at these positions, which all have the same version.
 
         Raises DamagedError if all of them are damaged.
         """
-        *others, last = places
-        for place in others:
+        *others, last = positions
+        for position in others:
             try:
-                return self._entry(place)
+                return self._entry(position)
             except DamagedError as error:
-                LOGGER.warning("%s; another entry for version %d is used", error, place.version)
+                LOGGER.warning("%s; another entry for version %d is used", error, position.version)
         return self._entry(last)
 
-    def _entry(self, place: Place) -> Entry:
+    def _entry(self, position: EntryPosition) -> Entry:
         try:
-            data = _bytes_of(place)
+            data = _bytes_of(position)
         except FileNotFoundError:  # the file was removed meanwhile because no start needs it any more
             raise
         except OSError as error:  # the disk cannot read a sector
-            raise DamagedError(str(place.path), f"the entry at byte {place.start} cannot be read ({error})") from error
-        if self._sum(data) != place.checksum:
-            raise DamagedError(str(place.path), f"the entry at byte {place.start} is damaged")
-        return Entry.of(place.version, Message.within(data))
+            raise DamagedError(
+                str(position.path), f"the entry at byte {position.start} cannot be read ({error})"
+            ) from error
+        if self._sum(data) != position.checksum:
+            raise DamagedError(str(position.path), f"the entry at byte {position.start} is damaged")
+        return Entry.of(position.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
         """The scans of all files, those of older files first."""
@@ -191,11 +197,11 @@ class Log:
                 if SUM.pack(self._sum(head[: START.size])) != head[START.size :] or mark != MARK:
                     found.damage = DamagedError(str(path), f"the entry at byte {start} is damaged, or another bucket's")
                     return found
-                place = Place(path, start, version, length, checksum)
-                if place.end > size:  # the process that wrote the entry was killed
+                position = EntryPosition(path, start, version, length, checksum)
+                if position.end > size:  # the process that wrote the entry was killed
                     return found
-                found.places.append(place)
-                start = place.end
+                found.positions.append(position)
+                start = position.end
                 file.seek(start)
         return found
 
@@ -229,11 +235,11 @@ def _number(path: Path) -> int:
     return int(path.stem)
 
 
-def _bytes_of(place: Place) -> memoryview:
+def _bytes_of(position: EntryPosition) -> memoryview:
     """The body of an entry: its bytes after the head."""
-    with place.path.open("rb") as file:
-        if place.size > MAX_READ:
+    with position.path.open("rb") as file:
+        if position.size > MAX_READ:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return memoryview(mapped)[place.start + HEAD : place.end]
-        file.seek(place.start + HEAD)
-        return memoryview(file.read(place.size))
+            return memoryview(mapped)[position.start + HEAD : position.end]
+        file.seek(position.start + HEAD)
+        return memoryview(file.read(position.size))

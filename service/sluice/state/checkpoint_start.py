@@ -27,7 +27,7 @@ from sluice.kafka import ledger
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import wanted_buckets
+from sluice.model.spreading import required_buckets
 from sluice.state.first_batch import plan_first_batch
 from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
@@ -72,7 +72,7 @@ def open_checkpoint(
     if _mismatch(plan, stand):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
-    buckets = wanted_buckets(pipeline) or plan.buckets
+    buckets = required_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets:
         plan = _rescaled(plan, buckets, archive)
     elif mismatch := _mismatch(plan, ledger.read_position(kafka, pipeline.name)):
@@ -146,7 +146,7 @@ def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
         except StoreRefusedError as error:
             raise StoreUnavailableError(f"state {error}") from error
         except StoreError as error:
-            LOGGER.warning("state %s; the service goes on without it while the checkpoint folder is there", error)
+            LOGGER.warning("state %s; the service continues without it while the checkpoint folder exists", error)
     return archive
 
 
@@ -195,7 +195,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, stand: LedgerPosition |
         if entry is not None and entry.buckets:
             lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
     return checkpoint_identity.claim(
-        store, pipeline.name, fingerprint, wanted_buckets(pipeline), os.cpu_count() or 1,
+        store, pipeline.name, fingerprint, required_buckets(pipeline), os.cpu_count() or 1,
         definition=checkpoint_identity.definition_of(pipeline), lost=lost,
     )  # fmt: skip
 

@@ -140,7 +140,7 @@ def _read_head(stored: StoredObject) -> Head:
     if end > MAX_HEAD or len(rest) != end - START.size or checksum != SUM.pack(xxh3_64_intdigest(head)):
         raise DamagedError(stored.location, "its head is damaged")
     if magic != MAGIC:
-        raise DamagedError(stored.location, f"it begins with {magic!r}, this version reads {MAGIC!r}")
+        raise DamagedError(stored.location, f"it begins with {magic!r}, this version of Sluice reads {MAGIC!r}")
     return Head(json.loads(head[START.size :]), block, end, checksum)
 
 

@@ -33,16 +33,16 @@ def plan_first_batch(plan: Plan) -> None:
     known, late = offset_log.first_offsets(plan.store), plan.pipeline.settings.start == "latest"
     if not (tables or known or late) or offset_log.batches(plan.store) != (None, None):
         return
-    places = [
+    topic_partitions = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
-        first, last = beginnings(requests, places), ends(requests, places)
+        first, last = beginnings(requests, topic_partitions), ends(requests, topic_partitions)
     early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition
-    begin = {one: first[one] if one[0] in early or not late else last[one] for one in places}
-    before = {place: known.get(place, offset) for place, offset in begin.items()}
-    loaded = {place: last[place] if place[0] in tables else offset for place, offset in before.items()}
-    count = sum(loaded[place] - before[place] for place in places)
+    begin = {one: first[one] if one[0] in early or not late else last[one] for one in topic_partitions}
+    before = {one: known.get(one, offset) for one, offset in begin.items()}
+    loaded = {one: last[one] if one[0] in tables else offset for one, offset in before.items()}
+    count = sum(loaded[one] - before[one] for one in topic_partitions)
     if count:
         now = time.time_ns() // MILLISECOND * MILLISECOND
         write_first_plan(plan.store, _at(0, before), _at(now, loaded), idle_clock=plan.has_idle_clock)

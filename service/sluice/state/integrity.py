@@ -17,7 +17,7 @@ LOGGER = logging.getLogger("sluice.state")
 
 
 class DamagedError(StateError):
-    """A file of the state differs from what was written. The message has its location and the place of the damage."""
+    """A file of the state differs from what was written. The message has the file and the position of the damage."""
 
     def __init__(self, location: str, what: str) -> None:
         super().__init__(f"{location}: {what}")

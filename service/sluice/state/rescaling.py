@@ -51,9 +51,9 @@ def _buffers(plan: Plan, saved: Sequence[bytes]) -> list[bytes]:
         return [b""] * plan.buckets
     old = [ReorderBuffer.load(one) for one in saved]
     made = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
-    for slices in zip(*(buffer.stretches for buffer in old), strict=True):
+    for slices in zip(*(buffer.slices for buffer in old), strict=True):
         for buffer, own in zip(made, _divided(plan, PartitionSlice.joined(slices)), strict=True):
-            buffer.stretches.append(own)
+            buffer.slices.append(own)
     return [buffer.save() for buffer in made]
 
 

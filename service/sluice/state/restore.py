@@ -262,7 +262,7 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
     kafka = plan.pipeline.settings.kafka
     needed = oldest_needed(kafka, plans[version - 1].offsets, plans[batch].offsets)
     _require_uncompacted(plan, batch, needed)
-    lacking = {place: found for place, found in needed.items() if found.oldest > found.needed}
+    lacking = {one: found for one, found in needed.items() if found.oldest > found.needed}
     if not lacking:
         return
     (topic, partition), found = min(lacking.items())
@@ -275,7 +275,7 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
 
 
 def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
-    compacted = {place: found for place, found in needed.items() if place[0] in plan.compacted}
+    compacted = {one: found for one, found in needed.items() if one[0] in plan.compacted}
     if not compacted:
         return
     (topic, partition), found = min(compacted.items())

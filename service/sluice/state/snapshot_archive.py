@@ -38,7 +38,7 @@ class StoredSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOwner:
-    """To whom a prefix of the store belongs."""
+    """The pipeline, the checkpoint and the Kafka cluster to which a prefix of the store belongs."""
 
     pipeline: str
     checkpoint: str
@@ -98,7 +98,7 @@ class SnapshotArchive:
     def delete(self, bucket: int, snapshot: StoredSnapshot) -> None:
         self._store.delete(self._name(bucket, snapshot))
 
-    def forget_other_numbers(self, before: int) -> None:
+    def remove_other_numbers(self, before: int) -> None:
         """Removes the snapshots of other numbers of buckets whose version is below `before`."""
         for name in list(self._store.list(f"{SNAPSHOTS}/")):
             found = NAME.fullmatch(name.rpartition("/")[2])
@@ -133,7 +133,7 @@ def local_name(bucket: int, version: int) -> str:
 
 
 def owner_of(plan: Plan) -> SnapshotOwner:
-    """Who owns the prefix of this query. Asks Kafka for the id of its cluster."""
+    """The owner of the prefix of this query. Gets the id of the cluster from Kafka."""
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
         cluster = requests.send(
             "read the id of the cluster", lambda admin: admin.list_topics(timeout=REQUEST).cluster_id

@@ -2,8 +2,8 @@
 
 State servers write snapshots into the folder as they do without a store. A thread of the service copies the newest one
 of each bucket, at most once in half of `snapshot_interval` or after `snapshot_records` records, and keeps two in the
-store. Batches do not wait for the store: while it cannot be reached, the service goes on, and what a restore would have
-to read again grows.
+store. Batches do not wait for the store: while it cannot be reached, the service continues, and a restore would have
+to read more records again.
 
 The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
 """
@@ -27,7 +27,7 @@ from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot, owner
 from sluice.time_units import SECOND
 
 LOGGER = logging.getLogger("sluice.state")
-#: most seconds between two looks at the folder, and seconds between two looks at the retention of the inputs
+#: maximum seconds between two scans of the folder, and seconds between two checks of the retention of the inputs
 PAUSE_S, RETENTION_S = 2.0, 60.0
 #: seconds after which the same failure is logged again
 REPEAT_S = 60.0
@@ -82,7 +82,7 @@ class SnapshotUploads:
             for bucket in range(self._plan.buckets):
                 written += self._copy(bucket)
             self._remove_plans()
-            self._look_at_retention()
+            self._check_retention()
         except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
             up = False
             self._log(error)
@@ -106,7 +106,7 @@ class SnapshotUploads:
         self._oldest_plan = min(self._plans, default=-1)
         found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}
         stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
-        self._archive.forget_other_numbers(_oldest_newest(stored))
+        self._archive.remove_other_numbers(_oldest_newest(stored))
         self._stored = stored
 
     def _known(self, one: StoredSnapshot) -> bool:
@@ -153,7 +153,7 @@ class SnapshotUploads:
             return True
         age = (self._clock() - self._copied.get(bucket, float("-inf"))) * SECOND
         before, now = self._plans[stored[-1].version - 1].offsets, self._plans[version - 1].offsets
-        records = sum(end - before.get(place, 0) for place, end in now.items())
+        records = sum(end - before.get(one, 0) for one, end in now.items())
         return age >= settings.snapshot_interval / 2 or records >= settings.snapshot_records
 
     def _version(self) -> int:
@@ -168,11 +168,11 @@ class SnapshotUploads:
         """
         oldest = min(some[0].version if len(some) == RETAINED else 0 for some in self._stored.values()) - 1
         if oldest > self._oldest_plan:
-            ledger.forget_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
+            ledger.remove_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
             self._oldest_plan = oldest
             self._plans = {batch: plan for batch, plan in self._plans.items() if batch >= oldest}
 
-    def _look_at_retention(self) -> None:
+    def _check_retention(self) -> None:
         if self._clock() - self._looked < RETENTION_S:
             return
         start, last = self._plans.get(self._version() - 1), offset_log.last_planned(self._plan.store)
@@ -182,7 +182,7 @@ class SnapshotUploads:
         self._looked = self._clock()
         found = oldest_needed(self._kafka, start.offsets, end.offsets)
         # A restore reads nothing from the others. Without a value of theirs, an alert about an earlier one would stay.
-        margins = {place: one.needed - one.oldest for place, one in found.items()}
+        margins = {one: offset.needed - offset.oldest for one, offset in found.items()}
         self._margins = dict.fromkeys(end.offsets, 0) | margins
         for (topic, partition), one in found.items():
             if one.oldest > one.needed:
@@ -199,7 +199,7 @@ class SnapshotUploads:
         self._failure, self._failed = text, self._clock()
         what = "refused" if isinstance(error, CheckpointError) else "it cannot be used now"
         LOGGER.warning(
-            "state %s: %s, and the service goes on without writing snapshots there: %s",
+            "state %s: %s, and the service continues without writing snapshots there: %s",
             self._archive.location(), what, text, exc_info=error if not isinstance(error, OSError) else None,
         )  # fmt: skip
 

@@ -56,10 +56,10 @@ def _aligned(expected: Sequence[Any], found: Sequence[Any]) -> Iterator[tuple[An
     """Pairs of what was expected and found; None stands for nothing. Equal ones are paired in order."""
     matched = SequenceMatcher(None, list(map(repr, expected)), list(map(repr, found)), autojunk=False)
     for _, start, stop, first, last in matched.get_opcodes():
-        for place in range(max(stop - start, last - first)):
+        for index in range(max(stop - start, last - first)):
             yield (
-                expected[start + place] if start + place < stop else None,
-                found[first + place] if first + place < last else None,
+                expected[start + index] if start + index < stop else None,
+                found[first + index] if first + index < last else None,
             )
 
 

@@ -23,7 +23,7 @@ from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.rejected_tuples import NO_VALUE
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Map, Pipeline, Union
-from sluice.replayer.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
+from sluice.replayer.event_file import Batch, Cutter, Event, LocatedEvent, numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
 
 Record = dict[str, Any]
@@ -222,7 +222,7 @@ def _type_of(value: object, known: str | None) -> str:
     return "float64" if {found, known} == {"int64", "float64"} else found
 
 
-def _batches(pipeline: Pipeline, events: list[Placed], cuts: list[int] | None) -> Iterator[Batch]:
+def _batches(pipeline: Pipeline, events: list[LocatedEvent], cuts: list[int] | None) -> Iterator[Batch]:
     cutter = Cutter(pipeline.inputs)
     rest = iter(events)
     for size in cuts or []:

@@ -14,7 +14,7 @@ from sluice.config.syntax import durations
 from sluice.engine.stream.watermark_text import watermark as time_of
 from sluice.model.spec import Pipeline
 from sluice.model.stream_marks import require_scope
-from sluice.model.topology import fed
+from sluice.model.topology import external_inputs
 from sluice.replayer.event_file import Cutter
 from sluice.replayer.player import Player, with_origin
 from sluice.testing.differences import differences
@@ -80,7 +80,7 @@ class PipelineTest:
         self._counts = {stream.name: partitions for stream in self.pipeline.inputs}
         require_scope(self.pipeline, self._counts)
         self._cutter = Cutter(
-            fed(self.pipeline), self.pipeline.settings.registry, partitions if partitions > 1 else None
+            external_inputs(self.pipeline), self.pipeline.settings.registry, partitions if partitions > 1 else None
         )
         self._player = Player(self.pipeline, self._counts)
         self._state = self._player.graph.initial()
@@ -173,8 +173,8 @@ class PipelineTest:
 
     def _feed(self, event: Record, topic_partition: int | None = None) -> None:
         """Runs one event. Raises EventError if the pipeline cannot use it."""
-        place = {} if topic_partition is None else {"topic_partition": topic_partition}
-        timed = {"at": Decimal(self._now).scaleb(-9)} | event | place
+        where = {} if topic_partition is None else {"topic_partition": topic_partition}
+        timed = {"at": Decimal(self._now).scaleb(-9)} | event | where
         batch = self._cutter.batch([(f"event {self._events}", timed)])
         self._events += 1
         for made in self._player.feed(self._state, batch):

@@ -1,4 +1,4 @@
-"""Marks as headers of Kafka records, as in `sluice-mark: window`."""
+"""Marks as headers of Kafka records, such as `sluice-mark: window`."""
 
 from __future__ import annotations
 

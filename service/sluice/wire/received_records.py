@@ -23,16 +23,16 @@ MARKS_ON_TUPLES = (WINDOW, FINAL)
 
 
 class Rejects:
-    """The rejected records of a batch, with their reasons. `alive` is true for the records not rejected."""
+    """The rejected records of a batch, with their reasons. `accepted` is true for the records not rejected."""
 
     def __init__(self, count: int) -> None:
         self.reasons: dict[int, str] = {}
-        self.alive = np.ones(count, np.bool_)
+        self.accepted = np.ones(count, np.bool_)
 
     def reject(self, rows: Iterable[int], reason: str) -> None:
         """Rejects these rows. A row that was rejected before keeps its first reason."""
         for row in rows:
-            self.alive[row] = False
+            self.accepted[row] = False
             self.reasons.setdefault(int(row), reason)
 
     def __bool__(self) -> bool:
@@ -42,16 +42,16 @@ class Rejects:
 class Received(NamedTuple):
     """By record, but for `tuples`.
 
-    kind        TUPLE, WINDOW, FINAL, WATERMARK, CLOCK or UNKNOWN (mark_headers.py)
-    watermark   event time of WATERMARK marks, nanoseconds since 1970; 0 for other records
-    riding      whether the record is a tuple that carries a mark of its kind. The mark stays valid if the tuple cannot
-                be used
-    tuples      the attributes of the tuples that are alive, one row for each
+    kind           TUPLE, WINDOW, FINAL, WATERMARK, CLOCK or UNKNOWN (mark_headers.py)
+    watermark      event time of WATERMARK marks, nanoseconds since 1970; 0 for other records
+    carries_mark   whether the record is a tuple that carries a mark of its kind. The mark stays valid if the tuple
+                   cannot be used
+    tuples         the attributes of the tuples that are not rejected, one row for each
     """
 
     kind: np.ndarray
     watermark: np.ndarray
-    riding: np.ndarray
+    carries_mark: np.ndarray
     tuples: pa.RecordBatch
 
 
@@ -64,17 +64,17 @@ def received(codec: Records, batch: pa.RecordBatch, times: np.ndarray, rejects: 
     kind = kinds(batch.column("headers"))
     rejects.reject(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has an unknown value"))
     watermark = _watermarks(batch, kind, rejects)
-    riding = np.isin(kind, MARKS_ON_TUPLES)
-    if riding.any():
-        riding &= _filled(batch.column("value")) & rejects.alive
-    tuples = _tuples(codec, batch, times, np.flatnonzero(((kind == TUPLE) | riding) & rejects.alive), rejects)
-    return Received(kind, watermark, riding, tuples)
+    carries_mark = np.isin(kind, MARKS_ON_TUPLES)
+    if carries_mark.any():
+        carries_mark &= _filled(batch.column("value")) & rejects.accepted
+    tuples = _tuples(codec, batch, times, np.flatnonzero(((kind == TUPLE) | carries_mark) & rejects.accepted), rejects)
+    return Received(kind, watermark, carries_mark, tuples)
 
 
 def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, rejects: Rejects) -> np.ndarray:
     """The event time of each watermark mark, 0 for other records. Rejects watermark marks without a valid time."""
     watermark = np.zeros(len(kind), np.int64)
-    rows = np.flatnonzero((kind == WATERMARK) & rejects.alive)
+    rows = np.flatnonzero((kind == WATERMARK) & rejects.accepted)
     if len(rows):
         watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
         what = "its value is neither seconds since 1970 nor a time in ISO 8601"

@@ -141,7 +141,9 @@ def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
 
 
 def _timestamps(attribute: str, times: np.ndarray) -> Decoded:
-    """The attribute that is the timestamp of the record. A record without a timestamp is bad: Kafka has -1 for it."""
+    """The values of the attribute that is the timestamp of the record. A record without a timestamp (Kafka has -1) is
+    bad.
+    """
     fields = arrow_schema(((attribute, TIMESTAMP),))
     good, bad = np.flatnonzero(times >= 0), np.flatnonzero(times < 0)
     column = pa.array(times[good], pa.int64()).view(fields[0].type)

@@ -202,14 +202,14 @@ class Service(SluiceProcess):
         producer = Producer({"bootstrap.servers": self.kafka["bootstrap.servers"], "linger.ms": 5})
         for stream, record in records:
             mark = record is CLOCK or "watermark" in record
-            for place in range(self._partitions[stream]) if mark else [self.place_of(stream, record["k"])]:
+            for place in range(self._partitions[stream]) if mark else [self.code_of(stream, record["k"])]:
                 at = ORIGIN + len(self.events)
                 producer.produce(self.topic(stream), partition=place, timestamp=at, **_content(record))
                 event = {"at": at / 1000, "stream": stream, "topic_partition": place}
                 self.events.append(event | (record if mark else {"tuple": record}))
         assert producer.flush(60) == 0
 
-    def place_of(self, stream: str, key: str) -> int:
+    def code_of(self, stream: str, key: str) -> int:
         return topic_partition(key, self._partitions[stream])
 
     # ---- what comes out ---------------------------------------------------------------------------------------------

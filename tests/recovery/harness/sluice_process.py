@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.kafka.embedded_broker import free_ports
-from sluice.processes import Tethered
+from sluice.processes import ChildProcess
 from tests.recovery.harness.process_table import Process, by_role, processes, send_signal
 from tests.recovery.harness.waiting import PATIENCE, wait_until
 
@@ -49,7 +49,7 @@ class SluiceProcess:
         self._arguments, self._environment, self._http = tuple(arguments), dict(environment or {}), http
         self._moments = folder / "moments"
         self._moments.mkdir(parents=True, exist_ok=True)
-        self._process: Tethered | None = None
+        self._process: ChildProcess | None = None
         #: the sessions of starts whose processes have perhaps not all ended
         self._sessions: list[int] = []
         #: the length of the log at the last start
@@ -73,7 +73,7 @@ class SluiceProcess:
         command = [sys.executable, "-m", "sluice", "run", str(self.file), *self._pages(), *self._arguments, *arguments]
         folder = self.folder / "temporary"
         folder.mkdir(exist_ok=True)
-        self._process = Tethered(
+        self._process = ChildProcess(
             command, folder=folder, log=self._log_file, environment=own | self._environment | environment
         )
         self._sessions.append(self._process.pid)

@@ -36,7 +36,7 @@ def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
     except (EOFError, ConnectionError) as error:
         return {"died": repr(error)}
     rows = in_memory(PLAN.checkpoint, answer)
-    values = [unpack(packed)[0].column("value").to_pylist() for holds, packed in rows if holds == RECORDS]
+    values = [unpack(packed)[0].column("value").to_pylist() for kind, packed in rows if kind == RECORDS]
     return {"outputs": [orjson.loads(value) for some in values for value in some if value]}
 
 

@@ -157,7 +157,7 @@ def test_the_state_is_the_same_byte_by_byte(
         own_plan, arrived = input_again(plan, before, batch)
         for bucket in one_by_one:
             _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(bucket.number, []))
-            deque(bucket.tried(rows), maxlen=0)
+            deque(bucket.try_rows(rows), maxlen=0)
         before = batch
     for found in inputs_again(plan, past.plans[0], batches):
         for bucket in repeated:

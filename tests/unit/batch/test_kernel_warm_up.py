@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.batch import kernel_warm_up
-from sluice.batch.kernel_warm_up import everything, from_text, here, in_processes, of_pipeline, to_text
+from sluice.batch.kernel_warm_up import everything, from_text, in_processes, in_this_process, of_pipeline, to_text
 from sluice.config.load import load, load_text
 from sluice.engine import operator_warm_up
 
@@ -81,6 +81,6 @@ def test_parts_are_counted_as_they_are_compiled_in_other_processes():
 def test_a_part_that_fails_leaves_its_kernels_to_their_first_use(caplog):
     done = []
     with caplog.at_level(logging.DEBUG, logger="sluice"):
-        here([lambda: 1 / 0, lambda: done.append(1)])
+        in_this_process([lambda: 1 / 0, lambda: done.append(1)])
     assert done == [1]
     assert "could not be compiled in advance" in caplog.text

@@ -2,15 +2,15 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.merge import merged
-from sluice.batch.record_order import NO_PLACE, place
+from sluice.batch.record_order import NO_ORDINAL, ordinal
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 
 
 def part(*rows):
-    """Rows of (at, place, kind, key)."""
-    at, places, kind, key = zip(*rows, strict=True)
+    """Rows of (at, ordinal, kind, key)."""
+    at, ordinals, kind, key = zip(*rows, strict=True)
     return pa.RecordBatch.from_pydict({
-        "at": pa.array(at, pa.int64()), "place": pa.array(places, pa.int64()), "kind": pa.array(kind, pa.int8()),
+        "at": pa.array(at, pa.int64()), "ordinal": pa.array(ordinals, pa.int64()), "kind": pa.array(kind, pa.int8()),
         "key": pa.array(key, pa.binary()),
     })  # fmt: skip
 
@@ -31,8 +31,8 @@ def test_records_follow_the_time_and_then_the_place_of_what_made_them():
 
 
 def test_a_timer_comes_before_a_record_of_its_time():
-    first = part((5, place(0, 0), TUPLE, b"record"))
-    second = part((5, NO_PLACE, TUPLE, b"timer"))
+    first = part((5, ordinal(0, 0), TUPLE, b"record"))
+    second = part((5, NO_ORDINAL, TUPLE, b"timer"))
     assert keys(merged([first, second], 2)) == ["timer", "record"]
 
 
@@ -79,11 +79,11 @@ def test_of_several_last_marks_the_final_one_is_the_last():
     [(1, 1, 1), (2, 2, 1), (3, 2, 0), (3, 3, 1)],
 )
 def test_a_lone_mark_stands_where_every_bucket_was_empty(buckets, reports, left):
-    parts = [part((4, NO_PLACE, EMPTY_FIRING, None)) for _ in range(reports)]
+    parts = [part((4, NO_ORDINAL, EMPTY_FIRING, None)) for _ in range(reports)]
     assert merged(parts, buckets).num_rows == left
 
 
 def test_lone_marks_of_different_causes_are_not_mixed_up():
-    first = part((4, NO_PLACE, EMPTY_FIRING, None), (5, NO_PLACE, EMPTY_FIRING, None))
-    second = part((4, NO_PLACE, EMPTY_FIRING, None), (5, NO_PLACE, TUPLE, b"a"), (5, NO_PLACE, WINDOW, b"a"))
+    first = part((4, NO_ORDINAL, EMPTY_FIRING, None), (5, NO_ORDINAL, EMPTY_FIRING, None))
+    second = part((4, NO_ORDINAL, EMPTY_FIRING, None), (5, NO_ORDINAL, TUPLE, b"a"), (5, NO_ORDINAL, WINDOW, b"a"))
     assert merged([first, second], 2).column("kind").to_pylist() == [EMPTY_FIRING, TUPLE, WINDOW]

@@ -12,7 +12,7 @@ from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, unpack
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.kafka.batch_report import Report
 from sluice.kafka.murmur2 import partition_for
@@ -42,12 +42,12 @@ def record(key="a", number=1, *, at=0, mark=None, value=b"", offset=7):
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
         "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
-        "place": place(0, 1), "offset": offset, "timestamp": round(at * 1_000_000),
+        "ordinal": ordinal(0, 1), "offset": offset, "timestamp": round(at * 1_000_000),
     }  # fmt: skip
 
 
 SCHEMA = pa.schema([
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("ordinal", pa.int64()),
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
 
@@ -58,10 +58,10 @@ def routed(*batches, buckets=1, text=PIPELINE):
     found = {"rest": []}
     for batch in spread(plan, 0, [pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches]):
         for row in batch.to_pylist():
-            if row["holds"] == RECORDS:
+            if row["kind"] == RECORDS:
                 found.setdefault(labels(buckets).index(row["bucket"]), []).append(unpack(row["packed"]))
             else:
-                found["rest"].append((row["holds"], row["packed"]))
+                found["rest"].append((row["kind"], row["packed"]))
     return found
 
 
@@ -76,7 +76,7 @@ def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
 
 def test_the_report_has_the_oldest_and_the_newest_timestamp():
     found = routed([record(at=3), record(at=5), record(at=2)])
-    (report,) = [Report.from_json(bytes(packed)) for holds, packed in found["rest"] if holds == COUNTS]
+    (report,) = [Report.from_json(bytes(packed)) for kind, packed in found["rest"] if kind == COUNTS]
     assert (report.oldest, report.newest) == (2 * SECOND, 5 * SECOND)
 
 
@@ -141,7 +141,7 @@ def test_a_watermark_without_a_time_is_a_dead_letter_and_moves_nothing():
 def test_a_record_from_beyond_the_future_moves_nothing():
     found = routed([record(at=1), record(at=HOUR + 1), record(at=2), record(at=HOUR)])
     assert stamps(found[0]) == [1, 2, HOUR]
-    assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
+    assert [kind for kind, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
 
 
 def test_a_dead_letter_moves_nothing():
@@ -177,4 +177,4 @@ IN_3000 = 32_503_680_000_000_000
 def test_a_record_from_a_year_beyond_the_range_of_times_is_too_far_ahead(text):
     found = routed([record(at=1), record() | {"timestamp": IN_3000}, record(at=2)], text=text)
     assert stamps(found[0]) == [1, 2]
-    assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
+    assert [kind for kind, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]

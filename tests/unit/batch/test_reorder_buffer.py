@@ -14,7 +14,7 @@ from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.batch.reorder_buffer import ReorderBuffer
 from sluice.config.load import load_text
 from sluice.time_units import UNSET
@@ -51,7 +51,7 @@ def record(lane, offset, at, mark=None):
     number = 1000 * LANES.index(lane) + offset
     headers = json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None
     value = b"" if mark else json.dumps({"key": "abcd"[number % 4], "number": number}).encode()
-    return {"key": None, "value": value, "headers": headers, "place": place(*lane), "offset": offset,
+    return {"key": None, "value": value, "headers": headers, "ordinal": ordinal(*lane), "offset": offset,
             "timestamp": at * 1_000_000}  # fmt: skip
 
 
@@ -72,8 +72,8 @@ class Bucket:
         for lane in LANES:
             if records.get(lane):
                 packed = route_records(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
-                rows += [(row["holds"], row["packed"]) for batch in packed for row in batch.to_pylist()
-                         if row["bucket"] == self._label and row["holds"] == RECORDS]  # fmt: skip
+                rows += [(row["kind"], row["packed"]) for batch in packed for row in batch.to_pylist()
+                         if row["bucket"] == self._label and row["kind"] == RECORDS]  # fmt: skip
         batch = next(Batch.parts(self._plan, holding.through(self._plan, rows), self.clock), None)
         self._saved = holding.save()
         if batch is not None:
@@ -88,7 +88,7 @@ class Bucket:
                 (event, at // SECOND, None if kind else next(numbers))
                 for event, at, kind in zip(items.event, items.at, items.kind, strict=True)
             ]
-        self.marks += [int(batch.places[event]) for event, _, number in handled if number is None]
+        self.marks += [int(batch.ordinals[event]) for event, _, number in handled if number is None]
         self.events += [what for _, *what in sorted(handled)]
 
     @property

@@ -11,21 +11,21 @@ ROWS = [(RECORDS, b"a" * 10), (DEAD_LETTERS, b"b" * 100), (COUNTS, b"c"), (RECOR
 
 
 def bytes_of(rows):
-    return [(holds, bytes(body)) for holds, body in rows]
+    return [(kind, bytes(body)) for kind, body in rows]
 
 
 @pytest.mark.parametrize("limit", [0, 11, 60, 1000])
 def test_rows_come_back_in_order_whatever_is_in_files(tmp_path, limit):
     with Spool(str(tmp_path), 7, limit) as spool:
-        handed = [spool.handed(row) for row in ROWS]
-    assert sum(len(body) for holds, body in handed if not holds & SPOOLED) <= limit
+        handed = [spool.stored(row) for row in ROWS]
+    assert sum(len(body) for kind, body in handed if not kind & SPOOLED) <= limit
     assert bytes_of(in_memory(str(tmp_path), handed)) == ROWS
     assert folder_of(str(tmp_path)).exists() == (limit < 1000), "small batches make no file"
 
 
 def test_a_reference_can_be_read_while_its_spool_is_open(tmp_path):
     with Spool(str(tmp_path), 7, 0) as spool:
-        handed = [spool.handed(row) for row in ROWS]
+        handed = [spool.stored(row) for row in ROWS]
         spool.flush()
         assert bytes_of(in_memory(str(tmp_path), handed)) == ROWS
         spool.remove()
@@ -34,14 +34,14 @@ def test_a_reference_can_be_read_while_its_spool_is_open(tmp_path):
 
 def test_a_reference_is_handed_on_as_it_is(tmp_path):
     with Spool(str(tmp_path), 7, 0) as first, Spool(str(tmp_path), 7, 0) as second:
-        row = first.handed(ROWS[0])
-        assert second.handed(row) == row
+        row = first.stored(ROWS[0])
+        assert second.stored(row) == row
 
 
 def test_files_of_done_batches_are_removed(tmp_path):
     for batch in (3, 4, 5):
         with Spool(str(tmp_path), batch, 0) as spool:
-            spool.handed(ROWS[0])
+            spool.stored(ROWS[0])
     remove_files(str(tmp_path), 4)
     assert [path.name.partition(".")[0] for path in folder_of(str(tmp_path)).iterdir()] == ["5"]
     remove_files(str(tmp_path), 5)

@@ -37,7 +37,7 @@ def test_a_state_with_a_final_mark_can_be_read_although_an_output_comes_before_t
     bucket = Bucket(plan, 0)
     state = bucket.graph.initial()
     state.finals["in"] = {1}
-    bucket.plant(1, state)
+    bucket.install(1, state)
     write_logs(store, {-1: Planned(0, {}, 0), 0: Planned(0, {("in", 0): 5, ("in", 1): 5}, 0)}, 0, idle_clock=False)
     assert list(read_windows(pipeline, None)) == [], "the state can be read, and its window is empty"
 

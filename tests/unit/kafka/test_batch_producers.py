@@ -9,19 +9,19 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from sluice.kafka import batch_producers, ledger
-from sluice.kafka.batch_producers import ExactlyOnce, TimeLimits, doubt
+from sluice.kafka.batch_producers import ExactlyOnce, TimeLimits, late_copy_reason
 
 LOST = KafkaError(KafkaError._TRANSPORT, "connection reset by peer")
 
 
 def test_a_quick_commit_without_trouble_keeps_its_producer():
-    assert doubt(1, 3.0, [], slow=3.0) == ""
+    assert late_copy_reason(1, 3.0, [], slow=3.0) == ""
 
 
 def test_a_commit_that_was_slow_repeated_or_disturbed_does_not():
-    assert doubt(2, 0.1, [], slow=3.0) == "the commit needed 2 attempts"
-    assert doubt(1, 3.1, [], slow=3.0) == "the commit took 3.1 seconds"
-    assert doubt(1, 0.1, [LOST], slow=3.0) == "the client reported: connection reset by peer"
+    assert late_copy_reason(2, 0.1, [], slow=3.0) == "the commit needed 2 attempts"
+    assert late_copy_reason(1, 3.1, [], slow=3.0) == "the commit took 3.1 seconds"
+    assert late_copy_reason(1, 0.1, [LOST], slow=3.0) == "the client reported: connection reset by peer"
 
 
 def test_a_producer_that_cannot_start_transactions_is_dropped_in_a_thread_of_its_own(monkeypatch):

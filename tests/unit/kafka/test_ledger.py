@@ -138,7 +138,7 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     killed = Producer(kafka | {"transactional.id": ledger.transactional_id_of(topic)})
     killed.init_transactions()
     killed.begin_transaction()
-    place = ledger.place_after(7, MINE, planned_for(7))
+    place = ledger.offset_after(7, MINE, planned_for(7))
     killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
     assert fits(kafka, topic, MINE, 0, 1)
     assert ledger.read_position(kafka, topic) == (1, MINE, planned_for(0).digest)
@@ -192,7 +192,7 @@ def test_more_plans_than_the_queue_of_the_client_takes_are_forgotten(kafka, topi
     for value, key in ledger.plan_records(topic, MINE, many):
         producer.produce(ledger.TOPIC, value, key, ledger.PARTITION)
     producer.flush()
-    ledger.forget_plans(crowded, topic, MINE, range(100))
+    ledger.remove_plans(crowded, topic, MINE, range(100))
     assert ledger.plans(kafka, topic, MINE).keys() == set(range(100, 200))
     ledger.reset(crowded, topic, OTHER, None)
     assert ledger.plans(kafka, topic, MINE) == {}

@@ -41,7 +41,7 @@ def test_records_become_events(kafka, topic):
         {"at": 6.0, "topic_partition": 0, "offset": 2, "record": {"value": "", "headers": {"sluice-mark": "window"}}},
     ]
     found = list(replay(load_text(PIPELINE, "p.yaml"), events))
-    assert found[0]["dead_letter"]["place"] == "event 2"
+    assert found[0]["dead_letter"]["location"] == "event 2"
     assert found[1]["tuple"] == {"n": 2, "x": 3}
 
     arguments = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]

@@ -11,7 +11,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
-from sluice.model.topology import closing, fed, follows_clock, partitioning_stream, returning
+from sluice.model.topology import closing, external_inputs, follows_clock, partitioning_stream, returning
 from sluice.planning.explain.firing_words import firing
 from tests.unit.replayer.test_player import briefly, everything
 
@@ -79,7 +79,7 @@ def test_the_readers_of_a_stream_that_closes_a_cycle_read_an_input():
     assert pipeline.streams["limits.returning"].topic == pipeline.streams["limits"].topic == "bars.limits"
     assert pipeline.streams["limits"].marks == "none"
     assert returning(pipeline) == {"limits": "limits.returning"}
-    assert [stream.name for stream in fed(pipeline)] == ["ticks"]
+    assert [stream.name for stream in external_inputs(pipeline)] == ["ticks"]
     (stage,) = stages(pipeline)
     assert [stream.name for stream in stage.inputs] == ["ticks", "limits.returning"]
 

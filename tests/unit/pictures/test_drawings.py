@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from sluice.config.load import load_text
-from sluice.pictures.story import Change, Chip, Port, Step, Story, Window
+from sluice.pictures.story import Change, Chip, Port, Step, Story, WindowId
 from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.pictures.terminal_table import table
@@ -177,7 +177,7 @@ def test_the_table_shows_a_late_tuple_without_a_window_that_it_did_not_enter():
 
 def test_a_tuple_that_is_in_the_first_of_two_firings_lies_before_the_line():
     chip = Chip(1, "1", {"x": 1})
-    change = Change(Window("sum"), (), entered=(chip,), fired=((chip,), ()))
+    change = Change(WindowId("sum"), (), entered=(chip,), fired=((chip,), ()))
     port = Port("sum", "", "tumbling, punct()", None, clears=True)
     built = Story("p", (port,), (Step(0, 0, {"at": 0, "tuple": {"x": 1}}, {}, (change,), ()),))
     root = ET.fromstring(drawing(built, steps=False))  # noqa: S314 - our own drawing

@@ -25,11 +25,11 @@ def test_a_long_gap_is_drawn_shorter_and_marked():
 
 def test_times_that_repeat_have_places_of_their_own():
     axis = Axis([5, 5, 5], left=0, width=100, least=30)
-    assert all(later - earlier >= 30 for earlier, later in pairwise(axis.places))
+    assert all(later - earlier >= 30 for earlier, later in pairwise(axis.positions))
 
 
 def test_an_axis_of_one_time_has_one_place():
-    assert Axis([7], left=12, width=100, least=30).places == [12]
+    assert Axis([7], left=12, width=100, least=30).positions == [12]
 
 
 def test_spans_of_a_row_do_not_overlap():

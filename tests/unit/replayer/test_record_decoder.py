@@ -58,7 +58,7 @@ def test_bad_records_are_dead_letters_with_the_reasons_of_the_service():
         "not JSON", "no value", "wrong type", "missing attribute", "unknown mark", "bad watermark",
     ]  # fmt: skip
     assert letters[2] == {
-        "stream": "in", "topic": "in", "place": "event 2", "reason": 'wrong type: x: expected int64, got "1"',
+        "stream": "in", "topic": "in", "location": "event 2", "reason": 'wrong type: x: expected int64, got "1"',
         "value": '{"x":"1"}', "key": "A",
     }  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_plain_records(tmp_path):
         """
     found = plain(tmp_path, lines)
     letters = [one["dead_letter"] for one in found if "dead_letter" in one]
-    assert [letter["place"] for letter in letters] == ["records.jsonl:3", "records.jsonl:4"]
+    assert [letter["location"] for letter in letters] == ["records.jsonl:3", "records.jsonl:4"]
     assert {"after": 3, "stream": "out", "tuple": {"n": 2, "shops": ["A", "B"]}} in found
 
 

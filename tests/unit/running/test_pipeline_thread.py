@@ -67,9 +67,9 @@ def ended(*given):
     ],
 )
 def test_which_ends_of_a_run_bound_the_end_of_the_service(failure, lost, armed):
-    resort = Mock()
-    assert ended(Run(failure), Standby(lost=lost), resort).lost_lead is (armed == [call.disarm()])
-    assert resort.mock_calls == armed
+    exit_deadline = Mock()
+    assert ended(Run(failure), Standby(lost=lost), exit_deadline).lost_lead is (armed == [call.disarm()])
+    assert exit_deadline.mock_calls == armed
 
 
 def test_an_unexpected_error_before_the_run_is_its_outcome():

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, pack
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.engine.stream.items import TUPLE
 
@@ -45,7 +45,7 @@ def rows_of(first: int, count: int, keys: int = 50, topic_partition: int = 0) ->
     })  # fmt: skip
     about = {
         "stream": "in",
-        "first": place(0, topic_partition),
+        "first": ordinal(0, topic_partition),
         "number": 0,
         "offset": 0,
         "start": first * SECOND,

@@ -199,7 +199,7 @@ def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
         bucket = Bucket(replace(plan, checkpoint=str(folder)), 0)
         assert bucket.feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
     written = Bucket(replace(plan, checkpoint=str(snapshot)), 0)
-    written.plant(1, written.at(1))
+    written.install(1, written.at(1))
     for folder in (log, snapshot):
         fed = Bucket(replace(plan, checkpoint=str(folder)), 0).feed(1, rows_of(0, 5, topic_partition=1))
         assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"

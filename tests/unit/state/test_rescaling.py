@@ -15,7 +15,7 @@ from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import split_pass_through
 from sluice.batch.partition_router import RECEIVED, route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import place
+from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.state.bucket import Bucket
 from sluice.state.rescaling import rescaled
@@ -50,7 +50,7 @@ def plan_of(merge: str, buckets: int) -> Plan:
 def received(partition: int, records: list[tuple[int, str, int]]) -> pa.RecordBatch:
     columns = [
         [None] * len(records), [orjson.dumps({"k": key, "v": value}) for _, key, value in records],
-        ["[]"] * len(records), [place(0, partition)] * len(records),
+        ["[]"] * len(records), [ordinal(0, partition)] * len(records),
         [second * 10 for second, _, _ in records], [second * 1_000_000 for second, _, _ in records],
     ]  # fmt: skip
     arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
@@ -62,12 +62,12 @@ def fed(plan: Plan, buckets: list[Bucket], batch: dict[int, list[tuple[int, str,
     arrived = defaultdict(list)
     for partition, records in batch.items():
         for rows in route_records(plan, 10**18, [received(partition, records)]):
-            for label, holds, body in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-                arrived[label].append((holds, body))
+            for label, kind, body in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+                arrived[label].append((kind, body))
     made = []
     for label, bucket in zip(labels(plan.buckets), buckets, strict=True):
         _, rows = split_pass_through(plan.topic_partitions, arrived[label])
-        for _, outputs in bucket.tried(rows):
+        for _, outputs in bucket.try_rows(rows):
             made += map(str, outputs["out"].tuples.to_pylist())
     return sorted(made)
 

@@ -78,7 +78,7 @@ class Given:
 def content(state, bucket):
     """The bytes of a state."""
     store = MemoryStore()
-    bucket.plant(LAST + 1, state)
+    bucket.install(LAST + 1, state)
     bucket.export(store, LAST + 1)
     return store.objects[f"buckets/0/{LAST + 1}.state"]
 

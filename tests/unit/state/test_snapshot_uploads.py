@@ -54,7 +54,7 @@ class Given:
         owner = SnapshotOwner("p", "c", "k")
         monkeypatch.setattr(module, "owner_of", lambda _: owner)
         monkeypatch.setattr(module.ledger, "plans", lambda *_: dict(self.ledger))
-        monkeypatch.setattr(module.ledger, "forget_plans", self._forget)
+        monkeypatch.setattr(module.ledger, "remove_plans", self._forget)
         monkeypatch.setattr(module, "oldest_needed", self._oldest_needed)
         self.archive = SnapshotArchive(self.remote, 1)
         self.restart()

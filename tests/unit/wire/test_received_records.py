@@ -39,7 +39,7 @@ def test_tuples_marks_and_marks_on_tuples():
         (b'{"x": 3}', "final"),
     )  # fmt: skip
     assert found.kind.tolist() == [TUPLE, WINDOW, WINDOW, WATERMARK, CLOCK, FINAL]
-    assert found.riding.tolist() == [False, False, True, False, False, True]
+    assert found.carries_mark.tolist() == [False, False, True, False, False, True]
     assert found.watermark.tolist() == [0, 0, 0, 2_500_000_000, 0, 0]
     assert found.tuples.column("x").to_pylist() == [1, 2, 3]
     assert not rejects
@@ -51,8 +51,8 @@ def test_each_record_that_cannot_be_used_has_a_reason():
     )
     assert found.kind.tolist() == [TUPLE, UNKNOWN, WATERMARK, WINDOW, TUPLE]
     assert found.tuples.column("x").to_pylist() == [4]
-    assert rejects.alive.tolist() == [False, False, False, False, True]
-    assert found.riding[3], "the mark on a tuple that cannot be used stays a mark"
+    assert rejects.accepted.tolist() == [False, False, False, False, True]
+    assert found.carries_mark[3], "the mark on a tuple that cannot be used stays a mark"
     reasons = [rejects.reasons[row].partition(":")[0] for row in range(4)]
     assert reasons == ["no value", "unknown mark", "bad watermark", "not an object"]
 
@@ -63,7 +63,7 @@ def test_rows_that_are_rejected_already_are_not_decoded():
     found, _ = decoded((b"?", None), (b'{"x": 1}', None), rejects=rejects)
     assert found.tuples.column("x").to_pylist() == [1]
     assert rejects.reasons == {0: "too far ahead"}
-    assert np.flatnonzero(rejects.alive).tolist() == [1]
+    assert np.flatnonzero(rejects.accepted).tolist() == [1]
 
 
 SENT = Stream("in", (("sent", TIMESTAMP), ("x", INT64)), topic="in", record_timestamp="sent")

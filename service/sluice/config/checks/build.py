@@ -72,7 +72,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
 
 
 def timed(stream: Stream, event_time: EventTime | None) -> Stream:
-    """The stream with its event time. An exchange always carries watermarks, as a stream inside a stage does."""
+    """The stream with its event time. Watermarks are written to an exchange, so that its readers get them."""
     watermarks = stream.watermarks or (stream.exchange and event_time is not None)
     return replace(stream, event_time=event_time, watermarks=watermarks)
 
@@ -140,7 +140,9 @@ class Operators(ExpressionChecks):
             self.report.problem(path, f"false, as the window {why} (rule W20)")
 
     def check_incomplete(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
-        """It is for sliding windows (W20, E35). A delta that waits until it was full may wait for ever (S18)."""
+        """Checks that the window of `aggregate_incomplete_windows` is sliding (W20, E35). Warns of a window with delta
+        eviction that does not have the key: it may never be full, and then emits nothing (S18).
+        """
         path = self.path(index, "aggregate_incomplete_windows")
         if "aggregate_incomplete_windows" in shape.model_fields_set and shape.aggregate_incomplete_windows:
             if clause.tumbling:
@@ -152,7 +154,7 @@ class Operators(ExpressionChecks):
             self.report.caution(path, "with delta nothing comes out until a tuple leaves, which may never happen (S18)")
 
     def check_options(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
-        """Keys that only some kinds of windows read."""
+        """Checks that the window reads each given key that only some kinds of windows read."""
         for key in sorted({option for kind in KINDS.values() for option in kind.options}):
             if key in shape.model_fields_set and key not in clause.kind.options:
                 early = (

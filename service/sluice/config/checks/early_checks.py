@@ -1,4 +1,4 @@
-"""Checks the key `early` of an aggregate, which says when its open windows emit what they hold so far (F1 to F9)."""
+"""Checks the key `early` of an aggregate: when an open window emits an early result (F1 to F9)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.model.windows.kinds import kinds_with_early
 from sluice.time_units import SECOND
 
 #: the longest time until an early result, in nanoseconds: 3,650 days
-MOST_TIME = 3_650 * 86_400 * SECOND
+MAX_WAIT = 3_650 * 86_400 * SECOND
 
 
 def early(
@@ -26,7 +26,7 @@ def early(
     for policy, part in found:
         if policy == Count(0):
             typed.report.fault(path, part.fault("count(n) with a number of tuples above 0"))
-        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MOST_TIME):
+        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MAX_WAIT):
             typed.report.fault(path, part.fault("time(seconds) with at most 3,650 days"))
     if not window.early:
         typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
@@ -39,14 +39,14 @@ def early(
 
 
 def _instead(clause: ParsedClause) -> str:
-    """What a window without early results has in their place, as a part of a message."""
+    """What to use in place of early results with a window that has none, as a part of a message."""
     if clause.kind.word == "sliding":
         return "; a sliding window fires at its trigger policy, as in sliding, time(300), time(10)"
     return "; a slidingTime window has emit: updates"
 
 
 def _warn(typed: ExpressionChecks, index: int, window: Window, counts: list[int], times: list[int]) -> None:
-    """Warns of policies that never come to an early result, as the window is full before (F3)."""
+    """Warns of policies that never give an early result, because the window fires before (F3)."""
     path, full, timer = typed.path(index, "early"), window.tuples_when_full, window.timer
     for size in counts:
         if full is not None and size > full >= 0:

@@ -32,7 +32,7 @@ MAX_TICKS = 2**60
 def event_time(
     given: str | EventTimeShape, schema: Schema, stream: str, path: Path, report: Report
 ) -> EventTime | None:
-    """What a stream's `event_time` says; None where it is wrong (E1, W16, W27)."""
+    """The event time that a stream declares; None if the declaration is wrong, which is reported (E1, W16, W27)."""
     shape = EventTimeShape.model_validate({"attribute": given}) if isinstance(given, str) else given
     inner = path if isinstance(given, str) else (*path, "attribute")
     types = dict(schema)
@@ -60,9 +60,11 @@ def event_time(
 
 
 def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Schema) -> EventTime | None:
-    """Event time goes on where the output has the attribute, with its type (E2, E7); watermarks come from upstream.
+    """The event time of an output stream: that of the input, if the output has its attribute with the same type (E2,
+    E7).
 
-    `upstream` has the event time and the attributes of each input. Where several have one, they must be the same.
+    None if the output has none. Its watermarks come from upstream. `upstream` has the event time and the attributes of
+    each input. If several inputs have an event time, all of these must be the same.
     """
     kinds = {(of.attribute, of.tick, dict(read)[of.attribute]) for of, read in upstream if of is not None}
     if len(kinds) != 1:
@@ -104,14 +106,16 @@ def sized_window(
 
 
 def check_calendar(sizes: Sizes, path: Path, report: Report) -> None:
-    """Panes of the calendar are adjacent, and a tuple behind the watermark is late (Y2)."""
+    """Checks that a window of calendar panes has no other sizes: panes are adjacent, and stay open for no late tuple
+    (Y2).
+    """
     for word, part in sizes.parts.items():
         if word in sizes.nanoseconds:
             report.fault(path, part.fault(f"no {word}, as the panes are periods of the calendar (rule Y2)"))
 
 
 def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -> Expression:
-    """A size that is an expression of the tuple, float64 seconds; 0 where it is wrong, which the report says."""
+    """A size that is an expression of the tuple, float64 seconds; the constant 0 if it is wrong, which is reported."""
     text, part = sizes.expressions[word], sizes.parts[word]
     try:
         found = parse(text, replace(scope, no_aggregates="in a window clause"))
@@ -128,7 +132,7 @@ def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -
 
 
 def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:
-    """Sizes are whole numbers of ticks: the grid of the event time is exact (unlike E8)."""
+    """Checks that the sizes are whole numbers of ticks of the event time, so that they are exact (unlike E8)."""
     unit = {n: word for word, n in TICKS.items()}[tick]
     for word, size in sizes.nanoseconds.items():
         if size % tick:

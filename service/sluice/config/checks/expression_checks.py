@@ -90,7 +90,7 @@ class ExpressionChecks:
     ) -> tuple[Scope | None, Window]:  # fmt: skip
         """The window of a clause with sized parts, and `scope`, that of the input, with the functions of the window.
 
-        Most of these kinds need an input with an event time (W16). The scope is None if a fault hides it.
+        Most of these kinds need an input with an event time (W16). The scope is None if its input is wrong.
         """
         of = self.streams.event_times.get(stream)
         if scope is None or (of is None and self.wrong(stream)):
@@ -104,7 +104,7 @@ class ExpressionChecks:
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
     def event_time_hint(self, stream: str) -> str:
-        """Says how the stream would have an event time: by a line of the file, or by an attribute of its operator."""
+        """A hint how to give the stream an event time: by a line of the file, or by an attribute of its operator."""
         if stream not in self.streams.writers:
             times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]
             return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""
@@ -170,8 +170,9 @@ class ExpressionChecks:
 
 
 def as_text(fault: Fault, text: str) -> Fault:
-    """The fault of an expression which may be meant as a text: YAML removes the quotes around a value, so that a text
-    needs quotes of its own inside of them.
+    """The fault, with the advice to quote the expression if it is probably a string literal.
+
+    YAML removes the quotes around a value, so a string literal needs a second pair of quotes inside of them.
     """
     unknown = fault.got == text and fault.expected.startswith(NO_ATTRIBUTE)
     if fault.hint is not None or not (unknown or (fault.expected == "an operator" and WORDS.fullmatch(text))):

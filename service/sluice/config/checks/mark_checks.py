@@ -49,8 +49,8 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
 
 
 def check_keys(pipeline: Pipeline, report: Report) -> None:
-    """A mark for one key closes the window partition with this key, so each `punct()` window that gets it must have the
-    same key (B9).
+    """Checks that each `punct()` window that gets a mark for one key has the same key, because the mark closes the
+    window partition of that key (B9).
     """
     for stream, operator, key in closed_keys(pipeline):
         of = pipeline.streams[stream].mark_of
@@ -77,8 +77,9 @@ def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Re
 
 
 def check_scopes(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> None:
-    """Each stream whose marks close `punct()` windows should say to which tuples a mark applies; it must, if the file
-    says that its topic has several topic partitions.
+    """Warns of each stream whose marks close `punct()` windows without `marks_in`: to which tuples does a mark apply?
+
+    It is a problem if the file says that the topic has several topic partitions.
     """
     for stream, operators in without_scope(pipeline).items():
         shape, path = shapes[stream], ("streams", stream, "marks_in")

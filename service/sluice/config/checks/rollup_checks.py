@@ -1,5 +1,8 @@
-"""Hints where the results of panes or sessions feed a further event-time window with an event time that is wrong there
-(E39, G6).
+"""Warns of an operator over panes or sessions whose results get an event time that is wrong for the next window (E39,
+G6).
+
+Such event times are the start of a pane, which is behind the watermark when the pane fires, and the end of a pane,
+which may be in the next pane.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def _advice(window: TimeInterval | Session, function: str, stream: Stream, attri
 
 
 def _function(expression: Expression | None, event_time: EventTime | None) -> str | None:
-    """The function that gives a wrong event time. Of `Last` only that of the input's own event time counts."""
+    """The function that gives a wrong event time. `Last` is one only if its argument is the event time of the input."""
     match expression:
         case AggregateCall(("intervalStart" | "intervalEnd" | "sessionStart" | "sessionEnd") as function):
             return function

@@ -33,7 +33,7 @@ ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 MAX_NAME = 200
 #: the keys of the stream of the dead letters that have an effect, or an error of their own, or say what is so anyway
 OF_DEAD_LETTERS = {"topic", "partitions", "attributes", "exchange", "table", "watermarks", "marks"}
-WHAT_A_DEAD_LETTER_IS = "a dead letter is the rejected record as it was read, with headers that say why"
+DEAD_LETTER_FORM = "a dead letter is the rejected record as it was read, with headers that say why"
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -210,7 +210,7 @@ class Streams:
             self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
         for key in StreamShape.model_fields:
             if key in shape.model_fields_set and key not in OF_DEAD_LETTERS and not used:
-                self.report.caution(("streams", name, key), f"{key} has no effect: {WHAT_A_DEAD_LETTER_IS}")
+                self.report.caution(("streams", name, key), f"{key} has no effect: {DEAD_LETTER_FORM}")
         if used:
             self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
 
@@ -259,7 +259,9 @@ class Streams:
         return order + stuck
 
     def check_feedback(self, name: str) -> None:
-        """A stream that closes a cycle needs a schema, as its readers are built before its writer (M12, M13)."""
+        """Checks a stream that closes a cycle. It needs a schema, because its readers are built before its writer (M12,
+        M13).
+        """
         shape, path = self.file.streams[name], ("streams", name)
         writer = self.operators[self.writers[name]].name
         why = f"as the tuples of {name} return to an operator before {writer}"

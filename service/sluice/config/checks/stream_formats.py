@@ -26,8 +26,8 @@ NOUNS = {name: key.noun for form in FORMATS.values() for name, key in form.keys.
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceInFile:
-    """The stream, or the block `key:` of a stream, whose format reports problems (`Finder` of the contract)."""
+class FormatReport:
+    """Reports the problems of a format at the stream, or its block `key:`, with this format (contract: `Finder`)."""
 
     report: Report
     path: Path
@@ -62,7 +62,7 @@ class StreamFormats:
             where = "keys or headers" if shape.key or shape.headers else "the timestamp of the record"
             self.report.problem((*path, "schema"), f"a schema, as attributes are in {where}", None)
             return None
-        return FORMATS[coding.format].attributes(coding.options, PlaceInFile(self.report, path))
+        return FORMATS[coding.format].attributes(coding.options, FormatReport(self.report, path))
 
     # ---- streams ----
 
@@ -97,15 +97,15 @@ class StreamFormats:
         return self.codings[path]
 
     def read_coding(self, path: Path, shape: StreamShape | KeyShape) -> Coding:
-        word, place = shape.format, PlaceInFile(self.report, path)
+        word, finder = shape.format, FormatReport(self.report, path)
         form = FORMATS[word]
         for key, noun in NOUNS.items():
             if key not in form.keys and key in shape.model_fields_set and getattr(shape, key) is not None:
-                place.problem(key, f"no {noun}, as the format is {word}")
+                finder.problem(key, f"no {noun}, as the format is {word}")
         if form.needs_registry and not self.has_registry:
             what = f"the URL of a schema registry, as a format is {word}"
             self.report.problem(("registry", "url"), what, None)
-        return Coding(word, form.options({key: getattr(shape, key) for key in form.keys}, place))
+        return Coding(word, form.options({key: getattr(shape, key) for key in form.keys}, finder))
 
     def defaults(self, name: str, shape: StreamShape, schema: dict[str, Type]) -> Iterable[tuple[str, Any]]:
         for attribute, value in shape.defaults.items():
@@ -132,7 +132,7 @@ class StreamFormats:
         path: Path = ("streams", stream.name)
         known = dict(stream.schema)
         before = len(self.report.problems)
-        self.check_places(path, stream, known, written=written)
+        self.check_parts_of_record(path, stream, known, written=written)
         if written and stream.defaults:
             self.report.problem((*path, "defaults"), "no defaults, as an operator writes this stream")
         if len(self.report.problems) > before:
@@ -143,20 +143,20 @@ class StreamFormats:
         if stream.key:
             self.check_part((*path, "key"), Part(stream.key.coding, stream.key_schema, defaults, written=written))
 
-    def check_places(self, path: Path, stream: Stream, known: dict[str, Type], *, written: bool) -> None:
+    def check_parts_of_record(self, path: Path, stream: Stream, known: dict[str, Type], *, written: bool) -> None:
         """Checks that each attribute in the key, in headers or in the timestamp of the record exists, and that it is in
-        only one of these places.
+        only one of these parts.
         """
         taken: set[str] = set()
         for position, attribute in enumerate(stream.key.attributes if stream.key else ()):
-            self.check_place((*path, "key", "attributes", position), attribute, known, taken)
+            self.check_attribute_in_part((*path, "key", "attributes", position), attribute, known, taken)
         for attribute, header in stream.headers:
-            self.check_place((*path, "headers", attribute), attribute, known, taken)
+            self.check_attribute_in_part((*path, "headers", attribute), attribute, known, taken)
             if not header or header.startswith(RESERVED_PREFIX):
                 what = f"the name of a header that does not begin with {RESERVED_PREFIX}"
                 self.report.problem((*path, "headers", attribute), what, header)
         if stream.record_timestamp is not None:
-            self.check_place((*path, "record_timestamp"), stream.record_timestamp, known, taken)
+            self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, known, taken)
             self.check_timestamp(path, stream.record_timestamp, stream, written=written)
 
     def check_timestamp(self, path: Path, attribute: str, stream: Stream, *, written: bool) -> None:
@@ -172,7 +172,7 @@ class StreamFormats:
             what = f"no default for {attribute}, as it is the timestamp of the record"
             self.report.problem((*path, "defaults", attribute), what)
 
-    def check_place(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:
+    def check_attribute_in_part(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:
         if attribute not in known:
             self.unknown(path, attribute, known)
         elif attribute in taken:
@@ -180,4 +180,4 @@ class StreamFormats:
         taken.add(attribute)
 
     def check_part(self, path: Path, part: Part) -> None:
-        FORMATS[part.coding.format].check(part, PlaceInFile(self.report, path))
+        FORMATS[part.coding.format].check(part, FormatReport(self.report, path))

@@ -57,7 +57,9 @@ def is_table(typed: ExpressionChecks, shape: JoinShape) -> bool:
 
 
 def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Side) -> None:
-    """The keys of a join that a table does not allow, and the equalities, which are the key of the table (M2)."""
+    """Checks that a join with a table has no key that a table does not allow, and that its equalities are the table's
+    key (M2).
+    """
     report = typed.report
     for key in OF_WINDOWS:
         if key in shape.model_fields_set and getattr(shape, key):

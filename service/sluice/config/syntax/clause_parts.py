@@ -59,12 +59,12 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
         else:
             given = piece.strip()
             faults.append(
-                Fault("a word such as sliding, or a call such as count(5)", given or None, meant(given), column)
+                Fault("a word such as sliding, or a call such as count(5)", given or None, suggested(given), column)
             )
 
 
-def meant(text: str) -> str | None:
-    """What to write for a piece that is neither a word nor a call; None if it is not known.
+def suggested(text: str) -> str | None:
+    """The part to write instead of a piece that is neither a word nor a call; None if there is no suggestion.
 
     It is `time(5m)` for `5 minutes`, `count(5)` for `count 5`, and `tumbling, count(5)` where the comma is missing.
     """

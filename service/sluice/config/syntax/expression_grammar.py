@@ -78,7 +78,7 @@ NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MAX_DIGITS = 1000
 #: functions of strings and of lists with the same meaning
-TWINS = {"length": "size", "size": "length"}
+SAME_MEANING = {"length": "size", "size": "length"}
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
@@ -384,7 +384,7 @@ class Typing:
         if found is None or not constants_fit(found.signature, given):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
-            twin = FUNCTIONS.get(TWINS.get(function.name, ""))
+            twin = FUNCTIONS.get(SAME_MEANING.get(function.name, ""))
             if twin is not None and match(twin, types) is not None:
                 hint = f"{twin.name}{self.text[tree.meta.start_pos + len(function.name) : tree.meta.end_pos]}"
             return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
@@ -394,7 +394,9 @@ class Typing:
     def perhaps_texts(
         self, tree: Tree[Token], sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> None:
-        """Says of unknown names beside a string, or as results of `? :`, that they may be texts without quotes."""
+        """Adds to the fault of an unknown name beside a string, or as a result of `? :`, that it may be a text without
+        quotes.
+        """
         beside = any(value is not None and value.type == STRING for value in values)
         results = sides[1:] if tree.data == "conditional" and not any(values[1:]) else ()
         names = [side for side in (sides if beside else results) if side.data == "name"]
@@ -406,10 +408,10 @@ class Typing:
         text = self.text[: tree.meta.end_pos]
         for start, end in sorted(unknown.items(), reverse=True):
             text = f'{text[:start]}"{text[start:end]}"{text[end:]}'
-        for place, fault in enumerate(self.faults):
+        for index, fault in enumerate(self.faults):
             if fault.column is not None and fault.column - 1 in unknown:
                 expected = f"{fault.expected} or a text in quotes, as in {text[tree.meta.start_pos :]}"
-                self.faults[place] = replace(fault, expected=expected)
+                self.faults[index] = replace(fault, expected=expected)
 
     def is_unknown(self, name: Tree[Token]) -> bool:
         """Whether the name was reported as that of no attribute, and resembles none."""

@@ -111,7 +111,7 @@ def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:
 
 
 class KeyHead(FileModel):
-    """The keys of `KeyShape` that no format adds."""
+    """The keys of `KeyShape` that do not depend on formats."""
 
     attributes: list[str] = Field(
         description="The attributes that the key holds. They are not part of the value.", min_length=1
@@ -213,7 +213,7 @@ class MarkWhenShape(FileModel):
 
 
 class StreamHead(FileModel):
-    """The first keys of `StreamShape`, after which those of formats come."""
+    """The keys of `StreamShape` in front of those that formats add."""
 
     topic: str | None = Field(
         None, description="The Kafka topic. A stream without a topic exists only inside the service."

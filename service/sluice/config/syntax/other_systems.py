@@ -350,7 +350,7 @@ def clause_of_another_system(text: str) -> Fault | None:
 
 
 def _or(found: re.Match[str]) -> str:
-    """The word `or` in place of another sign between two policies; inside of their parentheses what stands there."""
+    """The word `or` in place of another sign between two policies. Signs inside of parentheses are not changed."""
     before = found.string[: found.start()]
     return " or " if before.count("(") == before.count(")") else found[0]
 
@@ -419,7 +419,7 @@ def operator_of_another_system(key: str) -> str | None:
 
 
 def _plain(key: str) -> str:
-    """A word in the form in which the tables have it."""
+    """A word in the spelling of the tables: without underscores and in small letters."""
     return re.sub(r"[\s_.-]", "", key).lower()
 
 

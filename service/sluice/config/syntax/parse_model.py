@@ -115,7 +115,7 @@ def parse_model(report: Report) -> ParsedModel | None:
         found = error.errors(include_url=False)
     meant = respelled(data, found) if len(found) <= MAX_FINDINGS else {}
     for details in found:
-        if details["type"] != "missing" or place(details) not in meant.values():
+        if details["type"] != "missing" or path_of(details) not in meant.values():
             report_error(details, report)
     as_meant = Salvage(data, found, meant).shaped()
     if as_meant is None:
@@ -130,7 +130,7 @@ def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Pa
     the path with the known key.
     """
     meant = {}
-    for path, details in ((place(details), details) for details in found if details["type"] == "extra_forbidden"):
+    for path, details in ((path_of(details), details) for details in found if details["type"] == "extra_forbidden"):
         known = keys_at(path[:-1], details)
         other = key_elsewhere(path, known)
         near = other if other in known else None if other else nearest(str(path[-1]), known)
@@ -150,13 +150,13 @@ def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
-def place(details: ErrorDetails) -> Path:
-    """The path of an error, without the tags that pydantic inserts for members of a union."""
+def path_of(details: ErrorDetails) -> Path:
+    """The path of pydantic's error in the file, without the tags that pydantic inserts for members of a union."""
     return tuple(step for step in details["loc"] if not str(step).startswith("<"))
 
 
 def report_error(details: ErrorDetails, report: Report) -> None:
-    path, given = place(details), details["input"]
+    path, given = path_of(details), details["input"]
     match details["type"]:
         case "missing":
             report.problem(path, f'the key "{path[-1]}"', None)
@@ -221,7 +221,7 @@ def is_output(path: Path) -> bool:
 
 
 def key_elsewhere(path: Path, known: Collection[str]) -> str | None:
-    """What to write instead of an unknown key that other systems have at such a place; None if it is not known."""
+    """What to write instead of an unknown key that other systems have in this part; None if it is not known."""
     key = str(path[-1])
     match path:
         case ("operators", *_):
@@ -246,7 +246,7 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
 
 
 def owner(path: Path) -> str:
-    """What has the keys at this place, for messages."""
+    """The name, for messages, of the part of the file whose keys are at this path."""
     return {"streams": "a stream", "operators": "this operator"}.get(str(path[0]), "a pipeline file")
 
 
@@ -291,7 +291,7 @@ class Salvage:
         self.left_out: set[Path] = set()
         self.dropped: set[int] = set()
         for details in errors:
-            path = place(details)
+            path = path_of(details)
             self.left_out.add(path)
             if path in meant:
                 at(self.data, path[:-1])[meant[path][-1]] = at(self.data, path)

@@ -77,15 +77,15 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
 
 
 def in_words_of(kind: type[SizedKind], faults: list[Fault]) -> bool:
-    """Puts the sizes of the kind into hints for a size that stands alone, as in `session, 30m`; they are those of a
-    policy. Returns whether there is such a hint.
+    """Adds to the fault of a size without its word, as in `session, 30m`, the words of this kind of window, in place of
+    the policies that the fault suggests. Returns whether there is such a fault.
     """
     words = [word for word, of in kind.parts.items() if of.needed] or [*kind.parts][:1]
     found = False
-    for place, fault in enumerate(faults):
+    for index, fault in enumerate(faults):
         if alone := ALONE.fullmatch(f"time({fault.got})" if NUMBER.fullmatch(fault.got or "") else fault.hint or ""):
             hint = ", ".join(f"{word}({alone['size']})" for word in words)
-            faults[place] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
+            faults[index] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
             found = True
     return found
 
@@ -133,14 +133,14 @@ def size(part: Part, of: SizePart) -> int | Fault:
 
 
 def limits(part: Part, of: SizePart) -> str:
-    """What a size may be (W26)."""
+    """The values that a size may have, in words (W26)."""
     least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
     more = ", or an expression of the tuple" if of.expression else ""
     return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
 
 
 def foreign_part(part: Part, kind: type[SizedKind]) -> Fault:
-    """The fault of a part that the kind has not: a policy of other windows (E27, W17), or an unknown word (W12)."""
+    """The fault of a part that this kind lacks: a policy of other windows (E27, W17), or an unknown word (W12)."""
     if part.word == "partitioned":
         return part.fault(
             f"no partitioned: {article(kind.word)} {kind.word} window is partitioned by {kind.partitioner}"

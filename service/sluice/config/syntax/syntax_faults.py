@@ -12,8 +12,8 @@ from sluice.config.syntax.other_systems import WORDS, small_word, word_of_sql
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.functions import FUNCTIONS, OTHER_NAMES
 
-#: what other languages write, at the place of the error: the number of characters before that place at which it begins,
-#: what was expected, and what to write
+#: what other languages write, at the position of the error: the number of characters before that position at which it
+#: begins, what was expected, and what to write
 SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
     (re.compile("==="), 2, "an operator", "=="),
     (re.compile("<>"), 1, "an operator", "!="),
@@ -48,7 +48,7 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         expected = CHARACTERS.get(error.char, "an expression")
         return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
     assert isinstance(error, UnexpectedToken)  # noqa: S101 - an LALR parser raises only these two kinds
-    expected = wanted(error.accepts or error.expected)
+    expected = expected_text(error.accepts or error.expected)
     if error.token.type == "COMPARISON" and expected == "an operator":
         expected = "one comparison, or two joined by and (1 < x and x < 3)"
     if ended:
@@ -60,7 +60,7 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
 
 
 def sign_elsewhere(text: str, start: int) -> Fault | None:
-    """The fault of what another language writes at this place; None if it is not known."""
+    """The fault of a sign of another language at this position; None if it is not known."""
     for pattern, before, expected, hint in SIGNS_ELSEWHERE:
         if start >= before and (found := pattern.match(text, start - before)):
             return Fault(expected, found[0], hint or spelled_here(found[0]), found.start() + 1)
@@ -76,8 +76,8 @@ def method_fault(found: re.Match[str]) -> Fault:
     return Fault(expected, f"{value}.{method}", None, found.start() + 1)
 
 
-def wanted(terminals: Iterable[str]) -> str:
-    """What the parser expected, in words."""
+def expected_text(terminals: Iterable[str]) -> str:
+    """The text for messages about the terminals that the parser expected."""
     names = [name for terminal, name in TERMINALS.items() if terminal in set(terminals)]
     if "a value" in names:
         return "a value"

@@ -9,7 +9,7 @@ import yaml
 from sluice.config.syntax.clause_parts import split
 
 #: the most characters of a line that is looked at
-LONGEST = 1000
+MAX_LINE = 1000
 #: a line with a key and a value
 LINE = re.compile(r"(?P<key>(?:- )?[\w.-]+:\s+)(?P<value>.+)")
 #: the beginning of a line with a window clause
@@ -24,7 +24,7 @@ def quoted_line(line: str) -> str | None:
 
     Such are `where: "ok" == status`, `where: "status == "ok""`, and `size: x > 5 ? "large" : "small"`.
     """
-    if len(line) > LONGEST or _is_yaml(line):
+    if len(line) > MAX_LINE or _is_yaml(line):
         return None
     if found := LINE.fullmatch(line):
         value = found["value"]

@@ -55,7 +55,7 @@ Policy = Count | Time | DeltaText | Punct
 
 @dataclass(slots=True)
 class ParsedClause:
-    """What a clause says; `faults` are errors, `cautions` are not."""
+    """The contents of a clause. `faults` are errors; `cautions` are warnings."""
 
     tumbling: bool = False
     partitioned: bool = False
@@ -68,23 +68,23 @@ class ParsedClause:
 
     @property
     def kind(self) -> type[WindowKind]:
-        """The kind of the window. It is known where the clause has no faults."""
+        """The kind of the window. Defined only if the clause has no faults."""
         return self.sizes.kind if self.sizes is not None else ALL_KINDS["tumbling" if self.tumbling else "sliding"]
 
 
 def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
-    """`storing`: whether a window that keeps nothing is worth a word."""
+    """Parses a window clause. `storing`: whether a window that stores no tuples gets a warning."""
     clause = ParsedClause()
     if fault := clause_of_another_system(text):
         clause.faults.append(fault)
         return clause
-    parts = [as_meant(part, clause) for part in read_parts(text, clause.faults)]
+    parts = [corrected(part, clause) for part in read_parts(text, clause.faults)]
     if any(part.word in SIZED for part in parts):
         clause.partitioned = any(part.word == "partitioned" for part in parts)
         clause.sizes = read_sizes(parts, clause.faults)
         return clause
     for part in parts:
-        take(part, clause)
+        add_part(part, clause)
     if not clause.faults:
         find_kind(parts, clause)
         check_repeats(parts, clause)
@@ -100,9 +100,9 @@ def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-def as_meant(part: Part, clause: ParsedClause) -> Part:
-    """The part, or the kind of window that it is meant to be. A misspelled kind is reported once, here: its sizes are
-    then read as those of the kind.
+def corrected(part: Part, clause: ParsedClause) -> Part:
+    """The part. If it is the misspelled word of a kind of window, reports that, and returns the part with the right
+    word, so that the sizes behind it are read as those of the kind.
     """
     meant = None if part.word in WORDS or part.arguments is not None else nearest(part.word, WORDS)
     if meant is None or meant not in SIZED:
@@ -111,8 +111,8 @@ def as_meant(part: Part, clause: ParsedClause) -> Part:
     return replace(part, word=meant, text=meant)
 
 
-def take(part: Part, clause: ParsedClause) -> None:
-    """A kind or `partitioned` is a word, a policy has parentheses (W10)."""
+def add_part(part: Part, clause: ParsedClause) -> None:
+    """Adds a part to the clause: a kind or `partitioned`, which is a word, or a policy, which has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
             clause.faults.append(part.fault(f"{part.word} without parentheses"))
@@ -157,15 +157,15 @@ def read_count(part: Part) -> Count | Fault:
 
 
 def read_early(text: str) -> tuple[list[tuple[Count | Time, Part]], list[Fault]]:
-    """The policies of `early`, count(n) and time(seconds) with the word `or` between them, and what is wrong."""
+    """The policies of `early`, count(n) and time(seconds) with the word `or` between them, and the faults."""
     faults: list[Fault] = []
     found: list[tuple[Count | Time, Part]] = []
     parts = list(read_parts(text, faults))
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         policy = READ[part.word](part) if part.word in EARLY_POLICIES and part.arguments is not None else None
-        if part.alternative != (place > 0):
+        if part.alternative != (index > 0):
             faults.append(part.fault("the word or between two policies, as in count(1000) or time(10)"))
-        elif part.word in [other.word for other in parts[:place]]:
+        elif part.word in [other.word for other in parts[:index]]:
             faults.append(part.fault(f"{part.word} only once"))
         elif isinstance(policy, Fault):
             faults.append(policy)
@@ -185,7 +185,7 @@ def whole(part: Part) -> int | None:
 
 
 def read_time(part: Part) -> Time | Fault:
-    """In whole nanoseconds, exactly (C6), or a period of the calendar (Y1)."""
+    """A time policy: exact whole nanoseconds (C6), or a period of the calendar (Y1)."""
     match part.arguments:
         case (text,) if text in CALENDAR:
             months, days = CALENDAR[text]
@@ -257,9 +257,9 @@ def find_kind(parts: list[Part], clause: ParsedClause) -> None:
 
 
 def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:
-    """`or` stands between the policies of a tumbling window, which are of different kinds (H1)."""
-    for place, part in enumerate(parts):
-        if part.alternative and (part.word not in POLICIES or parts[place - 1].word not in POLICIES):
+    """The fault if `or` is not between two policies, of different kinds, of a tumbling window (H1); else None."""
+    for index, part in enumerate(parts):
+        if part.alternative and (part.word not in POLICIES or parts[index - 1].word not in POLICIES):
             return part.fault("or only between two policies, as in count(100) or time(5)")
         if part.alternative and not clause.tumbling:
             return part.fault("or only in a tumbling window, as in tumbling, count(100) or time(5)")
@@ -284,21 +284,23 @@ def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
 
 
 def check_punct(clause: ParsedClause) -> None:
-    """SPL takes punct() in a sliding window and then fails at start (W21) or puts count(1) in its place (W22, W23)."""
+    """Checks that a sliding window has no punct(), which SPL accepts and fails with (W21) or replaces by count(1) (W22,
+    W23).
+    """
     for policy, part in clause.policies:
         if isinstance(policy, Punct) and not clause.tumbling:
             clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
 
 
 def check_calendar(clause: ParsedClause) -> None:
-    """A period of the calendar is that of a timer: a tuple does not leave after a month."""
+    """Checks that a sliding window does not evict by a period of the calendar, whose length varies."""
     for policy, part in clause.policies[:1]:
         if isinstance(policy, Time) and policy.aligned is not None and not clause.tumbling:
             clause.faults.append(part.fault("time(seconds) as eviction, as the length of a calendar period varies"))
 
 
 def check_leaving(clause: ParsedClause) -> None:
-    """At most one partition eviction, and only where there are partitions (W11)."""
+    """Checks that there is at most one partition eviction, and only in a partitioned window (W11)."""
     for _, part in clause.leaving[1:]:
         clause.faults.append(part.fault("at most one of partitionAge, partitionCount and tupleCount (rule W11)"))
     for _, part in clause.leaving[:1]:
@@ -307,14 +309,14 @@ def check_leaving(clause: ParsedClause) -> None:
 
 
 def check_zero(clause: ParsedClause) -> None:
-    """What sizes of 0 mean; negative ones were refused (W25)."""
+    """Warns of sizes of 0, by their effect. Negative sizes are faults, which were found before (W25)."""
     effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
-    for place, (policy, _) in enumerate(clause.policies):
+    for index, (policy, _) in enumerate(clause.policies):
         if policy == Count(0):
-            clause.cautions.append(effects[0 if clause.tumbling else place])
+            clause.cautions.append(effects[0 if clause.tumbling else index])
     for leaving, part in clause.leaving:
         if leaving in (PartitionCount(0), TupleCount(0)):
-            clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")
+            clause.cautions.append(f"{part.text} evicts every tuple as soon as it is inserted (rule V10)")
         elif isinstance(leaving, PartitionAge) and seconds((part.arguments or ("0",))[0]) != leaving.seconds:
             clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
 
@@ -334,7 +336,7 @@ def check_order(parts: list[Part], clause: ParsedClause) -> None:
 
 
 def rank(part: Part) -> int:
-    """Where a part usually stands."""
+    """The position of a part in the usual order of a clause: kind, policies, `partitioned`, partition eviction."""
     if part.word in KINDS:
         return 0
     return 2 if part.word == "partitioned" else 3 if part.word in LEAVING else 1

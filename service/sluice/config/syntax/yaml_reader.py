@@ -149,7 +149,7 @@ def compose(text: str, file: str) -> yaml.Node | None:
 
 
 def without_secret(line: str) -> str:
-    """The line without what stands behind a key such as `sasl.password`."""
+    """The line, in which the value of a key such as `sasl.password` is replaced."""
     keys = (found for found in KEY.finditer(line) if is_secret(found["name"]))
     return next((f"{line[: found.end()]} ***" for found in keys), line)
 

@@ -125,7 +125,7 @@ def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np
     if type_ != FLOAT64:
         return chosen
     values = wanted.view(np.float64)
-    return np.asarray(np.where(np.isnan(values), found.place_in_row() == 0, words.view(np.float64) == values))
+    return np.asarray(np.where(np.isnan(values), found.position_in_row() == 0, words.view(np.float64) == values))
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def top(found: FiredContents, column: int, type_: Type, most: int | None, *, des
     """
     words = np.ascontiguousarray(found.listed[:, column])
     order = np.lexsort((ranks(ordered(words, type_), type_, found.strings, descending=descending), found.row()))
-    place = found.place_in_row()
+    place = found.position_in_row()
     kept = order if most is None else order[place < most]
     size = found.size if most is None else np.minimum(found.size, most)
     return replace(found, size=size, listed=found.listed.take(kept, axis=0))
@@ -166,7 +166,7 @@ def top(found: FiredContents, column: int, type_: Type, most: int | None, *, des
 # ---- lists as values ------------------------------------------------------------------------------------------------
 
 
-def by_place(
+def by_element(
     found: FiredContents,
     column: int,
     type_: Type,

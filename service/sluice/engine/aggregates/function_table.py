@@ -83,7 +83,7 @@ def _count_by_group(found: FiredContents) -> pa.Array:
     if not found.grouped:
         return from_lists.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
     groups = found.per_firing(np.ones(len(found.size), np.int64))
-    first = np.arange(len(groups)) - found.place_in_firing()
+    first = np.arange(len(groups)) - found.position_in_firing()
     places = np.repeat(first - np.cumsum(groups) + groups, groups) + np.arange(int(groups.sum()))
     return from_lists.lists(groups, pa.array(found.size[places].astype(np.int64)))
 
@@ -260,7 +260,7 @@ def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         size, words = found.size, found.listed[:, at[0]]
         if most is not None:
-            place = found.place_in_row()
+            place = found.position_in_row()
             words = words[place >= np.repeat(size, size) - most if last else place < most]
             size = np.minimum(size, most)
         return from_lists.lists(size, from_words(words, element(type_), found.strings))
@@ -421,7 +421,7 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
         layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
 
         def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-            return from_lists.by_place(
+            return from_lists.by_element(
                 found, at[0], value.type, layout, width,
                 lambda columns: inner.finish(columns, layout["word"].tolist()),
             )  # fmt: skip
@@ -437,7 +437,7 @@ TIMINGS = np.array(["paneEarly", "paneOnComplete", "paneLate"], object)
 REASONS = np.array(["count", "time", "delta", "punct", "", "partition", "early"], object)
 
 
-def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
+def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
     """Functions of the pane that fires: its bounds, index and timing (E29)."""
 
     def make(call: AggregateCall) -> Function:
@@ -485,7 +485,7 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
 }
 
 
-#: what a function can say of the window that fires (E29)
+#: field of the firing -> the function that computes it for the window that fires (E29)
 def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     """The last time inside of a pane, whose end is outside: one tick before the end (E39).
 
@@ -507,7 +507,9 @@ DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "early": lambda details, _: pa.array(details.early),
     "reason": lambda details, _: pa.array(REASONS.take(details.reason), pa.string()),
 }
-FUNCTIONS |= {name: _telling(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()}
+FUNCTIONS |= {
+    name: _description_of_window(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()
+}
 
 #: where tuples come and leave one by one
 COUNTED: dict[str, Callable[[AggregateCall], Function]] = {

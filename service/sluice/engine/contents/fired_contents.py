@@ -121,7 +121,7 @@ class FiredContents:
         sums: np.ndarray = np.repeat(np.add.reduceat(values, ends - lengths + 1), lengths)
         return sums
 
-    def place_in_firing(self) -> np.ndarray:
+    def position_in_firing(self) -> np.ndarray:
         """For each row its position in its firing, from 0."""
         first = np.ones(len(self.firing), np.bool_)
         first[1:] = self.firing[1:] != self.firing[:-1]
@@ -133,7 +133,7 @@ class FiredContents:
         """For each listed tuple the number of its row."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
-    def place_in_row(self) -> np.ndarray:
+    def position_in_row(self) -> np.ndarray:
         """For each listed tuple its position in its row, from 0."""
         places: np.ndarray = np.arange(len(self.listed)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
         return places

@@ -39,7 +39,7 @@ class InspectedWindow:
     now: dict[str, pa.RecordBatch] = field(default_factory=dict)
 
 
-def place_of(keys: Interner, key: str | None) -> int:
+def code_of(keys: Interner, key: str | None) -> int:
     """The code of a key. NIL if `key` is None or is not interned. Costs O(number of keys)."""
     if key is None:
         return NIL

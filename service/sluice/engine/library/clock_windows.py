@@ -247,17 +247,17 @@ def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
     """The order of the events that a mark or the timer caused: first those of evicted partitions, in their given order,
     then those of the others, partition after partition in order of their keys.
     """
-    places = list(range(len(events)))
+    order = list(range(len(events)))
     fires = np.flatnonzero(np.isin(events["code"], (FIRE, EVICT)))
     if names is None or not len(fires):
-        return places
+        return order
     first = int(fires[0])
-    return places[:first] + sorted(places[first:], key=lambda place: names[place])
+    return order[:first] + sorted(order[first:], key=lambda index: names[index])
 
 
 def _counting(spec: Windowed) -> Aggregate:
-    """An Aggregate with this window. A sliding one fires from the start, because the receiver of an event sees whether
-    the window was full.
+    """An Aggregate with this window. A sliding one fires from the start, because the content in each event shows
+    whether the window was full.
     """
     outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
     return Aggregate(

@@ -62,7 +62,7 @@ class BatchOutput:
 
 
 class HandlerOperator(Stateful[State]):
-    """Runs one `Custom`. It has no state of its own: `feed` changes the state that it is given."""
+    """Runs one `Custom`. The operator has no state: `feed` changes the state that is its argument."""
 
     def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
@@ -153,7 +153,7 @@ class HandlerOperator(Stateful[State]):
     def _items(self, sending: BatchOutput) -> Items:
         event, at, kind, names, watermark = zip(*sending.items, strict=True) if sending.items else ((),) * 5
         keys = sorted({name for name in names if name is not None})
-        places = {name: place for place, name in enumerate(keys)}
+        numbers = {name: index for index, name in enumerate(keys)}
         columns = list(zip(*sending.rows, strict=True)) or [()] * len(self._types)
         made = [
             pa.array(column, type_).cast(field.type)
@@ -161,7 +161,7 @@ class HandlerOperator(Stateful[State]):
         ]
         return Items(
             np.array(event, np.int64), np.array(at, np.int64), np.array(kind, np.int8),
-            np.full(len(event), MADE, np.int32), np.array([places.get(name, -1) for name in names], np.int32),
+            np.full(len(event), MADE, np.int32), np.array([numbers.get(name, -1) for name in names], np.int32),
             pa.array(keys, pa.binary()), pa.record_batch(made, schema=self._schema), np.array(watermark, np.int64),
         )  # fmt: skip
 

@@ -40,35 +40,35 @@ from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.spec import Aggregate, EventTime, Output, Windowed
 from sluice.model.types import INT64, Schema
 
-#: the place of a window: the end of a pane, or, for slidingTime, the topic partition whose stream time counts; and the
-#: key's bytes
-Place = tuple[int, bytes]
+#: what identifies a window: the end of a pane, or, for slidingTime, the topic partition whose stream time counts; and
+#: the key's bytes
+WindowKey = tuple[int, bytes]
 
 
 class PaneState(LibraryState):
-    """The state of the windows. `contents` has the content of each window by its place; `came` counts
+    """The state of the windows. `contents` has the content of each window by its key; `came` counts
     inserted tuples.
     """
 
     windows: EventState
-    contents: dict[Place, Content]
+    contents: dict[WindowKey, Content]
 
-    def __init__(self, windows: EventState, contents: dict[Place, Content], came: int) -> None:
+    def __init__(self, windows: EventState, contents: dict[WindowKey, Content], came: int) -> None:
         self.windows, self.contents, self.came = windows, contents, came
 
     def save(self) -> Saved:
-        return packed(self.windows.save(), saved(((place[0], self.came), c) for place, c in self.contents.items()))
+        return packed(self.windows.save(), saved(((window[0], self.came), c) for window, c in self.contents.items()))
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[PaneState]:
         states = [PaneState(windows, {}, self.came) for windows in self.windows.split(parts, part_of_key)]
-        for place, content in self.contents.items():
-            part = part_of_key(place[1]) if self.windows.keyed else 0
-            states[part].contents[place] = content
+        for window, content in self.contents.items():
+            part = part_of_key(window[1]) if self.windows.keyed else 0
+            states[part].contents[window] = content
         return states
 
     def merge(self, others: Sequence[PaneState]) -> PaneState:
         windows = self.windows.merge([other.windows for other in others])
-        contents = {place: content for state in (self, *others) for place, content in state.contents.items()}
+        contents = {window: content for state in (self, *others) for window, content in state.contents.items()}
         return PaneState(windows, contents, max(state.came for state in (self, *others)))
 
 
@@ -89,7 +89,7 @@ class PaneLibrary:
         windows, contents = unpacked(data)
         found = restored(contents)
         came = max((came for (_, came), _ in found), default=0)
-        return PaneState(self._windows.load(windows), {(place, c.name): c for (place, _), c in found}, came)
+        return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in found}, came)
 
     def due(self, state: PaneState) -> int:
         """Never, because only watermarks and tuples advance event time."""
@@ -145,22 +145,22 @@ class PaneLibrary:
             if code == FIRE:
                 yield WindowEvent(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
             elif code == FORGET:
-                yield from self._forgotten(state, partition, last, event, at)
+                yield from self._evicted_up_to(state, partition, last, event, at)
             elif isinstance(self._when, panes.Grid):
                 yield from self._into_panes(state, partition, begin, event, at, new)
             else:
-                content = self._content(state, self._place(state, partition), new[0])
+                content = self._content(state, self._window_key(state, partition), new[0])
                 yield from self._into(state, content, begin, event, at, new[1])
 
     def _in_order(self, state: PaneState, events: np.ndarray, firings: np.ndarray) -> list[int]:
         """The order of the kernel's events: insertions, then firings by group and key, then removals."""
 
-        def place(k: int) -> tuple[int, int, Place]:
+        def window(k: int) -> tuple[int, int, WindowKey]:
             code, partition = int(events["code"][k]), int(events["partition"][k])
             group = int(firings["group"][events["slot"][k]]) if code == FIRE else 0
-            return code, group, self._place(state, partition)
+            return code, group, self._window_key(state, partition)
 
-        return sorted(range(len(events)), key=place) if len(events) > 1 else list(range(len(events)))
+        return sorted(range(len(events)), key=window) if len(events) > 1 else list(range(len(events)))
 
     def _into_panes(
         self, state: PaneState, partition: int, begin: int, event: int, at: int, new: tuple[list[Any], Row]
@@ -168,7 +168,7 @@ class PaneLibrary:
         """Inserts the tuple into every pane that contains the slice that starts at `begin` (E11)."""
         grid = self._when
         assert isinstance(grid, panes.Grid)  # noqa: S101 - the caller has checked
-        _, name = self._place(state, partition)
+        _, name = self._window_key(state, partition)
         phase = panes.phase_of(grid, begin)
         for end in range(panes.first_end(grid, begin, phase), panes.last_end(grid, begin, phase) + 1, grid.period):
             content = self._content(state, (end, name), new[0])
@@ -184,10 +184,10 @@ class PaneLibrary:
         content.times[state.came] = time
         yield WindowEvent(AFTER_INSERTION, event, at, content, row)
 
-    def _content(self, state: PaneState, place: Place, key: list[Any]) -> Content:
-        return state.contents.setdefault(place, Content(place[1], key))
+    def _content(self, state: PaneState, window: WindowKey, key: list[Any]) -> Content:
+        return state.contents.setdefault(window, Content(window[1], key))
 
-    def _place(self, state: PaneState, partition: int) -> Place:
+    def _window_key(self, state: PaneState, partition: int) -> WindowKey:
         """The key in `contents` of a partition of the kernel."""
         of = state.windows.partitions[partition]
         name = state.windows.keys.take(of["key"].reshape(1).astype(np.int64))[0].as_py() if self._keyed else b""
@@ -220,18 +220,18 @@ class PaneLibrary:
             return
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
-            if end > before or any(fired.get(place) == 0 for place, _ in pane):  # E30: also a pane created late
+            if end > before or any(fired.get(window) == 0 for window, _ in pane):  # E30: also a pane created late
                 for _, content in pane:
                     content.full = True
                     yield WindowEvent(INITIAL_FULL, event, at, content)
-            for place, content in pane:
-                if place in fired:
-                    content.full, content.index = True, fired[place]
+            for window, content in pane:
+                if window in fired:
+                    content.full, content.index = True, fired[window]
                     yield WindowEvent(TRIGGER, event, at, content)
             if end + self._when.discard_age <= now:
-                for place, content in pane:
+                for window, content in pane:
                     yield WindowEvent(PANE_CLOSE, event, at, content)
-                    del state.contents[place]
+                    del state.contents[window]
 
     def _name(self, state: PaneState, key: int) -> bytes:
         return state.windows.keys.take(np.array([key]))[0].as_py() if self._keyed else b""
@@ -240,7 +240,7 @@ class PaneLibrary:
 
     def _at(self, state: PaneState, partition: int, begin: int, last: int, firing: np.ndarray) -> Content:
         """The content of a slidingTime window that closes or changes."""
-        content = state.contents[self._place(state, partition)]
+        content = state.contents[self._window_key(state, partition)]
         stored = {number: row for number, row in content.stored.items() if begin <= content.times[number] <= last}
         start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
         return replace(content, stored=stored, start=start, end=end, full=True)
@@ -254,12 +254,12 @@ class PaneLibrary:
             if code == FIRE:
                 yield WindowEvent(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
             else:
-                yield from self._forgotten(state, partition, last, event, at)
+                yield from self._evicted_up_to(state, partition, last, event, at)
 
-    def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
+    def _evicted_up_to(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
         """The evictions of the tuples up to `last`, inclusive, which no open window can contain any more."""
-        place = self._place(state, partition)
-        content = state.contents.get(place)
+        window = self._window_key(state, partition)
+        content = state.contents.get(window)
         if content is None:
             return
         for number in [number for number, time in content.times.items() if time <= last]:
@@ -268,4 +268,4 @@ class PaneLibrary:
             del content.stored[number], content.times[number]
             yield WindowEvent(AFTER_EVICTION, event, at, content, row)
         if not content.needed:
-            del state.contents[place]
+            del state.contents[window]

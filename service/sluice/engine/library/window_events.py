@@ -157,10 +157,10 @@ def unpacked(data: Data) -> tuple[Data, bytes]:
 
 
 def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
-    """Contents as JSON, each with its place. NaN and infinities are written as Python's json does."""
+    """Contents as JSON, each with the key of its window. NaN and infinities are written as Python's json does."""
     rows = [
         [
-            place,
+            window,
             c.name.hex(),
             c.key,
             list(c.stored.items()),
@@ -171,7 +171,7 @@ def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
             c.index,
             [*c.times.items()],
         ]
-        for place, c in contents
+        for window, c in contents
     ]
     return json.dumps(rows).encode()
 
@@ -180,8 +180,8 @@ def restored(data: bytes) -> list[tuple[Any, Content]]:
     """Reads what `saved` wrote. Raises StateError for anything else."""
     try:
         return [
-            (place, Content(bytes.fromhex(name), key, dict(stored), full, memory, start, end, index, dict(times)))
-            for place, name, key, stored, full, memory, start, end, index, times in json.loads(data)
+            (window, Content(bytes.fromhex(name), key, dict(stored), full, memory, start, end, index, dict(times)))
+            for window, name, key, stored, full, memory, start, end, index, times in json.loads(data)
         ]
     except (ValueError, TypeError) as error:
         msg = "the saved state belongs to another operator, or is damaged"

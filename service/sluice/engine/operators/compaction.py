@@ -23,9 +23,9 @@ def evict_unused(state: AggregateState, program: Program) -> None:
     """Removes unused keys, groups and texts. Slots keep their numbers."""
     names, tuples = max(state.keys.count, state.pairs.count), state.sizes[1]
     if should_compact(program.limits, names, state.kept_keys, tuples):
-        state.forget_partitions() if program.partition_by else state.forget_groups(np.arange(1))
+        state.remove_empty_partitions() if program.partition_by else state.remove_empty_groups(np.arange(1))
     if should_compact(program.limits, state.strings.count, state.kept_strings, tuples):
-        state.forget_strings()
+        state.remove_unused_texts()
 
 
 def should_compact(limits: EngineLimits, count: int, kept: int, tuples: int = 0) -> bool:

@@ -72,7 +72,7 @@ class StoredTuples(WindowTables):
         if compaction.should_compact(self.limits, self.top, self.top - len(self.free)):
             self.move_together()
 
-    def forget_partitions(self) -> None:
+    def remove_empty_partitions(self) -> None:
         """Removes the empty partitions if enough keys were added since the last compaction."""
         count = self.keys.count
         if not compaction.should_compact(self.limits, count, self.kept_keys, self.top):

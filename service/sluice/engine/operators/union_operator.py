@@ -96,16 +96,16 @@ class UnionOperator(Stateful[UnionState]):
         """
         kept = np.ones(len(items), np.bool_)
         watermark = items.watermark.copy()
-        for place in np.flatnonzero((items.kind == WATERMARK) | (items.kind == FINAL)).tolist():
-            number = port[place]
-            if items.kind[place] == FINAL:
+        for position in np.flatnonzero((items.kind == WATERMARK) | (items.kind == FINAL)).tolist():
+            number = port[position]
+            if items.kind[position] == FINAL:
                 state.finals[number] = 1
-                kept[place] = bool(state.finals.all())
+                kept[position] = bool(state.finals.all())
                 continue
             before = self._least(state)
-            state.watermarks[number] = max(int(state.watermarks[number]), int(watermark[place]))
-            watermark[place] = self._least(state)
-            kept[place] = self._least(state) > before
+            state.watermarks[number] = max(int(state.watermarks[number]), int(watermark[position]))
+            watermark[position] = self._least(state)
+            kept[position] = self._least(state) > before
         return replace(items, watermark=watermark).only(kept)
 
     def _least(self, state: UnionState) -> int:

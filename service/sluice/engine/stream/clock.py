@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The stretch of operator-clock time that a batch covers, in nanoseconds.
+    """The interval of operator-clock time that a batch covers, in nanoseconds.
 
     start   the time from which periodic timers count if they do not count yet (C2)
     end     the operator clock at the end of the batch

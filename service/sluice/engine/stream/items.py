@@ -1,4 +1,4 @@
-"""Items: the tuples, marks and watermarks of a stretch of a stream, as they flow between operators."""
+"""Items: consecutive tuples, marks and watermarks of a stream, as they pass from operator to operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = -2
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A stretch of one stream: tuples and marks in one order (P1).
+    """Consecutive items of one stream: tuples and marks in one order (P1).
 
     All arrays have one entry per item, `tuples` has one row per TUPLE item.
 

@@ -1,4 +1,4 @@
-"""Early results: when an open window emits what it holds so far (docs/reference/extensions.md, F1 to F9).
+"""Early results: when an open window emits a result of its tuples so far (docs/reference/extensions.md, F1 to F9).
 
 The kernels of tumbling windows, panes and sessions use these functions. A window is a row number: that of a window
 partition, of a pane's slice, or of a session. Each window counts the tuples since its last result. The first of these
@@ -80,8 +80,8 @@ def next_due(windows: np.ndarray, queue: np.ndarray) -> int:
 
 
 def shown_due(windows: np.ndarray, p: int) -> dict[str, float]:
-    """For people who look at a window partition: `early_due`, when its next early result is due, in seconds of the
-    operator clock; nothing if none is. O(windows).
+    """A field for the inspection of a window partition: `early_due`, when its next early result is due, in seconds of
+    the operator clock. Empty if no early result is due. O(windows).
     """
     due = int(windows["due"][windows["partition"] == p].min(initial=NOT_WAITING))
     return {} if due == NOT_WAITING else {"early_due": due / SECOND}

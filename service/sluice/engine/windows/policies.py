@@ -61,8 +61,8 @@ class KernelClause(NamedTuple):
     sliding: bool
     #: whether tuples leave by time
     expiring: bool
-    #: whether the tuples of a partition are linked by their slots. An operator that need not know which tuple leaves,
-    #: because only the oldest does, needs no such chain
+    #: whether the tuples of a partition are linked by their slots. An operator needs no such chain if only the
+    #: oldest tuple leaves and its slot is not used
     chained: bool
     partitioned: bool
     eviction: Policy

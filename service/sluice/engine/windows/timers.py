@@ -30,7 +30,7 @@ DATES = 16
 
 
 def timer(window: Window) -> Periodic | WallClock | None:
-    """That of a tumbling time window, or of a time trigger."""
+    """The timer of a window: of a tumbling time window, or of a time trigger. None if the window has none."""
     match window.timer:
         case Time(period, None):
             return Periodic(period)

@@ -28,10 +28,10 @@ class InputOffsets:
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commits `offsets`, by topic and topic partition, without waiting for the broker. A failure is only logged."""
-        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        committed = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         try:
             self._consumer.poll(0)  # calls `_committed` for earlier commits
-            self._consumer.commit(offsets=places, asynchronous=True)
+            self._consumer.commit(offsets=committed, asynchronous=True)
         except KafkaException as error:
             _committed(error.args[0], [])
 

@@ -31,7 +31,7 @@ from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import HOPELESS, REQUEST, SLACK, bounded, discard, transient
+from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, transient
 
 #: name of an environment variable whose number of seconds replaces the 6 of SESSION_S
 SESSION_VARIABLE = "SLUICE_LEAD_SECONDS"
@@ -45,12 +45,12 @@ MAX_POLL_S = 30.0
 #: seconds that a call of `poll` waits, and the longest time that a member may take to leave the group
 WAIT_S, LEAVE_S = 0.1, 3.0
 #: seconds between two requests by which a member that waits finds out whether a broker answers its client
-QUIET_S = 10.0
+CHECK_S = 10.0
 #: seconds between a consumer's failure and the start of its replacement
 PAUSE_S = 1.0
 
 #: errors after which no later attempt to join the group can succeed
-REFUSALS = HOPELESS | {
+REFUSALS = LOGIN_FAILED | {
     KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.INVALID_GROUP_ID,
@@ -132,13 +132,15 @@ class Lead:
                     self._refuse(error.args[0])
                     return
                 else:
-                    LOGGER.warning("waiting for the lead with another client: %s", _text(error))
+                    LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
                     self._stopped.wait(PAUSE_S)
             finally:
                 discard(consumers, LEAVE_S)
 
     def _take_part(self, consumer: Consumer) -> None:
-        """Is a member until the context ends or the lead is lost. Raises KafkaException or HungError on a failure."""
+        """Stays in the group until the context ends or the lead is lost. Raises KafkaException or HungError on a
+        failure.
+        """
         revoked = self._revoked
         consumer.subscribe([ledger.TOPIC], on_assign=self._assigned, on_revoke=revoked, on_lost=revoked)
         answered = time.monotonic()
@@ -146,22 +148,22 @@ class Lead:
             message = consumer.poll(WAIT_S)
             if message is not None and message.error() and not transient(message.error()):
                 raise KafkaException(message.error())
-            if not self._granted.is_set() and time.monotonic() - answered > QUIET_S:
+            if not self._granted.is_set() and time.monotonic() - answered > CHECK_S:
                 bounded("wait for the lead", REQUEST + SLACK, lambda: _end(consumer))
                 answered = time.monotonic()
 
-    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        if not places:
+    def _assigned(self, consumer: Consumer, topic_partitions: list[TopicPartition]) -> None:
+        if not topic_partitions:
             return
-        # The client library must know the assignment, and must fetch nothing.
-        consumer.incremental_assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in places])
-        consumer.pause(places)
+        # The client library needs the assignment, but must fetch no record.
+        consumer.incremental_assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in topic_partitions])
+        consumer.pause(topic_partitions)
         self._granted.set()
         self._decided.set()
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        if places:
-            consumer.incremental_unassign(places)
+    def _revoked(self, consumer: Consumer, topic_partitions: list[TopicPartition]) -> None:
+        if topic_partitions:
+            consumer.incremental_unassign(topic_partitions)
             self._lose()
 
     def _lose(self) -> None:

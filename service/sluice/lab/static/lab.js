@@ -132,13 +132,13 @@ function showStep() {
     shape.classList.toggle("future", from > now);
     if (shape.classList.contains("past")) shape.classList.toggle("shown", !last && from <= now && now < to);
   }
-  for (const veil of $("picture").querySelectorAll(".veil")) {
-    const next = veil.dataset.places.split(" ").map(Number)[now + 1];
-    veil.classList.toggle("shown", next !== undefined);
+  for (const cover of $("picture").querySelectorAll(".cover")) {
+    const next = cover.dataset.positions.split(" ").map(Number)[now + 1];
+    cover.classList.toggle("shown", next !== undefined);
     if (next === undefined) continue;
-    const right = Number(veil.getAttribute("x")) + Number(veil.getAttribute("width"));
-    veil.setAttribute("x", next - 5);
-    veil.setAttribute("width", Math.max(right - next + 5, 0));
+    const right = Number(cover.getAttribute("x")) + Number(cover.getAttribute("width"));
+    cover.setAttribute("x", next - 5);
+    cover.setAttribute("width", Math.max(right - next + 5, 0));
   }
   const step = answer.steps[now];
   $("step").textContent = step ? `step ${now + 1} of ${answer.steps.length}, ${step.text}` : "no steps";

@@ -25,7 +25,7 @@ def reason(part: str, before: object, now: object) -> str:
 
 
 def _shown(value: Any, part: str) -> str:  # noqa: ANN401 - any part of an operator
-    """The value as the file has it, as far as it has."""
+    """The value as the pipeline file spells it, if it has a spelling."""
     if value is None or value == ():
         return "nothing"
     if part == "within":

@@ -19,17 +19,17 @@ from sluice.model.spec import Join, Operator, Pipeline, Union
 FIXED_SETTINGS = ("clock", "clock_origin", "merge")
 
 
-class Word(StrEnum):
+class StateOutcome(StrEnum):
     """What becomes of the state of an operator.
 
-    KEPT      it goes on with the operator
-    NEW       the operator is new: it begins as an operator does that was there and got no tuple
+    KEPT      the operator continues with it
+    NEW       the operator is new: its state is that of an operator that has got no tuple so far
     TRIMMED   its windows are smaller: the newest tuples stay
     FILLING   its windows are larger: all tuples stay, and those are missing that had left the smaller windows
-    REBUILT   the operator has changed so that its state means something else: its inputs are read again
-    EMPTIED   the operator has changed so that its state means something else: it begins like a new one
-    REMOVED   the operator is gone, and its state with it
-    REFUSED   the service cannot go on with the change, whatever is accepted
+    REBUILT   the old state does not fit the changed operator: the state is computed from inputs that are read again
+    EMPTIED   the old state does not fit the changed operator: the operator begins like a new one
+    REMOVED   the operator is not in the file any more, and its state is removed
+    REFUSED   the service cannot continue with the change, also with --accept
     """
 
     KEPT = "kept"
@@ -47,35 +47,35 @@ class Change:
     """What becomes of the state of one operator; with REFUSED also of a setting, or of a stream."""
 
     name: str
-    word: Word
+    word: StateOutcome
     reason: str = ""
-    #: whether results will differ from those of an operator that was there before. One without state loses nothing
+    #: whether a state is lost, so that results will differ from those without the change
     loses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What becomes of the states of a pipeline, in the order of the new file, and then of what is gone."""
+    """What becomes of the states of a pipeline: of the operators in the order of the new file, then of removed ones."""
 
     all: tuple[Change, ...]
 
     @property
     def refused(self) -> bool:
-        return any(one.word is Word.REFUSED for one in self.all)
+        return any(one.word is StateOutcome.REFUSED for one in self.all)
 
     @property
     def loses(self) -> bool:
         """Whether the state of an operator is lost, or a part of it."""
         return any(one.loses for one in self.all)
 
-    def named(self, *words: Word) -> frozenset[str]:
+    def named(self, *words: StateOutcome) -> frozenset[str]:
         """The names of the operators with one of these words."""
         return frozenset(one.name for one in self.all if one.word in words)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The names of what goes on.
+    """The names of what the changed pipeline keeps.
 
     operators  operators with their states
     resized    of these the aggregates whose tuples move to windows of another size
@@ -92,7 +92,7 @@ class Kept:
 
 
 def changes_of(old: Pipeline, new: Pipeline) -> Changes:
-    """What becomes of the state of each operator if the pipeline `old` goes on as `new`."""
+    """What becomes of the state of each operator if the pipeline `old` continues as `new`."""
     before = {one.name: one for one in old.operators}
     there = {one.name for one in new.operators}
     found = [*_settings(old, new), *_buffers(old, new)]
@@ -107,7 +107,7 @@ def _settings(old: Pipeline, new: Pipeline) -> Iterator[Change]:
         before, now = (getattr(one.settings, name) for one in (old, new))
         if before != now:
             why = f"`{name}` was {before} and is {now}: it decides the times and the order of all tuples"
-            yield Change(name, Word.REFUSED, why)
+            yield Change(name, StateOutcome.REFUSED, why)
 
 
 def _buffers(old: Pipeline, new: Pipeline) -> Iterator[Change]:
@@ -116,16 +116,16 @@ def _buffers(old: Pipeline, new: Pipeline) -> Iterator[Change]:
     for stream in old.inputs:
         if stream.marks_in == "aligned" and stream.name not in kept:
             why = "tuples that wait for a mark (marks_in: aligned) are lost"
-            yield Change(stream.name, Word.EMPTIED, why, loses=True)
+            yield Change(stream.name, StateOutcome.EMPTIED, why, loses=True)
 
 
 def kept_of(old: Pipeline, new: Pipeline) -> Kept:
-    """The names of what goes on if the pipeline `old` goes on as `new`."""
+    """The names of what is kept if the pipeline `old` continues as `new`."""
     changes = changes_of(old, new)
-    sized = changes.named(Word.TRIMMED, Word.FILLING)
+    sized = changes.named(StateOutcome.TRIMMED, StateOutcome.FILLING)
     earlier = _earlier_names(old, new)
     return Kept(
-        operators=changes.named(Word.KEPT) | sized,
+        operators=changes.named(StateOutcome.KEPT) | sized,
         resized=frozenset(one.name for one in new.operators if one.name in sized and counts_tuples(one)),
         progress={now: was for now, was in earlier.items() if event_time_of(old, was) == event_time_of(new, now)},
         finals={one.name: earlier[one.name] for one in new.inputs if one.name in earlier},
@@ -134,7 +134,7 @@ def kept_of(old: Pipeline, new: Pipeline) -> Kept:
 
 
 def _kept_buffers(old: Pipeline, new: Pipeline) -> dict[str, str]:
-    """The input streams, with their earlier names, whose tuples that wait for an aligned mark can wait on."""
+    """The input streams, with their earlier names, whose buffered tuples can continue to wait for an aligned mark."""
     return {
         now: was
         for now, was in _earlier_names(old, new).items()
@@ -160,30 +160,32 @@ def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
 
 def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline) -> Change:
     if before is None:
-        return Change(now.name, Word.NEW)
+        return Change(now.name, StateOutcome.NEW)
     had, has = parts_of(before, old), parts_of(now, new, renamed_streams(old, new))
     if type(before) is not type(now):
         kinds = f"it was {_kind(before)}, and is {_kind(now)}"
-        return Change(now.name, Word.EMPTIED if had else Word.NEW, kinds, loses=bool(had))
+        return Change(now.name, StateOutcome.EMPTIED if had else StateOutcome.NEW, kinds, loses=bool(had))
     differing = [part for part in has if part not in had or had[part] != has[part]]
     differing += [part for part in had if part not in has]
     if not differing:
-        return Change(now.name, Word.KEPT, "" if has else "it has no state")
+        return Change(now.name, StateOutcome.KEPT, "" if has else "it has no state")
     in_both = [part for part in differing if part in had and part in has]
     why = ", ".join(reason(part, had.get(part), has.get(part)) for part in in_both or differing)
     sizes = [resizing(now, part, had.get(part), has.get(part)) for part in differing]
     if Resizing.NONE in sizes:
-        return Change(now.name, Word.EMPTIED, why, loses=True)
-    return Change(now.name, Word.TRIMMED if Resizing.SMALLER in sizes else Word.FILLING, why, loses=True)
+        return Change(now.name, StateOutcome.EMPTIED, why, loses=True)
+    return Change(
+        now.name, StateOutcome.TRIMMED if Resizing.SMALLER in sizes else StateOutcome.FILLING, why, loses=True
+    )
 
 
 def _with_its_table(change: Change, new: Pipeline) -> Change:
     """The change of an operator, which is refused if its table would have no rows: these are not read again."""
     tables = any(isinstance(one, Join) and one.table and one.name == change.name for one in new.operators)
-    if not tables or change.word not in (Word.NEW, Word.EMPTIED):
+    if not tables or change.word not in (StateOutcome.NEW, StateOutcome.EMPTIED):
         return change
     why = "its table would have no rows, because the first batch of a checkpoint loads tables"
-    return Change(change.name, Word.REFUSED, "; ".join(filter(None, [change.reason, why])))
+    return Change(change.name, StateOutcome.REFUSED, "; ".join(filter(None, [change.reason, why])))
 
 
 def _gone(before: Operator, old: Pipeline, new: Pipeline) -> Change:
@@ -194,7 +196,7 @@ def _gone(before: Operator, old: Pipeline, new: Pipeline) -> Change:
     other = next((one.name for one in new.operators if one.name in alike and parts_of(one, new) == parts), None)
     if parts and other is not None:
         why += f"; {other} is the same under another name, and would keep the state under this one"
-    return Change(before.name, Word.REMOVED, why, loses=bool(parts))
+    return Change(before.name, StateOutcome.REMOVED, why, loses=bool(parts))
 
 
 def _kind(operator: Operator) -> str:

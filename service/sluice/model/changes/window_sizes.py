@@ -9,7 +9,7 @@ from sluice.model.spec import Aggregate, Count, Join, Operator, Sliding, Sort, T
 
 
 class Resizing(Enum):
-    """How the size of a window has changed. NONE: its tuples cannot go on in the other window."""
+    """How the size of a window has changed. NONE: its tuples cannot be moved to the changed window."""
 
     SMALLER = "smaller"
     LARGER = "larger"

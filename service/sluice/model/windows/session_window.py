@@ -20,7 +20,7 @@ from sluice.model.windows.window_kind import (  # fmt: skip
 from sluice.time_units import SECOND
 
 #: the maximum gap that is an expression of the tuple, in nanoseconds: 3,650 days
-MOST_GAP = 3_650 * 86_400 * SECOND
+MAX_GAP = 3_650 * 86_400 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Session(SizedKind):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Gap, maximum duration and grace. The gap is MOST_GAP if it is an expression of the tuple."""
-        return (self.gap if isinstance(self.gap, int) else MOST_GAP), self.longest or 0, self.grace
+        """Gap, maximum duration and grace. The gap is MAX_GAP if it is an expression of the tuple."""
+        return (self.gap if isinstance(self.gap, int) else MAX_GAP), self.longest or 0, self.grace
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

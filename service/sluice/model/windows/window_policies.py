@@ -9,14 +9,16 @@ from sluice.model.expressions import Expression
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """`count(n)`: n tuples. count(0) takes nothing (tumbling, T3), keeps nothing (eviction, S9), never fires (S10)."""
+    """`count(n)`: n tuples. count(0) ignores all tuples (tumbling, T3), stores none (eviction, S9) or never fires
+    (S10).
+    """
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Where the ticks of a timer stand on the wall clock of a zone.
+    """The wall-clock times of a zone at which a timer ticks.
 
     at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
     weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
@@ -52,26 +54,28 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Punct:
-    """`punct()`: a window mark tumbles (T18 to T20)."""
+    """`punct()`: a window mark flushes the window (T18 to T20)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionAge:
-    """`partitionAge(seconds)`: partitions that nothing was inserted into for longer leave; whole seconds (V6 to V9)."""
+    """`partitionAge(seconds)`: a partition into which no tuple was inserted for longer leaves; whole seconds (V6 to
+    V9).
+    """
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCount:
-    """`partitionCount(n)`: at most n partitions, else the least recently inserted into leaves (V10)."""
+    """`partitionCount(n)`: if there are more than n partitions, those least recently inserted into leave (V10)."""
 
     most: int
 
 
 @dataclass(frozen=True, slots=True)
 class TupleCount:
-    """`tupleCount(n)`: at most n tuples in all partitions, else whole partitions leave (V12 to V15)."""
+    """`tupleCount(n)`: if all partitions have more than n tuples together, whole partitions leave (V12 to V15)."""
 
     most: int
 
@@ -84,7 +88,8 @@ CALENDAR = {"month": (1, 31), "quarter": (3, 92), "year": (12, 366)}
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """`early: count(n) or time(seconds)`: when an open window emits what it holds so far (F1, F2). One may be missing.
+    """`early: count(n) or time(seconds)`: when an open window emits an early result (F1, F2). `count` or `time` may be
+    None.
 
     count   the number of tuples since the last result of the window
     time    nanoseconds of the operator clock since the first of these tuples

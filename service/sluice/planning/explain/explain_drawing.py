@@ -115,8 +115,8 @@ def _box(svg: ET.Element, box: Box, x: int, y: int) -> None:
     fill, border = COLOURS[box.kind]
     group = ET.SubElement(svg, "g")
     ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
-    place = {"x": str(x), "y": str(y), "width": str(WIDTH), "height": str(HEIGHT), "rx": "6"}
-    ET.SubElement(group, "rect", place, fill=fill, stroke=border)
+    corner = {"x": str(x), "y": str(y), "width": str(WIDTH), "height": str(HEIGHT), "rx": "6"}
+    ET.SubElement(group, "rect", corner, fill=fill, stroke=border)
     _text(group, x + 10, y + 20, _short(box.name), "#111111")
     _text(group, x + 10, y + 39, _short(box.detail), "#555555")
 

@@ -71,7 +71,7 @@ def _limited(operator: Operator) -> str:
 
 
 def _early(operator: Operator) -> str:
-    """When an open window emits what it holds so far."""
+    """When an open window emits early results."""
     policy = operator.early if isinstance(operator, Aggregate) else None
     if policy is None:
         return ""
@@ -81,7 +81,7 @@ def _early(operator: Operator) -> str:
 
 
 def _quiet(operator: Windowed, pipeline: Pipeline) -> str:
-    """What a stream without tuples does to windows over its event time."""
+    """How windows over the event time of a stream behave while the stream has no tuples."""
     if operator.window.policies or not follows_clock(pipeline, operator.input):
         return ""
     of = pipeline.streams[operator.input].event_time

@@ -11,7 +11,7 @@ bucket, and whose partitions have preferred locations:
            ...
 
 The table declares that it is partitioned by the label's hash, as the shuffled rows are. So Spark joins the partitions
-of equal numbers without another shuffle. Spark asks for the preferred locations in each batch. They are elements of
+of equal numbers without another shuffle. Spark reads the preferred locations in each batch. They are elements of
 Java arrays that `move` overwrites, so buckets move between two batches of a running query.
 
 Spark's public interface has no such table: a cached table has locations, too, but Spark chooses them. The table is
@@ -190,7 +190,7 @@ def _described(owners: Mapping[int, Executor]) -> str:
 
 
 def executors_of(spark: SparkSession) -> list[Executor]:
-    """The present executors. An executor is present from its registration until Spark notices its end."""
+    """The present executors. An executor is present from its registration until Spark has detected its end."""
     scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
     managers = scala.env().blockManager().master().getMemoryStatus().keySet().mkString(" ")
     found = [(name, host) for name, host in _BLOCK_MANAGER.findall(managers) if name != DRIVER]

@@ -20,7 +20,9 @@ class BatchLanes:
     """The function that Spark calls with each batch of a query."""
 
     def __init__(self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit) -> None:
-        """`direct` does small batches; None: all are jobs of Spark. `deliver` gets the outputs of each."""
+        """`direct` is the lane of small batches; None: all batches are jobs of Spark. `deliver` is called with the
+        outputs of each batch.
+        """
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         self._context = copy_context()  # so that log lines of a batch name the pipeline
         #: the connection through which the JVM calls this object

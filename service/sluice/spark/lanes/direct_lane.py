@@ -17,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka import Message
 
 from sluice.batch.envelope import Packed, split_pass_through
-from sluice.batch.kernel_warm_up import here, of_routing
+from sluice.batch.kernel_warm_up import in_this_process, of_routing
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
-from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
+from sluice.spark.lanes.record_feed import RecordFeed, RecordsNotReadError
 from sluice.state.server import pool
 from sluice.state.server.request import request
 
@@ -41,7 +41,8 @@ class DirectLane:
         self._most = plan.pipeline.settings.direct_records
         self._threads = ThreadPoolExecutor(plan.buckets, thread_name_prefix="sluice-direct")
         # Loading compiled kernels takes a second, which Spark needs for the first batch anyway.
-        threading.Thread(target=here, args=(of_routing(plan.pipeline),), name="sluice-kernels", daemon=True).start()
+        kernels = of_routing(plan.pipeline)
+        threading.Thread(target=in_this_process, args=(kernels,), name="sluice-kernels", daemon=True).start()
 
     def outputs(self, batch: int) -> list[Packed] | None:
         """The packed outputs of the batch.
@@ -55,8 +56,8 @@ class DirectLane:
         try:
             records = self._feed.take(before.offsets, now.offsets)
             return self._made(before, now, batch, records)
-        except (NotAtHandError, HeaderNameError, OSError, EOFError) as error:
-            LOGGER.info("Spark does a small batch: %s", error, extra={"batch": batch})
+        except (RecordsNotReadError, HeaderNameError, OSError, EOFError) as error:
+            LOGGER.info("a small batch is run as a job of Spark: %s", error, extra={"batch": batch})
             return None
 
     def close(self) -> None:

@@ -23,12 +23,12 @@ AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 
 #: bytes of records that this process holds at once; a batch with more is a job of Spark
 MAX_BYTES = 16 << 20
 #: factor of the expected size of records after each batch that was expected to be too large and so was not read
-FORGETTING = 0.99
+DECAY = 0.99
 
 Place = tuple[str, int]
 
 
-class NotAtHandError(Exception):
+class RecordsNotReadError(Exception):
     """The records of a batch cannot be read here in time. Spark's source reads them, and reports what is wrong."""
 
 
@@ -60,28 +60,29 @@ class RecordFeed:
     def fits(self, records: int) -> bool:
         """Whether a batch of so many records probably has at most MAX_BYTES.
 
-        The last batch that had more is the measure, so that a stream of large records is not read here in vain for
-        each batch. As records may become smaller, its weight shrinks with each batch that does not fit.
+        The mean size of the records of the last batch that had more decides, so that a stream of large records is not
+        read here in vain for each batch. As records may become smaller, its weight shrinks with each batch that does
+        not fit.
         """
         if records * self._expected_size <= MAX_BYTES:
             return True
-        self._expected_size *= FORGETTING
+        self._expected_size *= DECAY
         return False
 
     def take(self, starts: Offsets, ends: Offsets) -> dict[Place, Sequence[Message]]:
         """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
 
-        Both have the same topic partitions. Topic partitions without records are left out. Raises NotAtHandError after
-        TIMEOUT_S, if the records have more than MAX_BYTES, or if the client reports an error; the next call then reads
-        from its own starts on.
+        Both have the same topic partitions. Topic partitions without records are left out. Raises RecordsNotReadError
+        after TIMEOUT_S, if the records have more than MAX_BYTES, or if the client reports an error; the next call then
+        reads from its own starts on.
         """
         try:
             self._follow(starts)
             self._await(ends)
         except KafkaException as error:
             self.close()
-            raise NotAtHandError(str(error)) from error
-        except NotAtHandError:
+            raise RecordsNotReadError(str(error)) from error
+        except RecordsNotReadError:
             self.close()
             raise
         found = {place: self._taken(place, end) for place, end in ends.items()}
@@ -108,16 +109,16 @@ class RecordFeed:
         deadline = time.monotonic() + TIMEOUT_S
         while any(self._received[place] < end for place, end in ends.items()):
             if time.monotonic() > deadline:
-                raise NotAtHandError("records did not arrive in time")
+                raise RecordsNotReadError("records did not arrive in time")
             if self._bytes > MAX_BYTES:
                 self._expected_size = self._bytes / sum(map(len, self._ahead.values()))
-                raise NotAtHandError(f"its records have more than {MAX_BYTES} bytes")
+                raise RecordsNotReadError(f"its records have more than {MAX_BYTES} bytes")
             self._receive()
 
     def _receive(self) -> None:
         """Receives what the client has; waits at most POLL_S if it has nothing."""
         if self._consumer is None:
-            raise NotAtHandError("there is no consumer")
+            raise RecordsNotReadError("there is no consumer")
         first = self._consumer.poll(POLL_S)
         if first is None:
             return

@@ -22,8 +22,8 @@ from sluice.spark.run_bucket import run_bucket
 from sluice.spark.source import received
 
 #: Arrow and Spark schema of the packed outputs of a bucket
-PACKED = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
-PACKED_COLUMNS = "holds int, packed binary"
+PACKED = pa.schema([("kind", pa.int32()), ("packed", pa.binary())])
+PACKED_COLUMNS = "kind int, packed binary"
 
 #: rows with the column `bucket`, spread by it over as many partitions as there are buckets -> the same rows, whose
 #: tasks prefer executors
@@ -46,7 +46,7 @@ class SparkLane:
             rows = self._placed(rows)
         first: list[Packed] = [(IDLE_CLOCK, packed_time(now.idle_clock))] if now.idle_clock != before.idle_clock else []
         table = rows.mapInArrow(partial(_outputs, plan, first), PACKED_COLUMNS).toArrow()
-        columns = table.column("holds").to_pylist(), table.column("packed").to_pylist()
+        columns = table.column("kind").to_pylist(), table.column("packed").to_pylist()
         return list(zip(*columns, strict=True))
 
 
@@ -59,7 +59,7 @@ def _outputs(plan: Plan, first: list[Packed], batches: Iterator[pa.RecordBatch])
     def arrived() -> Iterator[Packed]:
         yield from first
         for batch in batches:
-            yield from zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
+            yield from zip(batch.column("kind").to_pylist(), batch.column("packed").to_pylist(), strict=True)
 
-    for holds, body in run_bucket(plan, arrived()):
-        yield pa.RecordBatch.from_arrays([pa.array([holds], pa.int32()), pa.array([body], pa.binary())], schema=PACKED)
+    for kind, body in run_bucket(plan, arrived()):
+        yield pa.RecordBatch.from_arrays([pa.array([kind], pa.int32()), pa.array([body], pa.binary())], schema=PACKED)

@@ -1,4 +1,4 @@
-"""What a service on a single machine starts before it loads its own modules: Java, which takes as long as they do.
+"""Starts Java, on a single machine, before the service loads its modules: both take equally long.
 
 The module imports neither PySpark nor the engine.
 """

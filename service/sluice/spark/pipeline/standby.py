@@ -1,4 +1,4 @@
-"""An instance that waits for the lead of a pipeline, ready to go on where the leader ended (`sluice run --standby`).
+"""An instance that waits for the lead of a pipeline, ready to continue where the leader ends (`sluice run --standby`).
 
 Waiting: Spark is up, and the queries have run once on a few records (warm_up.py). At short intervals each checkpoint is
 brought to the ledger's position (checkpoint_start.py), so that a take-over repeats only the batches since then.

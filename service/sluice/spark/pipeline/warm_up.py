@@ -26,7 +26,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import Identity
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import wanted_buckets
+from sluice.model.spreading import required_buckets
 from sluice.spark.failures import stopped
 from sluice.spark.progress_reports import newest_batch
 from sluice.spark.query import start
@@ -65,7 +65,7 @@ def drop(plan: Plan, batch: int, rows: list[Packed]) -> None:
 
 def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
     settings = stage.settings
-    buckets = wanted_buckets(stage) or os.cpu_count() or 1
+    buckets = required_buckets(stage) or os.cpu_count() or 1
     # Without the idle clock, whose source would follow the ledger.
     warm = replace(
         settings, checkpoint=folder, start="earliest", on_data_loss="continue", clock="records",

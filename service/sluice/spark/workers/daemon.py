@@ -15,14 +15,14 @@ import sys
 #: environment variable with the path of the fork server's socket; without it there is no fork server
 VARIABLE = "SLUICE_FORK_SERVER"
 #: the longest wait, in seconds, for a fork server that starts
-LONGEST_WAIT = 60.0
+MAX_WAIT_S = 60.0
 
 
 def forked_daemon(path: str) -> int:
     """Has a daemon forked, and waits for its end. Returns the exit code."""
     question = {"arguments": sys.argv, "environment": dict(os.environ), "path": sys.path}
     with socket.socket(socket.AF_UNIX) as server:
-        server.settimeout(LONGEST_WAIT)
+        server.settimeout(MAX_WAIT_S)
         server.connect(path)
         socket.send_fds(server, [b"!"], [0, 1, 2])
         server.sendall(json.dumps(question).encode())

@@ -4,7 +4,7 @@
                                 --> Spark's daemon, one for each daemon.py --> Spark's Python workers
 
 The service starts it beside Java (fork_server_process.py), so the state servers of a first batch do not wait for
-Spark's Python processes, and the loaded code is in memory once. If the pool dies, the fork server forks another one.
+Spark's Python processes, and the loaded code is in memory once. If the pool ends, the fork server forks another one.
 
     python -m sluice.spark.workers.fork_server POOL DAEMONS
 

@@ -3,10 +3,10 @@
 The service sends one of a pair of connected sockets through the socket of the pool that has a name (pool.py), and the
 pool passes it on to the state server.
 
-An inspection cannot disturb a batch: a state server answers in a forked copy of itself, which sees the memory as it was
-at the fork, has at most INSPECTION_S seconds, and writes at most MAX_ANSWER bytes, which fit into the socket. While one
-inspection runs, the server refuses others. A question is in the socket before the socket is passed on, so the server
-never waits for it.
+An inspection cannot disturb a batch: a state server answers in a forked copy of itself, which has the memory of
+the moment of the fork, has at most INSPECTION_S seconds, and writes at most MAX_ANSWER bytes, which fit into the
+socket. While one inspection runs, the server refuses others. A question is in the socket before the socket is passed
+on, so the server never waits for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INSPECTION_S = 3
 #: maximum bytes of an answer
 MAX_ANSWER = 128 << 10
 #: seconds that the service waits for an answer beyond INSPECTION_S: the batch that runs ends first
-PATIENCE_S = 1.0
+MAX_DELAY_S = 1.0
 #: niceness of the copy: batches get the CPU first
 NICE = 5
 
@@ -78,8 +78,8 @@ def inspect(query: str, bucket: int, question: Mapping[str, Any]) -> dict[str, A
         with theirs, suppress(OSError):
             Message((bucket, INSPECTION), [json.dumps(question).encode()]).write(ours.sendall)
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_ANSWER)
-            send_inspection(query, bucket, theirs, PATIENCE_S)
-        ours.settimeout(INSPECTION_S + PATIENCE_S)
+            send_inspection(query, bucket, theirs, MAX_DELAY_S)
+        ours.settimeout(INSPECTION_S + MAX_DELAY_S)
         with suppress(OSError, EOFError, ValueError), ours.makefile("rb") as file:
             (body,) = Message.read(file).bodies
             return json.loads(bytes(body))  # type: ignore[no-any-return]

@@ -52,7 +52,7 @@ INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
 #: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
-LONGEST_WAIT = 60.0
+MAX_WAIT_S = 60.0
 #: maximum number of bytes of a message in the pool socket
 MAX_MESSAGE_BYTES = 4096
 
@@ -87,7 +87,7 @@ def start_pool(work: Work) -> None:
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        _stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, work).run()))
+        _run_forked(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, work).run()))
     inside.close()
     PoolSocket.outside, PoolSocket.daemon = outside, daemon
 
@@ -111,7 +111,7 @@ def named_socket() -> Iterator[socket.socket | None]:
 
 def run_pool(bound: socket.socket, parent: int, work: Work) -> None:
     """Makes this process, a child of process `parent`, the pool of a socket with a name. It never returns."""
-    _stay(lambda: Pool(bound, parent, work).run())
+    _run_forked(lambda: Pool(bound, parent, work).run())
 
 
 def reachable() -> bool:
@@ -125,7 +125,7 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
     while os.getppid() == daemon:
         pid = os.fork()
         if not pid:
-            _stay(work)
+            _run_forked(work)
         while not os.waitpid(pid, os.WNOHANG)[0]:
             if os.getppid() != daemon:
                 os.kill(pid, signal.SIGKILL)
@@ -181,7 +181,7 @@ def _send_by_name(question: list[bytes], answer: list[int]) -> None:
         msg = "spark.python.daemon.module must be sluice.spark.workers.daemon"
         raise RuntimeError(msg)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pool:
-        pool.settimeout(LONGEST_WAIT)
+        pool.settimeout(MAX_WAIT_S)
         pool.connect(path)
         socket.send_fds(pool, question, answer)
 
@@ -277,7 +277,7 @@ class Pool:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
             name_process("sluice-bucket")
-            _stay(lambda: self._work(theirs))
+            _run_forked(lambda: self._work(theirs))
         theirs.close()
         return ours
 
@@ -297,7 +297,7 @@ class Pool:
             server.control.close()
 
 
-def _stay(work: Callable[[], None]) -> None:
+def _run_forked(work: Callable[[], None]) -> None:
     """Runs `work` in a forked process and then exits; it never returns.
 
     The process ignores SIGINT, SIGTERM and SIGHUP: it ends when its parent ends.

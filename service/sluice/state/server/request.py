@@ -26,7 +26,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
     """
     question = Message(
-        (bucket, version, *(holds for holds, _ in rows)),
+        (bucket, version, *(kind for kind, _ in rows)),
         [pickle.dumps(plan), *(packed for _, packed in rows)],
     )
     for left in reversed(range(MAX_ATTEMPTS)):
@@ -36,12 +36,12 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
         except (EOFError, ConnectionError):  # the state server died; a new one rebuilds the state from the checkpoint
             if not left:
                 raise
-    kind, *holds = answer.numbers
-    if kind == FAILED:
+    status, *kinds = answer.numbers
+    if status == FAILED:
         raise StateServerError(bytes(answer.bodies[0]).decode())
-    if kind == UNREADABLE:
+    if status == UNREADABLE:
         raise CheckpointError(bytes(answer.bodies[0]).decode())
-    return list(zip(holds, answer.bodies, strict=True))
+    return list(zip(kinds, answer.bodies, strict=True))
 
 
 def _answer(service: str, bucket: int, version: int, question: Message) -> Message:

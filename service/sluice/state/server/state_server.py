@@ -52,11 +52,11 @@ def serve(control: socket.socket) -> None:
 
 
 def _served(connection: socket.socket, request: Message, bucket: Bucket | None) -> Bucket | None:
-    number, version, *holds = request.numbers
+    number, version, *kinds = request.numbers
     plan, *packed = request.bodies
     try:
         bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - only tasks of this service send plans
-        answer = _fed(bucket, version, list(zip(holds, packed, strict=True)))
+        answer = _fed(bucket, version, list(zip(kinds, packed, strict=True)))
     except StateError as error:
         answer = Message((UNREADABLE,), [str(error).encode()])
     except Exception:  # noqa: BLE001 - the answer carries the error to the task, which raises it
@@ -72,16 +72,16 @@ def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
     with Spool(plan.checkpoint, version, plan.returned) as spool:
 
         def part_made(part: Batch, items: dict[str, Items]) -> None:
-            made.extend(map(spool.handed, outgoing(bucket.plan, items, part, bucket.number)))
+            made.extend(map(spool.stored, outgoing(bucket.plan, items, part, bucket.number)))
             operators = report_of(bucket.plan.pipeline.operators, part.inputs | items, {})
             made.append((COUNTS, Report(operators=operators).to_json()))
 
         fed = bucket.feed(version, list(in_memory(plan.checkpoint, rows)), part_made)
         if fed is None:
             return Message((DONE,), [])
-        made.extend(map(spool.handed, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
+        made.extend(map(spool.stored, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
     made.append((COUNTS, _report(bucket, fed).to_json()))
-    return Message((DONE, *(holds for holds, _ in made)), [body for _, body in made])
+    return Message((DONE, *(kind for kind, _ in made)), [body for _, body in made])
 
 
 def _report(bucket: Bucket, fed: BucketResult) -> Report:

@@ -26,11 +26,11 @@ from sluice.checkpoint.replacement import RESTORING, adopt
 from sluice.checkpoint.stage_folders import RETIRED, placed_stages
 from sluice.model.changes.change_table import lines
 from sluice.model.changes.definition_reader import pipeline_of
-from sluice.model.changes.operator_changes import Change, Changes, Word, changes_of
+from sluice.model.changes.operator_changes import Change, Changes, StateOutcome, changes_of
 from sluice.model.changes.operator_data import has_state
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Operator, Pipeline, Stream, Union
-from sluice.model.spreading import spread_by, wanted_buckets
+from sluice.model.spreading import required_buckets, spread_by
 from sluice.state.integrity import LOGGER
 
 
@@ -53,7 +53,8 @@ class ChangedStage:
 
 @dataclass(frozen=True, slots=True)
 class FormerStage:
-    """A stage that has a checkpoint in `folder`, and that the pipeline file has not any more, or at another place.
+    """A stage that has a checkpoint in `folder`, and that the pipeline file does not have any more, or has with another
+    folder.
 
     retired   whether its loss was accepted at an earlier start
     """
@@ -85,7 +86,7 @@ def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | Non
 def compared_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
     """Like `changed_stage`. If an operator would be emptied, checks in Kafka whether its inputs can be read again."""
     changed = changed_stage(stage, store)
-    if changed is None or changed.changes.refused or not changed.changes.named(Word.EMPTIED):
+    if changed is None or changed.changes.refused or not changed.changes.named(StateOutcome.EMPTIED):
         return changed
     from sluice.state.upgrade.input_replay import with_rebuilt  # noqa: PLC0415 - it imports the engine, which takes 1 s
 
@@ -143,7 +144,7 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
     for line in lines(changes):
         LOGGER.warning("%s", line)
     if changes.refused:
-        what = ", ".join(f"{one.name}: {one.reason}" for one in changes.all if one.word is Word.REFUSED)
+        what = ", ".join(f"{one.name}: {one.reason}" for one in changes.all if one.word is StateOutcome.REFUSED)
         raise ChangedFileError(
             f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and the service "
             f"cannot go on with it ({what}). Start with the pipeline file that it was made for. Or start anew, with "
@@ -175,7 +176,7 @@ def _of_inputs(new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:
     for stream in new.inputs:
         if stream.topic in reformed and not stream.exchange:
             reason = "its records get another form: records that are not read yet must have it, too"
-            yield Change(stream.name, Word.KEPT, reason)
+            yield Change(stream.name, StateOutcome.KEPT, reason)
 
 
 def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:
@@ -186,10 +187,10 @@ def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Ite
     for stream in new.inputs:
         if stream.exchange and stream.topic in reformed:
             reason = "records of the earlier form may still be in the topic between the two stages"
-            yield Change(stream.name, Word.REFUSED, reason)
+            yield Change(stream.name, StateOutcome.REFUSED, reason)
         elif stream.exchange and stream.topic not in before and left:
             reason = f"its topic has changed, and records may still be in the topic between the two stages, {left}"
-            yield Change(stream.name, Word.REFUSED, reason)
+            yield Change(stream.name, StateOutcome.REFUSED, reason)
 
 
 def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Change]:
@@ -202,26 +203,28 @@ def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Ch
         if inputs[0] != inputs[1] or moved:
             what = "the inputs have changed" if inputs[0] != inputs[1] else "tuples go to other buckets"
             reason = f"{what}, and records wait for those of other topic partitions (merge: timestamp)"
-            yield Change("merge", Word.REFUSED, reason)
+            yield Change("merge", StateOutcome.REFUSED, reason)
 
 
 def _waiting_rows(pipeline: Pipeline, stream: Stream) -> object:
-    """What the rows of an input stream depend on that wait in the reorder buffer: their place and their columns."""
+    """What the rows of an input stream depend on that wait in the reorder buffer: the number of their input and their
+    columns.
+    """
     return stream.name, stream.topic, stream.row_schema, stream.event_time is None, stream.name in pipeline.keyed
 
 
 def buckets_of(pipeline: Pipeline, identity: Identity) -> int:
     """The number of buckets that the changed pipeline has."""
-    return wanted_buckets(pipeline) or identity.buckets
+    return required_buckets(pipeline) or identity.buckets
 
 
 def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, FormerStage]:
     """The stages that have a checkpoint of this pipeline's, but not where the file has one, by name."""
     folder = checkpoint_identity.folder_of(pipeline)
-    places = {checkpoint_identity.folder_of(one) for one in wanted.values()}
+    folders = {checkpoint_identity.folder_of(one) for one in wanted.values()}
     found = {}
     for path in [folder, *sorted(folder.glob("*/"))]:
-        if path in places or path.name == RESTORING or not (path / FILE).is_file():
+        if path in folders or path.name == RESTORING or not (path / FILE).is_file():
             continue
         store = FolderStore(path)
         identity, definition = checkpoint_identity.stored(store), checkpoint_identity.definition_in(store)
@@ -245,7 +248,7 @@ def _together(
     changes = [*(one for one in found if one.name not in moved), *moved.values()]
     there = {one.name for one in changes}
     changes += [
-        Change(one.name, Word.REMOVED, f"the stage {name} is gone", loses=has_state(one) and not stage.retired)
+        Change(one.name, StateOutcome.REMOVED, f"the stage {name} is gone", loses=has_state(one) and not stage.retired)
         for name, stage in former.items()
         for one in _named(stage.pipeline)
         if one.name not in there
@@ -261,7 +264,7 @@ def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> di
         "change their stage by `exchange`, by other keys, by their order in the file, and by `buckets: 1`"
     )
     return {
-        one.name: Change(one.name, Word.REFUSED, reason.format(owner[one.name], name))
+        one.name: Change(one.name, StateOutcome.REFUSED, reason.format(owner[one.name], name))
         for name, stage in wanted.items()
         for one in _named(stage)
         if owner.get(one.name, name) != name
@@ -277,10 +280,10 @@ def _of_new_stage(stage: Pipeline, before: Mapping[str, Pipeline]) -> Iterator[C
         topics = [stage.streams[output.stream].topic for output in one.outputs]
         twice = next((topic for topic in topics if again and topic in written), None)
         if twice is None:
-            yield Change(one.name, Word.NEW, "its stage is new, and reads its inputs from where `start` says")
+            yield Change(one.name, StateOutcome.NEW, "its stage is new, and reads its inputs from where `start` says")
         else:
             reason = f"its stage is new, and would read its inputs and write into the topic {twice} once more"
-            yield Change(one.name, Word.REFUSED, reason)
+            yield Change(one.name, StateOutcome.REFUSED, reason)
 
 
 def _named(pipeline: Pipeline) -> list[Operator]:

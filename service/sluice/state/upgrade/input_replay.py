@@ -19,7 +19,7 @@ from sluice.kafka import ledger, topics
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import beginnings
 from sluice.kafka.requests import clients
-from sluice.model.changes.operator_changes import Change, Changes, Word
+from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.model.changes.operator_data import input_topics
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
@@ -65,20 +65,20 @@ def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
     batch, known = -1 if stand is None else stand.next_batch - 1, topics.known_inputs(stage)
     # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change
     plans = {n: _only(plan, known) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}
-    places = list(plans[batch].offsets) if batch in plans else []
-    if not places or any(known[topic].compacted for topic, _ in places):
+    topic_partitions = list(plans[batch].offsets) if batch in plans else []
+    if not topic_partitions or any(known[topic].compacted for topic, _ in topic_partitions):
         return None
     with clients(kafka, "admin") as requests:
-        oldest = beginnings(requests, places)
+        oldest = beginnings(requests, topic_partitions)
     first = batch + 1
-    while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in places):
+    while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in topic_partitions):
         first -= 1
     return InputReplay(first, batch, plans) if first <= batch else None
 
 
 def _only(plan: Planned, wanted: Container[str]) -> Planned:
     """The plan without topics that the changed pipeline does not read."""
-    return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in wanted})
+    return plan._replace(offsets={one: offset for one, offset in plan.offsets.items() if one[0] in wanted})
 
 
 def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: AbstractSet[str] = frozenset()) -> Changes:
@@ -87,7 +87,7 @@ def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: Abstra
     reformed   the topics whose records the stage now reads in another form. Those that were written in the earlier form
                cannot be read again, or not all of them
     """
-    emptied = [one for one in stage.operators if one.name in changes.named(Word.EMPTIED)]
+    emptied = [one for one in stage.operators if one.name in changes.named(StateOutcome.EMPTIED)]
     replay = input_replay(stage, query) if emptied else None
     if replay is None:
         return changes
@@ -102,7 +102,7 @@ def _rebuilt(change: Change, replay: InputReplay, reformed: AbstractSet[str]) ->
     reason = f"{change.reason}; its inputs are read again since {replay.since}"
     if reformed:
         reason += f", and records of {', '.join(sorted(reformed))} that do not have the new form are missing"
-    return replace(change, word=Word.REBUILT, reason=reason, loses=not replay.complete or bool(reformed))
+    return replace(change, word=StateOutcome.REBUILT, reason=reason, loses=not replay.complete or bool(reformed))
 
 
 def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], replay: InputReplay) -> None:
@@ -130,10 +130,10 @@ def _start_clock(bucket: Bucket, past: PastInput, origin: int) -> None:
 def _take(bucket: Bucket, names: frozenset[str], into: GraphState) -> None:
     state, _ = bucket.content()
     graph = bucket.graph
-    for place, operator in enumerate(graph.operators):
+    for index, operator in enumerate(graph.operators):
         if operator.spec.name not in names:
             continue
-        into.operators[place] = state.operators[place]
+        into.operators[index] = state.operators[index]
         for output in operator.spec.outputs:
             if output.stream in state.progress:
                 into.progress[output.stream] = state.progress[output.stream]

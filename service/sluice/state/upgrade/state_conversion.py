@@ -44,7 +44,7 @@ from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
-from sluice.model.changes.operator_changes import Word, kept_of
+from sluice.model.changes.operator_changes import StateOutcome, kept_of
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
@@ -124,7 +124,7 @@ def _convert(
     states = [bucket.at(batch + 1) for bucket in buckets]
     waiting = [bucket.content()[1] for bucket in buckets]
     made = _states(buckets[0].graph, states, plan, changed)
-    rebuilt = changed.changes.named(Word.REBUILT)
+    rebuilt = changed.changes.named(StateOutcome.REBUILT)
     replay = input_replay(pipeline, identity.query) if rebuilt else None
     if replay is not None:
         rebuild(plan, rebuilt, made, replay)
@@ -231,7 +231,7 @@ def _plan_of_change(plan: Plan, before: Planned) -> Planned:
     """The plan of the batch that is the change: it reads nothing, but it has the topics of the changed pipeline."""
     topics = {str(stream.topic): plan.topic_partitions[stream.name] for stream in plan.inputs}
     known = {topic for topic, _ in before.offsets}
-    going_on = {place: offset for place, offset in before.offsets.items() if place[0] in topics}
+    going_on = {one: offset for one, offset in before.offsets.items() if one[0] in topics}
     added = [(topic, number) for topic, count in topics.items() if topic not in known for number in range(count)]
     now = max(time.time_ns() // MILLISECOND * MILLISECOND, before.time)
     return Planned(
@@ -239,13 +239,13 @@ def _plan_of_change(plan: Plan, before: Planned) -> Planned:
     )
 
 
-def _starts(pipeline: Pipeline, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _starts(pipeline: Pipeline, topic_partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Where topics that were added are read from (`start`)."""
-    if not places:
+    if not topic_partitions:
         return {}
     with clients(pipeline.settings.kafka, "admin") as requests:
         of = ends if pipeline.settings.start == "latest" else beginnings
-        found: Offsets = of(requests, places)
+        found: Offsets = of(requests, topic_partitions)
         return dict(found)
 
 

@@ -61,7 +61,9 @@ WRITER_KEY = FormatKey(
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions(FormatOptions):
-    """Avro schemas as JSON text: the stream's own, and the one that its records were written with, if it is another."""
+    """Avro schemas as JSON text: that of the stream, and that with which its records were written, if it is another
+    one.
+    """
 
     avro_schema: str | None = None
     avro_writer_schema: str | None = None

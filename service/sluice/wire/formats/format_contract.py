@@ -77,7 +77,7 @@ class FormatKey:
 
 
 class Finder(Protocol):
-    """What a format gets to report problems: the place of its keys in the pipeline file."""
+    """Reports the problems of a format at its keys in the pipeline file. A format gets it as an argument."""
 
     @property
     def folder(self) -> Path:

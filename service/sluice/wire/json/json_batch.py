@@ -19,7 +19,7 @@ def scannable(schema: Schema) -> bool:
     return all(type_.kind in CODES for _, type_ in schema)
 
 
-def decode_surely(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
+def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
     """The tuples of the rows that the scanner accepts, and for each row whether it does."""
     data, starts = bytes_of(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())

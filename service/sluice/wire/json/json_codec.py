@@ -16,7 +16,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.model.types import Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
-from sluice.wire.json.json_batch import decode_surely, scannable
+from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_values import NotOfTypeError, reader, remark, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
@@ -33,7 +33,7 @@ def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] =
     """
     if not scannable(schema):
         return decode_exactly(values, schema, defaults)
-    tuples, sure = decode_surely(values, schema)
+    tuples, sure = decode_scannable(values, schema)
     if sure.all():
         return Decoded(tuples, np.arange(len(values)), [])
     doubtful = np.flatnonzero(~sure)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 def packed(spark: SparkSession, buckets: int) -> DataFrame:
     """Three rows of each bucket, in the partition of the bucket's number."""
     rows = [(label, number, b"row") for label in labels(buckets) for number in range(3)]
-    return spark.createDataFrame(rows, "bucket int, holds int, packed binary").repartition(buckets, "bucket")
+    return spark.createDataFrame(rows, "bucket int, kind int, packed binary").repartition(buckets, "bucket")
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 5])
@@ -28,9 +28,9 @@ def test_rows_stay_in_the_partition_of_their_bucket_without_another_shuffle(spar
     assert joined.columns == rows.columns
     plan = joined._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001
     assert plan.count("Exchange") == 1
-    found = joined.select("bucket", "holds", sf.spark_partition_id().alias("partition")).collect()
+    found = joined.select("bucket", "kind", sf.spark_partition_id().alias("partition")).collect()
     numbers = {label: number for number, label in enumerate(labels(buckets))}
-    assert sorted((row.partition, row.holds) for row in found) == [
+    assert sorted((row.partition, row.kind) for row in found) == [
         (bucket, number) for bucket in range(buckets) for number in range(3)
     ]
     assert all(numbers[row.bucket] == row.partition for row in found)

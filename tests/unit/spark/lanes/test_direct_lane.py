@@ -11,7 +11,7 @@ from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.spark.lanes import direct_lane
 from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import NotAtHandError
+from sluice.spark.lanes.record_feed import RecordsNotReadError
 
 FILE = """
 pipeline: direct
@@ -82,7 +82,7 @@ def lane(tmp_path, monkeypatch):
 
 
 def keys_of(rows):
-    return [row["k"] for holds, packed in rows if holds == RECORDS for row in unpack(packed)[0].to_pylist()]
+    return [row["k"] for kind, packed in rows if kind == RECORDS for row in unpack(packed)[0].to_pylist()]
 
 
 def test_each_bucket_gets_the_tuples_of_its_keys_and_its_outputs_come_back(lane):
@@ -92,14 +92,14 @@ def test_each_bucket_gets_the_tuples_of_its_keys_and_its_outputs_come_back(lane)
     assert [row for row in outputs if row[0] == RECORDS] == [(RECORDS, b"bucket 0"), (RECORDS, b"bucket 1")]
     assert sorted(keys_of(made.applied[0][1]) + keys_of(made.applied[1][1])) == ["a", "a", "b"]
     assert [batch for batch, _ in made.applied.values()] == [5, 5]
-    counts = [json.loads(packed)["read"] for holds, packed in outputs if holds == COUNTS]
+    counts = [json.loads(packed)["read"] for kind, packed in outputs if kind == COUNTS]
     assert counts == [{"in": {"tuple": 2}}, {"in": {"tuple": 1}}]
 
 
 def test_the_idle_clock_reaches_each_bucket(lane):
     made = lane({0: 10, 1: 20}, {}, clock=PLANNED_AT)
     made.lane.outputs(5)
-    assert {number: [holds for holds, _ in rows] for number, (_, rows) in made.applied.items()} == {
+    assert {number: [kind for kind, _ in rows] for number, (_, rows) in made.applied.items()} == {
         0: [IDLE_CLOCK, TOPICS], 1: [IDLE_CLOCK, TOPICS],
     }  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_spark_does_a_batch_whose_state_servers_cannot_be_reached(lane, error):
 
 
 def test_spark_does_a_batch_whose_records_are_not_at_hand(lane):
-    assert lane({0: 11, 1: 20}, NotAtHandError("late")).lane.outputs(5) is None
+    assert lane({0: 11, 1: 20}, RecordsNotReadError("late")).lane.outputs(5) is None
 
 
 def test_spark_does_a_batch_with_a_header_that_the_client_cannot_read(lane):

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sluice.spark.lanes import record_feed
-from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
+from sluice.spark.lanes.record_feed import RecordFeed, RecordsNotReadError
 
 A, B = ("trades", 0), ("trades", 1)
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
@@ -128,7 +128,7 @@ def test_after_a_batch_that_spark_did_the_consumer_goes_to_the_start_of_the_next
 def test_records_that_do_not_arrive_are_left_to_spark():
     consumer = Consumer(records(A, 0))
     feed = RecordFeed(lambda: consumer)
-    with pytest.raises(NotAtHandError, match="did not arrive"):
+    with pytest.raises(RecordsNotReadError, match="did not arrive"):
         feed.take({A: 0}, {A: 2})
     assert consumer.closed == "sluice-discard", "closing may block while a broker does not answer"
 
@@ -136,7 +136,7 @@ def test_records_that_do_not_arrive_are_left_to_spark():
 def test_an_error_of_the_client_is_left_to_spark_and_the_next_batch_has_a_new_consumer():
     consumers = [Consumer([Record(A, 0, KafkaError.OFFSET_OUT_OF_RANGE)]), Consumer(records(A, 1))]
     feed = RecordFeed(lambda: consumers.pop(0))
-    with pytest.raises(NotAtHandError):
+    with pytest.raises(RecordsNotReadError):
         feed.take({A: 0}, {A: 1})
     assert offsets(feed.take({A: 1}, {A: 2})) == {A: [1]}
 
@@ -148,7 +148,7 @@ def test_a_batch_of_large_records_is_left_to_spark(monkeypatch):
     consumers = [Consumer(records(A, 0), *([one] for one in large[1:])), Consumer(large[5:])]
     feed = RecordFeed(lambda: consumers.pop(0))
     assert offsets(feed.take({A: 0}, {A: 1})) == {A: [0]}
-    with pytest.raises(NotAtHandError, match="more than 100 bytes"):
+    with pytest.raises(RecordsNotReadError, match="more than 100 bytes"):
         feed.take({A: 1}, {A: 5})
     assert offsets(feed.take({A: 5}, {A: 6})) == {A: [5]}
 
@@ -157,7 +157,7 @@ def test_after_a_batch_of_large_records_only_a_smaller_one_is_expected_to_fit(mo
     monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
     feed = RecordFeed(lambda: Consumer(*([Record(A, number, value=b"x" * 40)] for number in range(6))))
     assert feed.fits(6)
-    with pytest.raises(NotAtHandError):
+    with pytest.raises(RecordsNotReadError):
         feed.take({A: 0}, {A: 6})
     assert not feed.fits(6)
     assert feed.fits(1)
@@ -167,6 +167,6 @@ def test_large_records_are_forgotten_by_and_by(monkeypatch):
     """The next records may be small, which only a batch that is read here can show."""
     monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
     feed = RecordFeed(lambda: Consumer(*([Record(A, number, value=b"x" * 40)] for number in range(6))))
-    with pytest.raises(NotAtHandError):
+    with pytest.raises(RecordsNotReadError):
         feed.take({A: 0}, {A: 6})
     assert any(feed.fits(6) for _ in range(500))

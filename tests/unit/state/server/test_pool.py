@@ -183,7 +183,7 @@ def test_a_request_waits_in_the_socket_for_the_next_pool(named, socket_number):
 
 @pytest.mark.usefixtures("socket_number")
 def test_a_request_fails_in_limited_time_where_the_socket_is_full_and_no_pool_reads_it(monkeypatch):
-    monkeypatch.setattr(pool, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(pool, "MAX_WAIT_S", 0.05)
     with pytest.raises(OSError):  # noqa: PT011 - the limit of requests in a socket, or that of descriptors in sockets
         fill_the_socket()
 

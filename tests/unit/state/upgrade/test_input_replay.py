@@ -17,7 +17,7 @@ from sluice.engine.graph import Graph
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
-from sluice.model.changes.operator_changes import Change, Changes, Word
+from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.state.upgrade import input_replay as module
 from sluice.state.upgrade.input_replay import InputReplay, input_replay, rebuild, with_rebuilt
 from sluice.time_units import SECOND
@@ -61,7 +61,9 @@ def given(monkeypatch: pytest.MonkeyPatch, *, topics: str, last: int = 4, plans_
 
 def words() -> dict[str, str]:
     """What becomes of the aggregates if the comparison of the files says that both are emptied."""
-    changes = with_rebuilt(Changes((Change("of_a", Word.EMPTIED), Change("of_b", Word.EMPTIED))), STAGE, "q")
+    changes = with_rebuilt(
+        Changes((Change("of_a", StateOutcome.EMPTIED), Change("of_b", StateOutcome.EMPTIED))), STAGE, "q"
+    )
     return {one.name: str(one.word) for one in changes.all}
 
 
@@ -73,9 +75,14 @@ def test_operators_are_rebuilt_whose_topics_the_earlier_file_has_read(monkeypatc
 
 def test_an_operator_whose_records_have_another_form_is_rebuilt_with_a_loss():
     """`b` gets another form: what was written in the earlier one cannot be read again."""
-    emptied = Changes((Change("of_a", Word.EMPTIED, loses=True), Change("of_b", Word.EMPTIED, loses=True)))
+    emptied = Changes(
+        (Change("of_a", StateOutcome.EMPTIED, loses=True), Change("of_b", StateOutcome.EMPTIED, loses=True))
+    )
     of_a, of_b = with_rebuilt(emptied, STAGE, "q", {"b"}).all
-    assert [(one.word, one.loses) for one in (of_a, of_b)] == [(Word.REBUILT, False), (Word.REBUILT, True)]
+    assert [(one.word, one.loses) for one in (of_a, of_b)] == [
+        (StateOutcome.REBUILT, False),
+        (StateOutcome.REBUILT, True),
+    ]
     assert of_b.reason.endswith("and records of b that do not have the new form are missing")
 
 

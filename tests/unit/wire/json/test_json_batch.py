@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, list_of
-from sluice.wire.json.json_batch import decode_surely
+from sluice.wire.json.json_batch import decode_scannable
 from sluice.wire.json.json_codec import decode, decode_exactly
 from sluice.wire.json.json_write import encode
 
@@ -209,7 +209,7 @@ def test_what_is_written_reads_back_as_it_was(given_tuples):
 )
 def test_ordinary_records_take_the_fast_way(text):
     schema = (("k", STRING), ("x", FLOAT64), ("n", INT64), ("t", TIMESTAMP), ("b", BOOLEAN))
-    tuples, sure = decode_surely(pa.array([text.encode()], pa.binary()), schema)
+    tuples, sure = decode_scannable(pa.array([text.encode()], pa.binary()), schema)
     assert sure.all()
     assert bits(tuples) == bits(decode_exactly(pa.array([text.encode()], pa.binary()), schema).tuples)
 
@@ -217,7 +217,7 @@ def test_ordinary_records_take_the_fast_way(text):
 def test_every_day_that_nanoseconds_reach_is_read_as_the_calendar_has_it():
     days = np.arange(np.datetime64("1678-01-01"), np.datetime64("2262-01-01"))
     texts = pa.array([b'{"t":"%s"}' % str(day).encode() for day in days], pa.binary())
-    tuples, sure = decode_surely(texts, (("t", TIMESTAMP),))
+    tuples, sure = decode_scannable(texts, (("t", TIMESTAMP),))
     assert sure.all()
     assert np.array_equal(tuples.column(0).cast(pa.int64()).to_numpy(), days.astype("datetime64[ns]").astype(np.int64))
 

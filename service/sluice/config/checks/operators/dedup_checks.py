@@ -10,7 +10,7 @@ from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.file_models import DedupShape
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.spec import Dedup, EventTime
-from sluice.model.windows.session_window import MOST_GAP
+from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import SECOND
 
 #: the word of a period -> the time that it counts
@@ -28,7 +28,7 @@ def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
 
 
 def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
-    """The time that a period counts, and its length in nanoseconds; some values if `within` is wrong."""
+    """The time that a period counts, and its length in nanoseconds. A default if `within` is wrong."""
     path, faults = typed.path(index, "within"), list[Fault]()
     parts = list(read_parts(shape.within, faults))
     found = length(parts[0]) if len(parts) == 1 and not faults else None
@@ -48,7 +48,7 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
 
 
 def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
-    """What to write for a period whose size is spelled as in another system, or stands alone, or whose word differs."""
+    """What to write for a period with the spelling of another system, without a word, or with a wrong word."""
     words = (
         f"{near}{part.text[len(part.word) :]}"
         for part in parts
@@ -64,12 +64,12 @@ def length(part: Part) -> int | None:
         case Part(word=word, arguments=(text,)) if word in TIMES:
             given = seconds(text)
             exact = given * SECOND if given is not None else 0
-            return int(exact) if 0 < exact <= MOST_GAP and exact == int(exact) else None
+            return int(exact) if 0 < exact <= MAX_GAP and exact == int(exact) else None
     return None
 
 
 def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, of: EventTime) -> None:
-    """The period is a whole number of ticks, as the sizes of windows are."""
+    """Checks that the period is a whole number of ticks of the event time, as the sizes of windows are."""
     if within % of.tick:
         unit = {1_000_000: "milliseconds", 1000: "microseconds"}[of.tick]
         typed.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

@@ -16,7 +16,7 @@ SIDES = ("left", "right")
 
 
 def given_windows(typed: ExpressionChecks, index: int, shape: JoinShape) -> None:
-    """A join has either a window for each side, or one over the event times of both."""
+    """Checks that a join has either a window for each side, or one window over the event times of both."""
     for side in SIDES:
         key = f"window_{side}"
         path = typed.path(index, key)
@@ -45,7 +45,7 @@ def event_window(typed: ExpressionChecks, index: int, shape: JoinShape) -> JoinW
 
 
 def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
-    """What the clause says; None if it is wrong, which the report says."""
+    """The window of a clause; None if the clause is wrong, which is reported."""
     if other := join_window_of_another_system(text):
         typed.report.fault(typed.path(index, "window"), Fault(other, text))
         return None
@@ -68,7 +68,7 @@ def kind_of(sizes: Sizes) -> type[JoinWindow]:
 
 
 def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
-    """Both inputs need an event time (W16)."""
+    """Checks that both inputs have an event time (W16)."""
     for side in SIDES:
         stream = getattr(shape.join, side)
         missing = typed.streams.event_times.get(stream) is None and not typed.wrong(stream)
@@ -78,7 +78,7 @@ def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, fou
 
 
 def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
-    """Keys and algorithms of a join that this window does not have (U1, U7)."""
+    """Checks that the join has no key and no algorithm that its window does not allow (U1, U7)."""
     for side in SIDES:
         key = f"partition_by_{side}"
         if getattr(shape, key):

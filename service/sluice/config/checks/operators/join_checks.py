@@ -76,7 +76,7 @@ def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Si
 def side_window(
     typed: ExpressionChecks, index: int, shape: JoinShape, name: str, scope: Scope | None
 ) -> Sliding:  # fmt: skip
-    """The window of one side. UNKNOWN if it is wrong or missing, which the report says."""
+    """The window of one side; UNKNOWN if it is wrong or missing, which is reported."""
     key = f"window_{name}"
     text: str | None = getattr(shape, key)
     if text is None:
@@ -110,14 +110,14 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
     keys = sides["left"].equality, sides["right"].equality
     if any(len(side) < len(left) for side in keys):
         return
-    for place, (a, b) in enumerate(zip(*keys, strict=True)):
+    for position, (a, b) in enumerate(zip(*keys, strict=True)):
         if a.type != b.type:
-            path = typed.path(index, "equality_right", place)
-            typed.report.problem(path, f"{a.type}, as {left[place]} on the left, not {b.type} (rule J3)")
+            path = typed.path(index, "equality_right", position)
+            typed.report.problem(path, f"{a.type}, as {left[position]} on the left, not {b.type} (rule J3)")
 
 
 def known(typed: ExpressionChecks, index: int) -> bool:
-    """Whether the file's value of `algorithm` is valid; otherwise the model has the default."""
+    """Whether the value of `algorithm` in the file is valid. If it is not, the parsed file has the default."""
     return not typed.shaped.partly(typed.path(index, "algorithm"))
 
 

@@ -21,7 +21,8 @@ class Unions:
         self.found: dict[str, Union] = {}
 
     def resolve(self, index: int) -> Union | None:
-        """The union that an operator reads, if no operator before reads it. Sets the attributes of its stream.
+        """The union that an operator reads, if it is the first operator that reads it. Sets the attributes of its
+        stream.
 
         The attributes of the streams that the union reads are known by now.
         """
@@ -57,7 +58,7 @@ class Unions:
                 self._streams.report.problem((*path, number), "each stream only once", name)
 
     def _check_attributes(self, path: Path, names: Sequence[str], schemas: Sequence[Schema]) -> None:
-        """All streams must have the attributes of the first one, with the same types (R1)."""
+        """Checks that all streams have the attributes of the first one, with the same types (R1)."""
         first, wanted = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
             given = dict(schema)

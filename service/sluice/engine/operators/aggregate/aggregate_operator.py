@@ -52,21 +52,23 @@ NO_MARKS = np.zeros(0, np.int64)
 class AggregateOperator(Stateful[AggregateState]):
     """Runs one `Aggregate`, or the windows of another operator.
 
-    Another operator passes an Aggregate as `spec` that lists what its windows keep, and a `making` that computes its
-    outputs. Or it calls `arrive` and `window_events` instead of `feed`, and handles the window events itself.
+    Another operator passes an Aggregate as `spec` that lists what its windows keep, and a `make_outputs` that computes
+    its outputs. Or it calls `arrive` and `window_events` instead of `feed`, and handles the window events itself.
     """
 
     def __init__(
         self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False,
-        making: Callable[[Program], WindowOutputs] | None = None,
+        make_outputs: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
         """`schema` belongs to the input; `sources` is the number of its topic partitions. `by_slot`: eviction events
-        name the slot of the tuple. `making` makes the object that computes the outputs; None: the results of an
+        name the slot of the tuple. `make_outputs` makes the object that computes the outputs; None: the results of an
         Aggregate.
         """
         self.spec = spec
         self.program = Program.of(spec, schema, by_slot=by_slot)
-        self._making = AggregateOutputs(self.program, spec.name) if making is None else making(self.program)
+        self._make_outputs = (
+            AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
+        )
         self._sources = sources
         self.timer = timer(spec.window)
         self._scratch = Scratch()
@@ -94,7 +96,7 @@ class AggregateOperator(Stateful[AggregateState]):
             state.scalars[processing_time.TICK] = self.timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
         rows, firings = self.run_windows(state, self.arrive(state, items, read), end)
-        outputs, unmade = self._making.outputs(rows, firings, state.keys)
+        outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
         compact(state, program)
         if last is not None:
             state.finished = True
@@ -116,7 +118,7 @@ class AggregateOperator(Stateful[AggregateState]):
         `now` has the outputs that the window would make if it fired now.
         """
         program = self.program
-        p = window_inspection.place_of(state.keys, key) if program.partition_by else 0
+        p = window_inspection.code_of(state.keys, key) if program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         one = state.partitions[p]
@@ -127,7 +129,7 @@ class AggregateOperator(Stateful[AggregateState]):
         run, kernel = strategy(self.program, state, np.zeros(0, np.int64))
         found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
-        outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
+        outputs, _ = self._make_outputs.outputs(self._make_outputs.rows(found), firings, state.keys)
         made = {stream: items.tuples for stream, items in outputs.items()}
         policy: dict[str, Any] = (
             {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
@@ -238,7 +240,7 @@ class AggregateOperator(Stateful[AggregateState]):
 
     def _take(self, parts: list[Rows], state: AggregateState, firings: np.ndarray, results: Results) -> None:
         """Computes the output rows of `results` and appends them to `parts`."""
-        parts.append(self._making.rows(self._found(state, firings, results)))
+        parts.append(self._make_outputs.rows(self._found(state, firings, results)))
 
     def window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int

@@ -78,8 +78,8 @@ class Program:
         columns = _columns(spec, schema, functions)
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
-        positions: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
-        positions |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
+        positions: dict[str | Expression, tuple[int, Type]] = {e: (column, e.type) for e, column in where.items()}
+        positions |= {e.name: (column, e.type) for e, column in where.items() if isinstance(e, Attribute)}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted, early=spec.early)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))

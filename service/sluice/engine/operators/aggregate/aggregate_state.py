@@ -188,7 +188,7 @@ class AggregateState(WindowTables):
 
     # ---- compaction -------------------------------------------------------------------------------------------------
 
-    def forget_partitions(self) -> None:
+    def remove_empty_partitions(self) -> None:
         """Removes the partitions that hold no tuples and have neither a trigger counter nor a delta's reference.
 
         Counter and reference outlive the tuples of a partition (S7).
@@ -198,9 +198,9 @@ class AggregateState(WindowTables):
         kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
         renamed = self.keys.keep(kept)
         self.compact_partitions(kept, count)
-        self.forget_groups(renamed)
+        self.remove_empty_groups(renamed)
 
-    def forget_groups(self, partitions: np.ndarray) -> None:
+    def remove_empty_groups(self, partitions: np.ndarray) -> None:
         """Removes the groups without tuples. `partitions` has the new number of each partition, NIL if it is gone."""
         kept, renamed = np.flatnonzero(partitions != NIL), partitions
         if self.pairs.count:
@@ -210,7 +210,7 @@ class AggregateState(WindowTables):
         self.counted.renumber_groups(kept, renamed)
         self.kept_keys = max(self.keys.count, self.pairs.count)
 
-    def forget_strings(self) -> None:
+    def remove_unused_texts(self) -> None:
         """Removes the texts that no table refers to. Rows that are not in use may keep some unused texts alive."""
         columns = self._program.text_columns
         counted = self.counted.words(columns)

@@ -54,21 +54,23 @@ EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 5, 3
 
 
 class EventAggregateOperator(Stateful[EventState]):
-    """Runs one `Aggregate` over event time, or the windows of another operator, in the way of AggregateOperator."""
+    """Runs one `Aggregate` over event time, or the windows of another operator (see AggregateOperator)."""
 
     def __init__(
         self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *,
-        making: Callable[[Program], WindowOutputs] | None = None,
+        make_outputs: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
         """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions.
 
-        `making` makes the object that computes the outputs; None: the results of an Aggregate.
+        `make_outputs` makes the object that computes the outputs; None: the results of an Aggregate.
         """
         self.spec = spec
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self.program = Program.of(spec, schema)
-        self._making = AggregateOutputs(self.program, spec.name) if making is None else making(self.program)
+        self._make_outputs = (
+            AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
+        )
         self._scratch = Scratch()
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
@@ -86,7 +88,9 @@ class EventAggregateOperator(Stateful[EventState]):
 
     @property
     def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
-        """What has rows for each window partition, and for each tuple: a time, which tuples share, or a listed one."""
+        """The row spaces of a window partition, and those of a tuple: a time, which tuples share, or a slot if tuples
+        are listed.
+        """
         return ("partition", "group"), ("node", "slice", *["slot"] * self.holding)
 
     def initial(self) -> EventState:
@@ -103,7 +107,7 @@ class EventAggregateOperator(Stateful[EventState]):
         items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self.window_events(state, self.arrive(state, items, read, times), end)
-        outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
+        outputs, unmade = self._make_outputs.outputs(self._fill(state, events, firings), firings, state.keys)
         compact(state)
         if last is not None:
             state.finished = True
@@ -119,7 +123,7 @@ class EventAggregateOperator(Stateful[EventState]):
 
         With slidingTime each topic partition has an entry of its own.
         """
-        code = window_inspection.place_of(state.keys, key) if self.program.partition_by else 0
+        code = window_inspection.code_of(state.keys, key) if self.program.partition_by else 0
         own = state.partitions[: state.rows["partition"]]["key"] == code
         found = []
         for p in np.flatnonzero(own).tolist():
@@ -261,7 +265,9 @@ class EventAggregateOperator(Stateful[EventState]):
             stored = counted
             if self._counting and isinstance(self.spec.window, SlidingTime):  # CountAll counts the partition
                 stored = tuples_per_firing(results, len(firings))
-            return self._making.rows(fired_contents(program, state, firings, stored, results, self.ticks.to_units))
+            return self._make_outputs.rows(
+                fired_contents(program, state, firings, stored, results, self.ticks.to_units)
+            )
 
         return computed_rows(slices.run, kernel, program, state, events, len(firings), rows)
 

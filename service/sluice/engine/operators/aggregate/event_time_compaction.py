@@ -31,12 +31,12 @@ def _forget_partitions(state: EventState) -> None:
     renamed = np.full(count, NIL, np.int64)
     renamed[kept] = np.arange(len(kept))
     state.compact("partition", kept, count)
-    _forget_keys(state, len(kept))
+    _keep_keys(state, len(kept))
     state.plan()
-    _forget_groups(state, renamed, kept)
+    _keep_groups(state, renamed, kept)
 
 
-def _forget_keys(state: EventState, partitions: int) -> None:
+def _keep_keys(state: EventState, partitions: int) -> None:
     """Keeps the keys of the remaining `partitions` partitions. Those have their new numbers already."""
     if not state.keys.count:
         return
@@ -50,7 +50,7 @@ def _forget_keys(state: EventState, partitions: int) -> None:
     rest["key"] = np.arange(partitions, len(state.partitions))
 
 
-def _forget_groups(state: EventState, partitions: np.ndarray, kept: np.ndarray) -> None:
+def _keep_groups(state: EventState, partitions: np.ndarray, kept: np.ndarray) -> None:
     """Keeps the groups that hold tuples. Without `group_by` the groups are the partitions."""
     renamed = partitions
     if state.pairs.count:

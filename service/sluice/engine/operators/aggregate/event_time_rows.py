@@ -1,4 +1,4 @@
-"""What the Aggregates over event time and over sessions have in common: slots, the rows of firings, and late tuples."""
+"""Functions that Aggregates over event time and over sessions share: slots, the rows of firings, and late tuples."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 
 #: the fields of a partition that outlive its tuples (S7)
-OUTLIVING = ("counter", "reference", "referenced")
+KEPT_FIELDS = ("counter", "reference", "referenced")
 
 
 def resized(operator: AggregateOperator, state: AggregateState, now: int) -> AggregateState:
@@ -42,7 +42,7 @@ def resized(operator: AggregateOperator, state: AggregateState, now: int) -> Agg
     partition = np.repeat(order, [len(one) for one in found])
     _enter(operator, made, state, np.concatenate([np.zeros(0, np.int64), *found]), partition, now)
     count = min(len(state.partitions), len(made.partitions))
-    for name in OUTLIVING:
+    for name in KEPT_FIELDS:
         made.partitions[name][:count] = state.partitions[name][:count]
     if len(state.ages):
         made.ages[:count] = state.ages[:count]

@@ -73,7 +73,7 @@ class DedupOperator(Stateful[DedupState]):
 
     def inspect(self, state: DedupState, key: str | None) -> list[InspectedWindow]:
         """The periods of this key, oldest first, and with `keep: last` the newest tuple of each."""
-        p = window_inspection.place_of(state.keys, key)
+        p = window_inspection.code_of(state.keys, key)
         if p < 0 or not state.partitions["size"][p]:
             return []
         periods = window_inspection.chained(state.partitions[p], state.periods)
@@ -95,7 +95,7 @@ class DedupOperator(Stateful[DedupState]):
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._reads, self.spec.name)
-        items, read, times, unsound = self._sound(items, read)
+        items, read, times, unsound = self._with_valid_times(items, read)
         arrivals = self._arrive(state, items, read, times)
         tables = self._tables(state, arrivals)
         dedup_kernel.run(tables, self._rule, arrivals, end)
@@ -119,7 +119,9 @@ class DedupOperator(Stateful[DedupState]):
             made = emit.final(made, *last)
         return {output.stream: made for output in self.spec.outputs} | joined([unread, unsound, dropped])
 
-    def _sound(self, items: Items, read: pa.RecordBatch) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
+    def _with_valid_times(
+        self, items: Items, read: pa.RecordBatch
+    ) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
         """Splits off the tuples without a usable time. Gives the other items, their part of `read`, their times in
         ticks, and the rejected tuples.
         """
@@ -143,8 +145,8 @@ class DedupOperator(Stateful[DedupState]):
             slot, state.top = state.free.take(count, state.top)
         state.reserve_batch(count)
         if self._holding:
-            for place, type_ in enumerate(self._stored.types[:-1]):
-                state.words[slot, place] = to_words(read.column(len(self.spec.by) + place), type_, state.strings)
+            for column, type_ in enumerate(self._stored.types[:-1]):
+                state.words[slot, column] = to_words(read.column(len(self.spec.by) + column), type_, state.strings)
             state.words[slot, -1] = items.source[is_tuple]
         arrivals = self._scratch.room(len(items), ARRIVAL)
         arrivals["at"], arrivals["kind"] = items.at, items.kind

@@ -135,7 +135,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
 
     def inspect(self, state: EventJoinState, key: str | None) -> list[InspectedWindow]:
         """The stored tuples of each side with this key, in order of event time; without equalities all of them."""
-        p = window_inspection.place_of(state.keys, key) if self._ports[LEFT].equality else 0
+        p = window_inspection.code_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
         for name, port, words in zip(SIDES, self._ports, state.words, strict=True):
             lists, nodes = getattr(state, f"{name}_lists"), getattr(state, f"{name}_nodes")
@@ -184,10 +184,10 @@ class EventJoinOperator(Stateful[EventJoinState]):
         The `time` of a watermark is that of the join less the grace, before which tuples are late. Its `watermark` is
         that of the output: no output that follows it has an earlier event time (I7).
         """
-        places = np.flatnonzero(arrivals["kind"] == WATERMARK)
-        if not len(places):
+        positions = np.flatnonzero(arrivals["kind"] == WATERMARK)
+        if not len(positions):
             return arrivals
-        marks = arrivals[places]
+        marks = arrivals[positions]
         reached = []
         before = int(state.scalars[LEFT_REACHED:].min())
         for number in (LEFT, RIGHT):
@@ -199,8 +199,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         ended = least == MAX_TIME
         clock = np.where(ended, MAX_TIME, np.clip(least, -most, most) - grace)
         marks["time"], marks["watermark"] = clock, np.where(ended, MAX_TIME, clock - delay)
-        arrivals[places] = marks
-        dropped = places[least <= np.append(before, least[:-1])]
+        arrivals[positions] = marks
+        dropped = positions[least <= np.append(before, least[:-1])]
         return np.delete(arrivals, dropped) if len(dropped) else arrivals
 
     # ---- through ----------------------------------------------------------------------------------------------------

@@ -88,7 +88,9 @@ def _write(
 
 @inlined
 def _match(side: TimedSide, slot: int) -> None:
-    """Notes that a tuple has matched, where that is ever asked for: each note waits for memory."""
+    """Marks the tuple as matched. Does nothing if unmatched tuples of its side are not emitted: the write would cost a
+    cache miss.
+    """
     if side.outer:
         side.nodes[slot].matched = 1
 

@@ -28,8 +28,8 @@ NODE = np.dtype([
 ])  # fmt: skip
 
 #: an item of either port. `time` is that of a tuple, or the watermark of the join less the grace; `watermark` is the
-#: watermark of the output; `item` is the number of the item at its port, `place` that among the items of one event;
-#: `ahead` is scratch memory of `interval_kernel`
+#: watermark of the output; `item` is the number of the item at its port, `place` its number among the items of one
+#: event; `ahead` is scratch memory of `interval_kernel`
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("time", np.int64), ("watermark", np.int64), ("slot", np.int32),
     ("key", np.int32), ("item", np.int32), ("place", np.int32), ("ahead", np.int32), ("kind", np.int8),

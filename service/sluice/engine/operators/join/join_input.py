@@ -59,7 +59,7 @@ class JoinInput:
         if deletes is not None:
             reads.append(Attribute(DELETES, BOOLEAN))
         values = dict(zip((name for name, _ in schema if name != DELETES), side.default, strict=True))
-        positions = {e: (place, e.type) for place, e in enumerate(kept)}
+        positions = {e: (column, e.type) for column, e in enumerate(kept)}
         clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
         return cls(
             spec=side,
@@ -75,13 +75,13 @@ class JoinInput:
 
     def store_default(self, words: np.ndarray, strings: Interner) -> None:
         """Writes the default tuple to its slot, NOTHING, of the stored words."""
-        for place, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
-            words[NOTHING, place] = to_words(value, kind, strings)[0]
+        for column, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
+            words[NOTHING, column] = to_words(value, kind, strings)[0]
 
     def store(self, words: np.ndarray, slots: np.ndarray, read: pa.RecordBatch, strings: Interner) -> None:
         """Writes the words of tuples to these slots. `read` has the values of `reads`."""
-        for place, kind in enumerate(self.types):
-            words[slots, place] = to_words(read.column(place), kind, strings)
+        for column, kind in enumerate(self.types):
+            words[slots, column] = to_words(read.column(column), kind, strings)
 
     def keys(self, read: pa.RecordBatch, known: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
@@ -109,7 +109,9 @@ def until_final(items: Items) -> Items:
 
 
 def place(items: Items) -> np.ndarray:
-    """The number of each item among the neighbouring items with the same event and time, from 0."""
+    """The value of the field `place` of the arrivals: the number of each item among the neighbouring items with the
+    same event and time, from 0.
+    """
     number = np.arange(len(items), dtype=np.int32)
     first = np.ones(len(items), np.bool_)
     first[1:] = (np.diff(items.event) != 0) | (np.diff(items.at) != 0)

@@ -105,7 +105,7 @@ class JoinOperator(Stateful[JoinState]):
 
     def inspect(self, state: JoinState, key: str | None) -> list[InspectedWindow]:
         """The stored tuples of each side with this key; without equalities all stored tuples."""
-        p = window_inspection.place_of(state.keys, key) if self._ports[LEFT].equality else 0
+        p = window_inspection.code_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:

@@ -163,7 +163,7 @@ class JoinState:
         """Removes unused partitions, keys and texts, if enough were added since the last compaction."""
         tuples = sum(side.top for side in self.sides)
         for side in self.sides:
-            side.forget_partitions()
+            side.remove_empty_partitions()
         if compaction.should_compact(self.limits, self.keys.count, self.kept_keys, tuples):
             self._forget_keys()
         if compaction.should_compact(self.limits, self.strings.count, self.kept_strings, tuples):
@@ -191,7 +191,7 @@ class JoinState:
         return self._gathered([(state, np.ones(state.keys.count + 1, np.bool_)) for state in (self, *others)])
 
     def _gathered(self, chosen: Sequence[tuple[JoinState, np.ndarray]]) -> JoinState:
-        """A new state with the tuples of other states whose keys are wanted.
+        """A new state with the tuples of other states whose keys are chosen by a mask.
 
         The mask of a state has an entry for each key; its last entry is for tuples without a key.
         """

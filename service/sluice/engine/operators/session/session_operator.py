@@ -93,7 +93,7 @@ class SessionOperator(Stateful[SessionState]):
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._program.reads, self.spec.name)
-        items, read, times, gap, unsound = self._sound(items, read)
+        items, read, times, gap, unsound = self._with_valid_times(items, read)
         arrivals = self._arrive(state, items, read, times, gap)
         events, firings, late = self._window_events(state, arrivals, end)
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
@@ -118,7 +118,7 @@ class SessionOperator(Stateful[SessionState]):
 
     def inspect(self, state: SessionState, key: str | None) -> list[InspectedWindow]:
         """The open sessions of this key, oldest first; without `partition_by` all open sessions."""
-        p = window_inspection.place_of(state.keys, key) if self._program.partition_by else 0
+        p = window_inspection.code_of(state.keys, key) if self._program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         sessions = []
@@ -138,7 +138,7 @@ class SessionOperator(Stateful[SessionState]):
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
-    def _sound(
+    def _with_valid_times(
         self, items: Items, read: pa.RecordBatch
     ) -> tuple[Items, pa.RecordBatch, np.ndarray, np.ndarray, list[Items | None]]:
         """Splits off the tuples without a usable time or gap. Gives the other items, their part of `read`, their times

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.engine.windows.event_time.event_ticks import Sized, exact_nanoseconds
-from sluice.model.windows.session_window import MOST_GAP
+from sluice.model.windows.session_window import MAX_GAP
 
 
 class ClockTimes:
@@ -34,7 +34,7 @@ class ClockTimes:
 def gaps(seconds: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The gaps in ticks of `tick` ns, rounded down, and which of them are not valid (G4); None: all are valid."""
     found, bad = exact_nanoseconds(seconds.to_numpy(zero_copy_only=False))
-    wrong = (found <= 0) | (found > MOST_GAP)
+    wrong = (found <= 0) | (found > MAX_GAP)
     if bad is not None:
         wrong |= bad
     return found // tick, wrong if wrong.any() else None

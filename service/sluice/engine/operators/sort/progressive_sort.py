@@ -66,7 +66,7 @@ class SortState(StoredTuples):
         self.kept_strings = 0
 
     def clean(self) -> None:
-        self.forget_partitions()
+        self.remove_empty_partitions()
         if compaction.should_compact(self.limits, self.strings.count, self.kept_strings, self.top):
             keep_texts(self.strings, self.texts())
             self.kept_strings = self.strings.count
@@ -154,7 +154,7 @@ class ProgressiveOperator(Stateful[SortState]):
 
     def inspect(self, state: SortState, key: str | None) -> list[InspectedWindow]:
         """The held tuples of this key, in order of arrival; without `partition_by` all held tuples."""
-        p = window_inspection.place_of(state.keys, key) if self._partition_by else 0
+        p = window_inspection.code_of(state.keys, key) if self._partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         slots = window_inspection.chained(state.partitions[p], state.chain)

@@ -64,8 +64,8 @@ class SortOperator(SortedWindows[AggregateState]):
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` belongs to the input; `sources` is the number of its topic partitions."""
-        making = partial(SortOutputs, spec, schema)
-        super().__init__(spec, AggregateOperator(_collecting(spec, schema), schema, sources, making=making))
+        make_outputs = partial(SortOutputs, spec, schema)
+        super().__init__(spec, AggregateOperator(_collecting(spec, schema), schema, sources, make_outputs=make_outputs))
 
 
 class EventSortOperator(SortedWindows[EventState]):
@@ -73,9 +73,9 @@ class EventSortOperator(SortedWindows[EventState]):
 
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions."""
-        making = partial(SortOutputs, spec, schema)
+        make_outputs = partial(SortOutputs, spec, schema)
         listing = _collecting(spec, schema)
-        windows = EventAggregateOperator(listing, schema, event_time, sources, making=making)
+        windows = EventAggregateOperator(listing, schema, event_time, sources, make_outputs=make_outputs)
         super().__init__(spec, windows)
 
 
@@ -105,7 +105,7 @@ class SortOutputs:
         ]
         rows = found.listed[np.lexsort((*reversed(words), each))]
         if self._limit is not None:
-            first = _place_in_run(each) < self._limit
+            first = _position_in_run(each) < self._limit
             each, rows = each[first], rows[first]
         return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
 
@@ -116,7 +116,7 @@ class SortOutputs:
         return dict.fromkeys(self._streams, items), []
 
 
-def _place_in_run(values: np.ndarray) -> np.ndarray:
+def _position_in_run(values: np.ndarray) -> np.ndarray:
     """For each value its position, from 0, in its run of equal values."""
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
     place: np.ndarray = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))

@@ -28,7 +28,7 @@ EPOCH = date(1970, 1, 1)
 #: the local dates around the UTC date of a time, one of which has the beginning of a period that is not after the time
 AROUND = range(-2, 3)
 #: how far a time may be from 1970, in nanoseconds: 1,870 years
-FARTHEST = 59 * 10**18
+MAX_DISTANCE = 59 * 10**18
 #: the number of dates and periods whose numbers and beginnings are cached
 CACHED = 1 << 16
 
@@ -52,7 +52,7 @@ class CalendarTicks(Ticks):
         self._length = self.sizes(window)[0]
         self._clock = WallClock(aligned, window.duration)
         #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
-        self._farthest = min(self.most * 5 // 11, FARTHEST // of.tick)
+        self._farthest = min(self.most * 5 // 11, MAX_DISTANCE // of.tick)
         self._number, self._start = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._start_of)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:

@@ -18,7 +18,7 @@ from sluice.model.types import FLOAT64, Type
 
 LARGEST = 2**63 - 1
 #: a float64 of seconds fits int64 nanoseconds if its magnitude is below this
-MOST_SECONDS = 9_223_372_036.0
+MAX_SECONDS = 9_223_372_036.0
 #: below this many seconds, float64 distinguishes nanoseconds
 EXACT_BELOW = 4_000_000.0
 
@@ -36,7 +36,7 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
     """For each number of seconds the nearest nanosecond of the shortest decimal that names it; and which numbers are
     NaN or out of range (None: none is).
     """
-    bad = ~(np.abs(seconds) < MOST_SECONDS)
+    bad = ~(np.abs(seconds) < MAX_SECONDS)
     sound = np.where(bad, 0.0, seconds) if bad.any() else seconds
     found = np.rint(sound * 1e9).astype(np.int64)
     large = np.flatnonzero(np.abs(sound) >= EXACT_BELOW)

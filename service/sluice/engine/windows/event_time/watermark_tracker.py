@@ -85,11 +85,11 @@ class Watermarks:
         """
         if self._of is None:
             return (items.only(items.kind != WATERMARK) if (items.kind == WATERMARK).any() else items), None
-        items, times, ahead = self._sound(items)
+        items, times, ahead = self._within_future_limit(items)
         marked = bool(((items.kind == WATERMARK) | (items.kind == FINAL)).any())
         if self._rule.lag < 0 and self._rule.idle_after < 0 and not marked:
             return items, ahead
-        self._know(progress, start)
+        self._add_topic_partitions(progress, start)
         value = np.zeros(len(items), np.int64)
         if self._rule.lag >= 0:
             value[items.kind == TUPLE] = times
@@ -131,7 +131,7 @@ class Watermarks:
         doublings = np.log2(np.maximum(gaps, 0) / (STEPS * self._rule.step) + 1)
         return int(np.minimum(np.maximum(gaps, 0) // self._rule.step + 2, STEPS * (doublings + 2)).sum())
 
-    def _know(self, progress: Progress, start: int) -> None:
+    def _add_topic_partitions(self, progress: Progress, start: int) -> None:
         """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
         something or becomes idle.
         """
@@ -142,7 +142,7 @@ class Watermarks:
             more["heard"] = start
             progress.sources = np.concatenate([progress.sources, more])
 
-    def _sound(self, items: Items) -> tuple[Items, np.ndarray, Items | None]:
+    def _within_future_limit(self, items: Items) -> tuple[Items, np.ndarray, Items | None]:
         """Separates the tuples that are too far in the future. Returns the other items, their event times in
         nanoseconds (empty if no rule needs them), and the rejected tuples or None.
         """

@@ -9,7 +9,7 @@ from sluice.engine.windows.processing_time.window_records import FIRST, LAST, ST
 
 @inlined
 def remember(w: Window, p: int) -> None:
-    """Appends a partition that gets its first tuple."""
+    """Appends a partition that gets its first tuple to the list."""
     last = w.scalars[LAST]
     w.partitions[p].preceding = last
     w.partitions[p].following = NIL
