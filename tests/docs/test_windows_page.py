@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from sluice.config.load import load_text
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import pipeline_of
 

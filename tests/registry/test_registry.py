@@ -161,7 +161,7 @@ def test_bad_records_are_set_aside_one_by_one(url, name):
 
 def test_a_schema_that_is_not_registered_is_refused_where_the_file_says_so(url, name):
     these = records(url, name, **{"auto.register.schemas": "false"})
-    with pytest.raises(RegistryError, match=f"has no such schema under {name}-value"):
+    with pytest.raises(RegistryError, match=f"has no schema like this one under the subject {name}-value"):
         these.encode_values(rows(("a", 1)))
     records(url, name).encode_values(rows(("a", 1)))
     assert these.encode_values(rows(("a", 1))).to_pylist()
@@ -203,7 +203,7 @@ def test_a_registry_that_stays_down_is_an_error_and_no_dead_letter():
 
 def test_a_registry_that_refuses_says_why(server):
     server.failures = [401]
-    with pytest.raises(RegistryError, match=f"the registry at {server.url} says: not today"):
+    with pytest.raises(RegistryError, match=f"the registry at {server.url} refuses a request: not today"):
         records(server.url, "refused").encode_values(rows(("a", 1)))
 
 

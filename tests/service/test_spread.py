@@ -18,7 +18,8 @@ from sluice.model.expressions import Attribute
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by
 from sluice.model.types import INT64
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
 from tests.spec.buckets import of_stream, plan_of, share

@@ -16,7 +16,8 @@ from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW, Items
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys
-from sluice.replayer.event_file import Batch, LocatedEvent, topic_partitions
+from sluice.replayer.event_batches import Batch
+from sluice.replayer.event_file import LocatedEvent, topic_partitions
 
 TOPIC_PARTITIONS = 3
 

@@ -24,7 +24,8 @@ from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.model.changes.operator_changes import StateOutcome, changes_of, kept_of
 from sluice.model.spec import Pipeline
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import with_origin
 from sluice.testing import about_input, about_table, limited, on_stream, operator_of, schema_of
 from tests.spec import (

@@ -12,7 +12,8 @@ from sluice.columns.json_columns import python_values
 from sluice.engine.graph import Graph
 from sluice.engine.operators.dedup.dedup_state import DedupState
 from sluice.model.engine_limits import EngineLimits
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.spec import dedup_oracle

@@ -11,7 +11,8 @@ import pytest
 from sluice.columns.intrusive_list import NIL
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, INSERT, LIVE, LOSE
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec.invariants import EventCounts, check_graph_state
 

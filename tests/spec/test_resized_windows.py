@@ -19,7 +19,8 @@ from sluice.columns.json_columns import python_values
 from sluice.engine.graph_conversion import converted
 from sluice.model.changes.operator_changes import StateOutcome, changes_of, kept_of
 from sluice.model.engine_limits import EngineLimits
-from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered, topic_partitions
 from sluice.replayer.player import Player
 from sluice.testing import limited, on_stream, pipeline_of
 from tests.spec import invariants, join_oracle, oracle

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sluice.columns.json_columns import python_values
-from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered, topic_partitions
 from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.unit.replayer.test_player import briefly, everything, pipeline

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from sluice.columns.json_columns import python_values
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.model.engine_limits import LIMITS, EngineLimits
-from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered, topic_partitions
 from sluice.replayer.player import Player
 from sluice.testing import limited, on_stream, pipeline_of, run_case
 from tests.spec import session_oracle

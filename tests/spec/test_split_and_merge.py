@@ -21,7 +21,8 @@ from sluice.engine.stream.items import TUPLE, Items
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
-from sluice.replayer.event_file import Batch, Cutter, numbered
+from sluice.replayer.event_batches import Batch, Cutter
+from sluice.replayer.event_file import numbered
 from sluice.testing import limited, on_stream, pipeline_of
 from tests.spec import (
     dedup_strategies,

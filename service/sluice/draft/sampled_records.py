@@ -54,7 +54,7 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     suffice, and RegistryError if the registry does not answer.
     """
     if not records:
-        raise DraftError(f"{topic} has no records, and a draft needs some to see their attributes")
+        raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
     framed = [one for one in records if one.value.startswith(MAGIC) and len(one.value) > PREFIX]
     return _avro(topic, records, framed, registry) if 2 * len(framed) > len(records) else _json(topic, records)
 
@@ -86,7 +86,7 @@ def _sample(
 ) -> Sample:
     if all(one.problem for one in found):
         why = "; ".join(f"{one.name}: {one.problem}" for one in found) or "they are empty objects"
-        raise DraftError(f"no attribute of the records of {topic} can be one of a stream ({why})")
+        raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     documents, keys = [document for document, _ in rows], [_text(one.key) for _, one in rows]
     attributes = with_key(found, documents, keys)
     return Sample(form, attributes, group_attribute(attributes, documents, keys), records, len(rows))

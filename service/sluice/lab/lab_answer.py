@@ -127,7 +127,7 @@ def parsed(events: str) -> list[Event]:
                 message = f"line {number}: not JSON: {error}"
                 raise LabError(message) from None
             if not isinstance(event, dict):
-                message = f"line {number}: expected a JSON object"
+                message = f"line {number}: expected a JSON object, got {line.strip()[:60]}"
                 raise LabError(message)
             found.append(_in_seconds(event))
     return found

@@ -96,14 +96,18 @@ async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Respon
     """The response of `give` to a request from the page of the lab; an error for any other request."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host')}":
-        return PlainTextResponse("a request of another site", 403, headers=HEADERS)
+        return PlainTextResponse(
+            "the request comes from the page of another site; open the address that `sluice lab` prints",
+            403,
+            headers=HEADERS,
+        )
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-        return PlainTextResponse("expected application/json", 415, headers=HEADERS)
+        return PlainTextResponse("expected a request with the content type application/json", 415, headers=HEADERS)
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MAX_BODY:
-            return PlainTextResponse(f"more than {MAX_BODY >> 20} MiB", 413, headers=HEADERS)
+            return PlainTextResponse(f"expected a request of at most {MAX_BODY >> 20} MiB", 413, headers=HEADERS)
     try:
         given = json.loads(body)
     except ValueError:

@@ -15,7 +15,8 @@ from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
 from sluice.model.spec import Pipeline
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, ports
-from sluice.replayer.event_file import Batch, Event, LocatedEvent
+from sluice.replayer.event_batches import Batch
+from sluice.replayer.event_file import Event, LocatedEvent
 from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
 
 #: the most steps of a story; a longer picture cannot be surveyed

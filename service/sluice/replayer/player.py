@@ -27,18 +27,10 @@ from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs, returning
 from sluice.model.types import TIMESTAMP, Schema, Type
+from sluice.replayer.event_batches import Batch, Cutter
 from sluice.replayer.event_clock import EXPECTED, clock_time
-from sluice.replayer.event_file import (
-    Batch,
-    Cutter,
-    Event,
-    EventError,
-    LocatedEvent,
-    numbered,
-    read,
-    read_plain,
-    topic_partitions,
-)
+from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import Event, LocatedEvent, numbered, read, read_plain, topic_partitions
 from sluice.replayer.summary import Summary
 from sluice.time_units import MILLISECOND
 from sluice.wire.output_timestamps import UNUSABLE, of_attribute, of_clock

@@ -23,7 +23,8 @@ from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.rejected_tuples import NO_VALUE
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Map, Pipeline, Union
-from sluice.replayer.event_file import Batch, Cutter, Event, LocatedEvent, numbered, topic_partitions
+from sluice.replayer.event_batches import Batch, Cutter
+from sluice.replayer.event_file import Event, LocatedEvent, numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
 
 Record = dict[str, Any]

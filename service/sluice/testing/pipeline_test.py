@@ -15,7 +15,7 @@ from sluice.engine.stream.watermark_text import watermark as time_of
 from sluice.model.spec import Pipeline
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs
-from sluice.replayer.event_file import Cutter
+from sluice.replayer.event_batches import Cutter
 from sluice.replayer.player import Player, with_origin
 from sluice.testing.differences import differences
 from sluice.time_units import SECOND

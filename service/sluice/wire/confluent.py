@@ -43,7 +43,7 @@ class Confluent:
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
         prefixes, framed = _prefixes(values)
-        bad = reason(Reason.NOT_AVRO, "it does not begin with a zero and a schema's id")
+        bad = reason(Reason.NOT_AVRO, "its bytes do not begin with a zero byte and the id of a schema (4 bytes)")
         parts = [self._none([(int(row), bad) for row in np.flatnonzero(~framed)])]
         for number in np.unique(prefixes["id"][framed]):
             rows = np.flatnonzero(framed & (prefixes["id"] == number))
@@ -73,7 +73,9 @@ class Confluent:
         try:
             reader = Reader.of(self.schema, writer, self.reads_by, self.defaults)
         except AvroError as error:
-            raise UnknownSchemaError(f"the schema {number} does not fit: expected {error}") from None
+            raise UnknownSchemaError(
+                f"the schema {number} does not fit the schema of the stream: expected {error}"
+            ) from None
         self._readers[number] = reader
         return reader
 

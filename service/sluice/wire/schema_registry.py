@@ -56,7 +56,7 @@ class Registry:
         try:
             return parse(str(schema.schema_str), self._references(schema))
         except AvroError as error:
-            raise UnknownSchemaError(f"the schema {number} is not {error}") from None
+            raise UnknownSchemaError(f"the schema {number} cannot be used: expected {error}") from None
 
     def _references(self, schema: Schema) -> tuple[str, ...]:
         """The texts of the schemas that this one refers to; each schema follows the schemas that it needs."""
@@ -80,7 +80,9 @@ class Registry:
             found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
             number = found.schema_id if found is not None else None
         if number is None:
-            raise RegistryError(f"the registry at {self._url} has no such schema under {subject}: {text}")
+            raise RegistryError(
+                f"the registry at {self._url} has no schema like this one under the subject {subject}: {text}"
+            )
         return int(number)
 
     def _answer_of(self, request: Callable[[], T]) -> T | None:
@@ -90,7 +92,7 @@ class Registry:
         except SchemaRegistryError as error:
             if error.http_status_code == NOT_FOUND:
                 return None
-            raise RegistryError(f"the registry at {self._url} says: {error.error_message}") from error
+            raise RegistryError(f"the registry at {self._url} refuses a request: {error.error_message}") from error
         except Exception as error:  # the HTTP library and its errors depend on the client's version
             what = f"the registry at {self._url} does not answer ({type(error).__name__}: {error})"
             raise RegistryError(what) from error

@@ -16,7 +16,8 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import TUPLE, WINDOW
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.wire.output_timestamps import UNUSABLE
 from tests.spec.buckets import of_stream, plan_of
 

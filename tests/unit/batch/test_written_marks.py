@@ -13,7 +13,8 @@ from sluice.engine.graph import Clock, Graph
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
 from sluice.kafka.batch_writer import within
 from sluice.kafka.records import records
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from tests.spec.buckets import of_stream, plan_of
 
 PIPELINE = """

@@ -102,7 +102,7 @@ def test_a_wrong_event_ends_it_with_a_message(folder: Path):
     done = sluice(folder, "pairs.yaml", "-", stdin=EVENTS + "{}\n")
     assert (done.returncode, done.stderr) == (
         1,
-        'sluice: <stdin>:4: `at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got none\n',
+        'sluice: <stdin>:4: `at` is missing: expected seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"\n',
     )
 
 

@@ -195,7 +195,7 @@ CAUTIONS = {
     ),
     "an early time above that of the window": (
         aggregate("tumbling, time(60)\n    early: time(60)"),
-        "time(60) gives no early result: the timer fires before",
+        "time(60) gives no early result: the timer of the window fires by then",
     ),
     "float as key": (
         aggregate("tumbling, count(5), partitioned\n    partition_by: [price]"),

@@ -98,7 +98,7 @@ def test_no_record_has_a_schema_that_the_registry_knows(server):
 
 def test_records_that_are_no_objects_of_their_schema(server):
     (good,) = [record(server, {"size": "long"}, size=7)]
-    with pytest.raises(DraftError, match=r"can be read with its schema: not Avro: its bytes end within a value"):
+    with pytest.raises(DraftError, match=r"read with its schema: not Avro: its bytes end in the middle of a value"):
         drafted(server, [Sampled(good.value[:5] + b"\xff", None)])
 
 

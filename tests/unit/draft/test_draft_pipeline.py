@@ -209,13 +209,13 @@ def test_a_key_that_no_attribute_has_is_read_from_the_record():
 OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "a,1". '
 REGISTRY = "the records of trades have a schema of a registry"
 OBJECT = "it is an object; attributes are values and lists of values"
-NONE = "no attribute of the records of trades can be one of a stream "
+NONE = "no attribute of the records of trades can become an attribute of a stream "
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], "trades has no records, and a draft needs some to see their attributes"),
+        ([], "the topic trades has no records; `sluice init` needs some to find their attributes"),
         ([b"a,1", b"b,2"], f"{OTHER}docs/formats.md has the other formats"),
         ([b"\0\0\0\0\x11abc"], f"{REGISTRY} (id 17); name the registry: --registry url=http://HOST:PORT"),
         ([b'{"a": {}, "b-c": 1}'], f"{NONE}(a: {OBJECT}; b-c: a name has letters, digits and underscores)"),

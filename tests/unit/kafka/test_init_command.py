@@ -132,7 +132,7 @@ def test_a_folder_that_does_not_exist(kafka, topic):
 
 def test_a_topic_without_records(kafka, topic, folder):
     result = init(kafka, topic)
-    message = f"sluice: {topic} has no records, and a draft needs some to see their attributes\n"
+    message = f"sluice: the topic {topic} has no records; `sluice init` needs some to find their attributes\n"
     assert (result.exit_code, result.output) == (1, message)
     assert list(folder.iterdir()) == []
 

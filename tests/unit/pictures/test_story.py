@@ -8,7 +8,7 @@ import pytest
 
 from sluice.pictures.story import Change, Story
 from sluice.pictures.story_builder import build_story
-from sluice.replayer.event_file import EventError
+from sluice.replayer.event_errors import EventError
 from sluice.testing import pipeline_of
 
 

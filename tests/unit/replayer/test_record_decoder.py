@@ -7,7 +7,7 @@ import pytest
 import sluice
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
-from sluice.replayer.event_file import EventError
+from sluice.replayer.event_errors import EventError
 from sluice.replayer.player import replay
 
 PIPELINE = """
@@ -253,7 +253,7 @@ def test_the_stream_of_several(tmp_path):
 
 
 def test_plain_records_without_at_are_recognised():
-    with pytest.raises(EventError, match=r"event 0: none of the keys of an event .*--at FIELD"):
+    with pytest.raises(EventError, match=r"event 0: expected an event with `at` and the keys .*--at FIELD"):
         played([{"shop": "A", "x": 1}])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.replayer.event_file import EventError
+from sluice.replayer.event_errors import EventError
 from sluice.testing import FINAL, WINDOW, PipelineTest, Watermark
 
 FILE = """

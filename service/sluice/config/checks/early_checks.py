@@ -55,4 +55,6 @@ def _warn(typed: ExpressionChecks, index: int, window: Window, counts: list[int]
             )
     for time in times:
         if timer is not None and time >= timer.nanoseconds:
-            typed.report.caution(path, f"time({time / SECOND:g}) gives no early result: the timer fires before")
+            typed.report.caution(
+                path, f"time({time / SECOND:g}) gives no early result: the timer of the window fires by then"
+            )

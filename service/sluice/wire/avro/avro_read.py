@@ -19,17 +19,17 @@ from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
 
 FAULTS = {
-    Fault.CUT: (Reason.NOT_AVRO, "its bytes end within a value"),
-    Fault.BEHIND: (Reason.NOT_AVRO, "there are bytes behind the record"),
-    Fault.NUMBER: (Reason.NOT_AVRO, "a number has more bits than its type, or a boolean is neither 0 nor 1"),
-    Fault.SELECTOR: (Reason.NOT_AVRO, "the number of a union's branch or of an enum's symbol is beyond the last"),
-    Fault.LENGTH: (Reason.NOT_AVRO, "a length is below zero"),
+    Fault.CUT: (Reason.NOT_AVRO, "its bytes end in the middle of a value"),
+    Fault.BEHIND: (Reason.NOT_AVRO, "bytes are left after its last field"),
+    Fault.NUMBER: (Reason.NOT_AVRO, "an int or long has more bits than its type, or a boolean is neither 0 nor 1"),
+    Fault.SELECTOR: (Reason.NOT_AVRO, "the schema has no branch of a union, or no symbol of an enum, with this number"),
+    Fault.LENGTH: (Reason.NOT_AVRO, "the length of a string, list or map is below zero"),
     Fault.TEXT: (Reason.NOT_AVRO, "a string is not UTF-8"),
-    Fault.DEPTH: (Reason.NOT_AVRO, "it is nested too deeply"),
+    Fault.DEPTH: (Reason.NOT_AVRO, "its values are nested too deeply"),
     Fault.NULL: (Reason.NULL, "{name}: expected {type}, got null"),
-    Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: its schema has no such field"),
-    Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number beyond it"),
-    Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see its schema"),
+    Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: the schema of the record has no such field"),
+    Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number outside of the range of this type"),
+    Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see the schema of the record"),
 }
 
 

@@ -9,7 +9,8 @@ import pytest
 from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows import early_results
 from sluice.engine.windows.early_results import NOT_WAITING, EarlyPolicy, EarlyResults
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player
 from sluice.testing import pipeline_of
 

@@ -213,15 +213,15 @@ def test_a_field_that_is_not_there():
 @pytest.mark.parametrize(
     ("schema", "writer", "data", "reason"),
     [
-        ("a:int64", "long", b"", "not Avro: its bytes end within a value"),
-        ("a:int64", "long", b"\x80", "not Avro: its bytes end within a value"),
-        ("a:int64", "long", b"\x02\x02", "not Avro: there are bytes behind the record"),
-        ("a:int64", "long", b"\xff" * 9 + b"\x02", "not Avro: a number has more bits"),
-        ("a:int64", "int", b"\xff\xff\xff\xff\x1f", "not Avro: a number has more bits"),
-        ("a:boolean", "boolean", b"\x02", "not Avro: a number has more bits than its type, or a boolean"),
+        ("a:int64", "long", b"", "not Avro: its bytes end in the middle of a value"),
+        ("a:int64", "long", b"\x80", "not Avro: its bytes end in the middle of a value"),
+        ("a:int64", "long", b"\x02\x02", "not Avro: bytes are left after its last field"),
+        ("a:int64", "long", b"\xff" * 9 + b"\x02", "not Avro: an int or long has more bits"),
+        ("a:int64", "int", b"\xff\xff\xff\xff\x1f", "not Avro: an int or long has more bits"),
+        ("a:boolean", "boolean", b"\x02", "not Avro: an int or long has more bits than its type, or a boolean"),
         ("a:float64", "double", b"\x00" * 7, "not Avro: its bytes end"),
         ("a:float64", "float", b"\x00" * 3, "not Avro: its bytes end"),
-        ("a:string", "string", b"\x01", "not Avro: a length is below zero"),
+        ("a:string", "string", b"\x01", "not Avro: the length of a string, list or map is below zero"),
         ("a:string", "string", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "not Avro: its bytes end"),
         ("a:string", "string", b"\x02\xff", "not Avro: a string is not UTF-8"),
         ("a:string", "string", b"\x06\xed\xa0\x80", "not Avro: a string is not UTF-8"),
@@ -229,7 +229,7 @@ def test_a_field_that_is_not_there():
         ("a:string", COLOUR, b"\x01", "not Avro: the number of a union's branch or of an enum's symbol"),
         ("a:int64", ["null", "long"], b"\x04\x02", "not Avro: the number of a union's branch"),
         ("a:list<int64>", {"type": "array", "items": "long"}, b"\x02\x02", "not Avro: its bytes end"),
-        ("a:list<int64>", {"type": "array", "items": "long"}, b"\xff" * 9 + b"\x01\x00", "not Avro: a length is below"),
+        ("a:list<int64>", {"type": "array", "items": "long"}, b"\xff" * 9 + b"\x01\x00", "not Avro: the length of"),
         ("a:list<int64>", {"type": "array", "items": ["null", "long"]}, b"\x02\x00\x00", "null attribute: a"),
         ("a:timestamp", MILLIS, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "wrong type: a: expected timestamp"),
         ("a:string", PRICE, b"\x22" + b"\x01" * 17, "wrong type: a"),
@@ -247,7 +247,7 @@ def test_an_array_of_nothing_may_claim_any_length():
 
 def test_deep_nesting_ends_as_a_dead_letter():
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-    assert why("n:int64", record(a=node, n="long"), b"\x02" * 1_000_000) == "not Avro: it is nested too deeply"
+    assert why("n:int64", record(a=node, n="long"), b"\x02" * 1_000_000) == "not Avro: its values are nested too deeply"
 
 
 def test_a_bad_record_leaves_its_neighbours_as_they_are():

@@ -10,7 +10,8 @@ from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.engine.graph import GraphState
 from sluice.model.spec import Pipeline
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 
 Record = dict[str, Any]

@@ -12,7 +12,8 @@ from sluice.engine.graph import GraphState
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.stream.items import MAX_TIME
 from sluice.model.engine_limits import LIMITS, EngineLimits
-from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
 

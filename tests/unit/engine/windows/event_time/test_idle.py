@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sluice.config.load import load_text
 from sluice.engine.windows.event_time.watermark_tracker import STEPS, step_offset
 from sluice.model.spec import Pipeline
-from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
 from tests.spec import event_oracle
 from tests.spec.oracle import Stored

@@ -1,0 +1,333 @@
+"""Checks the events of a replay (`event_file.py`) and cuts them into batches of items of the input streams."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.json_columns import column, fits
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
+from sluice.engine.stream.watermark_text import to_text, watermark
+from sluice.model.spec import DELETES, EMPTY, Stream
+from sluice.model.types import TIMESTAMP, Type
+from sluice.replayer.event_clock import EXPECTED, clock_time, too_large
+from sluice.replayer.event_errors import EventError, nearest, quoted
+from sluice.replayer.event_file import Event, LocatedEvent
+from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
+from sluice.wire.json.json_values import remark
+
+KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
+CONTENTS = ("tuple", "punct", "watermark", "record", "delete")
+MARKS = {"window": WINDOW, "final": FINAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive events: their times `at` in nanoseconds, and the items of each input stream."""
+
+    #: number of the first event
+    first: int
+    #: the clock after the batch, in nanoseconds; None if there was no event yet
+    now: int | None
+    at: np.ndarray
+    inputs: Mapping[str, Items]
+    #: the dead letters of records that could not be decoded
+    rejected: Sequence[RejectedRecord] = ()
+
+
+class Cutter:
+    """Checks events and cuts them into batches, in order. Raises EventError for an event that it cannot use."""
+
+    def __init__(
+        self, inputs: Sequence[Stream], registry: Mapping[str, str] | None = None, partitions: int | None = None
+    ) -> None:
+        """`registry` has the properties of the schema registry. `partitions`: the number of topic partitions over which
+        events without a `topic_partition` are spread by their keys; None: they are in topic partition 0.
+        """
+        self._streams = {stream.name: _StreamItems(stream, registry or {}, partitions) for stream in inputs}
+        self._only = inputs[0].name if len(inputs) == 1 else None
+        self._count = 0
+        self._now: int | None = None
+        #: what the times of the events are, in words; a file has one form of times
+        self._form: str | None = None
+
+    def batches(self, events: Iterable[LocatedEvent], size: int) -> Iterator[Batch]:
+        events = iter(events)
+        while some := list(islice(events, size)):
+            yield self.batch(some)
+
+    def batch(self, events: Sequence[LocatedEvent]) -> Batch:
+        """These events as the next batch."""
+        first, times = self._count, []
+        try:
+            for location, event in events:
+                times.append(self._add(location, event))
+            inputs = {name: s.items() for name, s in self._streams.items() if s}
+        except EventError as error:
+            raise self._first_wrong(error) from None
+        rejected = [one for stretch in self._streams.values() for one in stretch.rejected()]
+        return Batch(first, self._now, np.array(times, np.int64), inputs, rejected)
+
+    def _first_wrong(self, error: EventError) -> EventError:
+        """The error of the first wrong tuple of the batch, or else `error`. Tuples are checked attribute by attribute,
+        so the error that was found first may be that of a later event.
+        """
+        wrong = (stretch.first_wrong() for stretch in self._streams.values())
+        found = [one for one in wrong if one is not None]
+        return min(found, key=lambda one: one[0])[1] if found else error
+
+    def _add(self, location: str, event: Event) -> int:
+        if event and not any(key in KEYS for key in event):
+            what = f"expected an event with `at` and the keys {', '.join(KEYS[1:5])}, got {quoted(event)}"
+            hint = "if the lines are plain records, name the attribute of their time (--at FIELD)"
+            raise EventError(location, f"{what}; {hint}")
+        for key in event:
+            if key not in KEYS:
+                known = nearest(key, KEYS) or f"; an event has {', '.join(KEYS[:5])}, and attributes are in tuple"
+                raise EventError(location, f"unknown key {quoted(key)}{known}")
+        at = self._at(location, event)
+        contents = [key for key in CONTENTS if key in event]
+        if len(contents) > 1:
+            raise EventError(location, f"expected at most one of {', '.join(CONTENTS)}, got {' and '.join(contents)}")
+        stream = self._stream(location, event, needed=bool(contents))
+        if stream is not None and contents:
+            stream.add(location, event, self._count, at)
+        self._count += 1
+        return at
+
+    def _at(self, location: str, event: Event) -> int:
+        if "at" not in event:
+            raise EventError(location, f"`at` is missing: expected {EXPECTED}")
+        at = event["at"]
+        try:
+            now = clock_time(at)
+        except TypeError:
+            raise EventError(location, f"`at` must be {EXPECTED}, got {quoted(at)}") from None
+        except (ArithmeticError, ValueError):
+            what = f"`at` is not a time between the years 1677 and 2262: {at}{too_large(at)}"
+            raise EventError(location, what) from None
+        form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
+        if self._form not in (None, form):
+            raise EventError(location, f"`at` must be {self._form} as in the events before, got {quoted(at)}")
+        if self._now is not None and now < self._now:
+            raise EventError(location, f"`at` goes back from {text(self._now)} to {text(now)}; sort the events by `at`")
+        self._now, self._form = now, form
+        return now
+
+    def _stream(self, location: str, event: Event, *, needed: bool) -> _StreamItems | None:
+        name = event.get("stream", self._only)
+        if name in self._streams:
+            return self._streams[name]
+        known = f"the inputs are {', '.join(self._streams)}"
+        if "stream" in event:
+            raise EventError(location, f"unknown stream {quoted(name)}{nearest(name, self._streams)}; {known}")
+        if needed:
+            raise EventError(location, f"`stream` is missing; {known}")
+        return None
+
+
+class _StreamItems:
+    """Collects the items of one stream for the current batch."""
+
+    def __init__(self, stream: Stream, registry: Mapping[str, str], partitions: int | None) -> None:
+        self._stream, self._registry, self._partitions = stream, registry, partitions
+        self._schema, self._defaults = stream.row_schema, dict(stream.defaults)
+        self._arrow = arrow_schema(stream.row_schema)
+        self._spread = None if partitions is None else Spread(stream, registry, partitions)
+        self._rejected: list[RejectedRecord] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._items: list[tuple[int, int, int, int, int]] = []
+        self._tuples: list[Mapping[str, Any]] = []
+        self._keys: list[bytes | None] = []
+        self._places: list[str] = []
+        self._records: list[Recorded] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._items or self._records)
+
+    def add(self, location: str, event: Event, number: int, at: int) -> None:
+        source = event.get("topic_partition", 0 if self._spread is None else UNKNOWN)
+        if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
+            raise EventError(location, f"`topic_partition` must be a whole number from 0 on, got {quoted(source)}")
+        if "record" in event:
+            self._records.append(Recorded(location, number, at, source, *_record(location, event["record"], at)))
+        elif "tuple" in event or "delete" in event:
+            self._items.append((number, at, TUPLE, source, 0))
+            self._tuples.append(self._row(location, event))
+            self._keys.append(_bytes(location, "key", event.get("key")))
+            self._places.append(location)
+        else:
+            kind = _mark(location, event["punct"]) if "punct" in event else WATERMARK
+            watermark = _time(location, "watermark", event["watermark"]) if kind == WATERMARK else 0
+            for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
+                self._items.append((number, at, kind, partition, watermark))
+
+    def _row(self, location: str, event: Event) -> Mapping[str, Any]:
+        """The attributes of the tuple of an event, or of the tuple that deletes the row of a key (M4)."""
+        if "delete" in event:
+            return {**_deleted(location, self._stream, event["delete"]), DELETES: True}
+        values = _tuple(location, event["tuple"])
+        return {**values, DELETES: False} if self._stream.table else values
+
+    def items(self) -> Items:
+        """The items that were added, in the order of their events."""
+        events, at, kind, source, watermark = np.array(self._items, np.int64).reshape(-1, 5).T
+        columns = [self._column(name, type_) for name, type_ in self._schema]
+        tuples = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        if self._spread is not None:
+            source = source.copy()
+            source[kind == TUPLE] = self._spread.tuples(source[kind == TUPLE], tuples, self._keys)
+        no_keys = pa.array([], pa.binary())
+        items = Items(
+            event=np.ascontiguousarray(events), at=np.ascontiguousarray(at),
+            kind=kind.astype(np.int8), source=source.astype(np.int32),
+            key=np.full(len(events), -1, np.int32), keys=no_keys, tuples=tuples,
+            watermark=np.ascontiguousarray(watermark),
+        )  # fmt: skip
+        if self._records:
+            items = self._with_records(items)
+        self._clear()
+        return items
+
+    def _with_records(self, items: Items) -> Items:
+        from sluice.replayer.record_decoder import decoded  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
+
+        found, rejected = decoded(self._stream, self._registry, self._records, self._spread)
+        self._rejected += rejected
+        both = concatenated(items, found)
+        return both.take(np.argsort(both.event, kind="stable"))
+
+    def rejected(self) -> list[RejectedRecord]:
+        """The dead letters of the records of the last call of `items`."""
+        found, self._rejected = self._rejected, []
+        return found
+
+    def _column(self, name: str, type_: Type) -> pa.Array:
+        try:
+            if name == self._stream.record_timestamp:
+                return _filled([values.get(name) for values in self._tuples], type_, self._times_of_tuples())
+            if name in self._defaults:
+                default = pa.array([self._defaults[name]], arrow_type(type_))
+                return _filled([values.get(name) for values in self._tuples], type_, default)
+            return column([values[name] for values in self._tuples], type_)
+        except (ValueError, KeyError, OverflowError):
+            found = self.first_wrong()
+            assert found is not None  # noqa: S101 - a column that cannot be made has a wrong value
+            raise found[1] from None
+
+    def _times_of_tuples(self) -> pa.TimestampArray:
+        """The time `at` of the event of each tuple, which is the timestamp of its record."""
+        times = [at for _, at, kind, *_ in self._items if kind == TUPLE]
+        return pa.array(times, pa.int64()).view(arrow_type(TIMESTAMP))
+
+    def first_wrong(self) -> tuple[int, EventError] | None:
+        """The first tuple with a missing or wrong attribute: the number of its event, and its error."""
+        numbers = (item[0] for item in self._items if item[2] == TUPLE)
+        for number, location, values in zip(numbers, self._places, self._tuples, strict=False):
+            for name, type_ in self._schema:
+                if not self._good(values, name, type_):
+                    return number, _wrong(location, values, name, type_)
+        return None
+
+    def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
+        if values.get(name) is None and (name in self._defaults or name == self._stream.record_timestamp):
+            return True
+        return name in values and fits(values[name], type_)
+
+
+def _wrong(location: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
+    if name not in values:
+        return EventError(location, f"attribute {quoted(name)} is missing{nearest(name, values)}")
+    value = values[name]
+    return EventError(location, f"attribute {quoted(name)} must be {type_}, got {quoted(value)}{remark(value, type_)}")
+
+
+def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
+    """The values as a column; None, a missing or null value, becomes a default. There is one for all rows, or one for
+    each row.
+    """
+    there = [value for value in values if value is not None]
+    known = pa.concat_arrays([defaults, column(there, type_)])
+    given = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
+    default = np.arange(len(values)) % len(defaults)
+    return known.take(pa.array(np.where(given, len(defaults) - 1 + np.cumsum(given), default)))
+
+
+def _tuple(location: str, values: object) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise EventError(location, f"`tuple` must be an object, got {quoted(values)}")
+    return values
+
+
+def _deleted(location: str, stream: Stream, values: object) -> Mapping[str, Any]:
+    """The attributes of a tuple that deletes a row: those of the key, which the event gives, and nothing in others. It
+    does so at the position of its event (M8).
+    """
+    if not stream.table or stream.key is None:
+        raise EventError(
+            location, f"`delete` removes a row of a table, and {stream.name} is no table (it has no `table: true`)"
+        )
+    if not isinstance(values, Mapping) or values.keys() != set(stream.key.attributes):
+        names = ", ".join(stream.key.attributes)
+        raise EventError(location, f"`delete` must be an object with the key of a row ({names}), got {quoted(values)}")
+    return {name: [] if kind.element else EMPTY[kind.kind] for name, kind in stream.schema} | dict(values)
+
+
+def _mark(location: str, word: object) -> int:
+    if not isinstance(word, str) or word not in MARKS:
+        raise EventError(location, f"`punct` must be window or final, got {quoted(word)}")
+    return MARKS[word]
+
+
+def _record(
+    location: str, record: object, at: int
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
+    """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""
+    if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers", "timestamp"}:
+        what = "an object with value, key, headers and timestamp"
+        raise EventError(location, f"`record` must be {what}, got {quoted(record)}")
+    headers = record.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise EventError(location, f"`headers` must be an object, got {quoted(headers)}")
+    pairs = [(name, _bytes(location, f"header {name}", value)) for name, value in headers.items()]
+    time = _time(location, "timestamp", record["timestamp"]) if "timestamp" in record else at
+    return _bytes(location, "value", record.get("value")), _bytes(location, "key", record.get("key")), pairs, time
+
+
+def _bytes(location: str, what: str, value: object) -> bytes | None:
+    """The bytes of a part of a record: a text, `{"base64": text}`, or another JSON value, which is written as JSON."""
+    match value:
+        case None | bytes():
+            return value
+        case str():
+            return value.encode()
+        case {"base64": str(text), **rest} if not rest:
+            try:
+                return b64decode(text, validate=True)
+            except ValueError:
+                raise EventError(location, f"`{what}` must be text in base64, got {quoted(text)}") from None
+        case _:
+            return orjson.dumps(value)
+
+
+def _time(location: str, key: str, value: object) -> int:
+    try:
+        return watermark(value)
+    except ValueError:
+        problem = f"`{key}` must be seconds since 1970 or an ISO 8601 time, got {quoted(value)}"
+        raise EventError(location, problem) from None
+
+
+def _seconds(time: int) -> str:
+    return f"{Decimal(time).scaleb(-9):f}".rstrip("0").rstrip(".")
