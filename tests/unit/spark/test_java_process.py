@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -22,18 +22,13 @@ STARTS = "sleep 600"
 
 
 @pytest.fixture
-def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def java(spark_submit: Callable[[str], None]):
     """Starts a Java process whose program is a shell script."""
 
     def start(script: str, **properties: str) -> JavaProcess:
-        submit = tmp_path / "bin" / "spark-submit"
-        submit.parent.mkdir()
-        submit.write_text(f"#!/bin/sh\n{script}\n")
-        submit.chmod(0o755)
+        spark_submit(script)
         return JavaProcess(properties)
 
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setenv("PYSPARK_PYTHON", "")  # which a start sets
     return start
 
 

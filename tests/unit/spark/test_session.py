@@ -19,13 +19,9 @@ def test_failed_tasks_are_repeated_in_local_mode_too(master, expected):
     assert repeating(master) == expected
 
 
-def test_no_java_is_named_where_spark_does_not_start(tmp_path, monkeypatch):
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.parent.mkdir()
-    submit.write_text("#!/bin/sh\nexit 1\n")
-    submit.chmod(0o755)
+def test_no_java_is_named_where_spark_does_not_start(spark_submit, monkeypatch):
+    spark_submit("exit 1")
     monkeypatch.setattr(SparkContext, "_gateway", None)
-    for name, value in {"SPARK_HOME": str(tmp_path), "JAVA_HOME": "/nowhere", "PYSPARK_PYTHON": ""}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(JavaError, match="JAVA_HOME is /nowhere, which has no bin/java"):
         session("tests", "local[1]")
