@@ -323,7 +323,7 @@ def check_zero(clause: ParsedClause) -> None:
 
 TUMBLING_ZERO = ["count(0) ignores every tuple; nothing ever comes out (rule T3)"]
 SLIDING_ZERO = [
-    "count(0) as eviction keeps no tuple; at most lone marks come out (rule S9)",
+    "count(0) as eviction keeps no tuple; at most marks without tuples come out (rule S9)",
     "count(0) as trigger never fires; nothing ever comes out (rule S10)",
 ]
 
