@@ -90,7 +90,7 @@ class Service:
         awaited(lambda: "message=running" in self.log.read_text(), self.log, self.process)
 
     def send(self, events: Iterable[Event]) -> None:
-        producer = Producer({"bootstrap.servers": self._broker, "linger.ms": 20})
+        producer = Producer({"bootstrap.servers": self._broker, "linger.ms": 20, "enable.idempotence": True})
         for event in events:
             self._sent.append(event)
             tuple_, at = json.dumps(event["tuple"]), round(event["at"] * 1000)

@@ -78,7 +78,7 @@ class Shop(NamedTuple):
 
     def raw(self, values: list[tuple[str, int]], partition: int) -> None:
         """Records with these values and seconds."""
-        producer = Producer({"bootstrap.servers": self.broker})
+        producer = Producer({"bootstrap.servers": self.broker, "enable.idempotence": True})
         for value, at in values:
             producer.produce(f"{self.name}.orders", value, partition=partition, timestamp=START + at * 1000)
         assert producer.flush(30) == 0

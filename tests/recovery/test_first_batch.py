@@ -40,7 +40,7 @@ def rows_of_the_table(service: Service, name: str) -> None:
 
 
 def delete(service: Service, key: str) -> None:
-    producer = Producer({"bootstrap.servers": service.kafka["bootstrap.servers"]})
+    producer = Producer({"bootstrap.servers": service.kafka["bootstrap.servers"], "enable.idempotence": True})
     place, at = service.code_of("customers", key), ORIGIN + len(service.events)
     producer.produce(service.topic("customers"), key=key, value=None, partition=place, timestamp=at)
     assert producer.flush(30) == 0

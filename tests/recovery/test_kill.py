@@ -136,7 +136,7 @@ def flight_events():
 
 def send(broker, events):
     create({"bootstrap.servers": broker}, NewTopic("flights", TOPIC_PARTITIONS))
-    producer = Producer({"bootstrap.servers": broker, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": broker, "linger.ms": 20, "enable.idempotence": True})
     for event in events:
         record = {"partition": event["topic_partition"], "timestamp": int(event["at"] * 1000)}
         if "tuple" in event:

@@ -81,7 +81,9 @@ class Service:
 
     def send(self, stream: str, records: list[dict[str, Any]]) -> None:
         """Records as arguments of `Producer.produce`."""
-        producer = Producer({"bootstrap.servers": self.broker, "message.max.bytes": 5_000_000})
+        producer = Producer(
+            {"bootstrap.servers": self.broker, "message.max.bytes": 5_000_000, "enable.idempotence": True}
+        )
         for record in records:
             producer.produce(self.topic(stream), **record)
         assert producer.flush(30) == 0

@@ -199,7 +199,10 @@ class Service(SluiceProcess):
         A record is a tuple with the key "k", {"k": key, "raw": bytes}, or a mark to all topic partitions: CLOCK, or
         {"watermark": time}.
         """
-        producer = Producer({"bootstrap.servers": self.kafka["bootstrap.servers"], "linger.ms": 5})
+        # Without idempotence a request that is repeated may arrive after later ones, as it may with a new topic.
+        producer = Producer(
+            {"bootstrap.servers": self.kafka["bootstrap.servers"], "linger.ms": 5, "enable.idempotence": True}
+        )
         for stream, record in records:
             mark = record is CLOCK or "watermark" in record
             for place in range(self._partitions[stream]) if mark else [self.code_of(stream, record["k"])]:
