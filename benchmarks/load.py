@@ -24,6 +24,7 @@ def quick_producer(bootstrap: str) -> Producer:
     return Producer({
         "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
         "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
+        "enable.idempotence": True,
     })  # fmt: skip
 
 

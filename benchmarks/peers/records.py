@@ -41,7 +41,7 @@ def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
         return
     producer = Producer({
         "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
-        "queue.buffering.max.messages": 2_000_000,
+        "queue.buffering.max.messages": 2_000_000, "enable.idempotence": True,
     })  # fmt: skip
     for i in range(records):
         _produce(producer, topic, i, keys, b"}")
