@@ -114,7 +114,7 @@ def test_the_log_says_once_that_times_cannot_be_timestamps(caplog: pytest.LogCap
     pipeline = load_text(STAMPED.format(marks="header"), "p", environment=None)
     plan = replace(plan_of(pipeline, [], 1), topic_partitions={"in": 1, "out": 1}, start="once")
     columns: dict[str, list[Any]] = {
-        "at": [5_000_000_001, 10_000_000_000], "place": [0, 1], "kind": [TUPLE, TUPLE], "partition": [0, 0],
+        "at": [5_000_000_001, 10_000_000_000], "ordinal": [0, 1], "kind": [TUPLE, TUPLE], "partition": [0, 0],
         "key": [b"a", b"b"], "value": [b"{}", b"{}"], "stamp": [1500, UNUSABLE],
     }  # fmt: skip
     types = {"key": pa.binary(), "value": pa.binary(), "kind": pa.int8(), "partition": pa.int32()}
