@@ -75,7 +75,7 @@ def test_it_is_killed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert process.exit_code == -9
 
 
-def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
+def test_if_this_process_is_killed_the_folder_of_its_child_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     program = (
@@ -87,7 +87,7 @@ def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
     await_true(lambda: not folder.exists())
 
 
-def test_the_last_resort_ends_with_the_first_failures_code() -> None:
+def test_the_exit_deadline_ends_with_the_code_of_the_first_failure() -> None:
     ended: list[tuple[int, str]] = []
     fired = threading.Event()
     exit_deadline = ExitDeadline(0.05, lambda code, message: (ended.append((code, message)), fired.set())[0])
@@ -105,7 +105,7 @@ def test_an_end_in_order_disarms_the_deadline() -> None:
     assert not fired.wait(0.3)
 
 
-def test_an_error_that_leaves_the_block_is_what_the_last_resort_reports() -> None:
+def test_the_exit_deadline_reports_the_error_that_left_the_block() -> None:
     ended: list[tuple[int, str]] = []
     fired = threading.Event()
     exit_deadline = ExitDeadline(0.01, lambda code, message: (ended.append((code, message)), fired.set())[0])
@@ -166,7 +166,7 @@ def test_the_descendants_of_a_process_are_found() -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_process_that_is_watched_ends_some_time_after_us() -> None:
+def test_a_watched_process_ends_some_time_after_this_process() -> None:
     program = (
         "import os, signal, subprocess; from sluice.processes import end_with_this_process\n"
         "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"

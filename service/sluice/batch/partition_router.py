@@ -62,8 +62,8 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
     router: PartitionRouter | None = None
     for batch in batches:
         if batch.num_rows:
-            router = router or PartitionRouter(plan, time, batch.column("ordinal")[0].as_py())
-            yield router.packed(with_lists(batch))
+            router = router or PartitionRouter(plan, batch.column("ordinal")[0].as_py())
+            yield router.packed(with_lists(batch), time)
 
 
 def arrived_rows(
@@ -101,12 +101,13 @@ def slices_again(
     offsets = np.array([message.offset() for message in messages])
     batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
     _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
-    latest = np.array([batch.time for batch in batches])[batch_of] + plan.pipeline.settings.max_future
-    router = PartitionRouter(plan, 0, _first_ordinal(plan, *of))
+    planned = np.array([batch.time for batch in batches])[batch_of]
+    first = _first_ordinal(plan, *of)
+    router = PartitionRouter(plan, first)
     for start, stop in _runs(firsts.tolist(), len(messages)):
-        records = next(_as_columns(messages[start:stop], router.first))
+        records = next(_as_columns(messages[start:stop], first))
         run = slice(start, stop)
-        yield from router.slices(with_lists(records), offsets[firsts[within[run]]], latest[run], batch_of[run])
+        yield from router.slices(with_lists(records), offsets[firsts[within[run]]], planned[run], batch_of[run])
 
 
 def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
@@ -171,13 +172,11 @@ class Rows:
 
 
 class PartitionRouter:
-    """Routes the records of one topic partition in one batch."""
+    """Routes the records of one topic partition, in one batch (`packed`) or in several past ones (`slices`)."""
 
-    def __init__(self, plan: Plan, time: int, first: int) -> None:
-        """`time` is when the batch was planned (ns since 1970); `first` is the ordinal of the first record."""
-        self._plan = plan
-        self._latest = time + plan.pipeline.settings.max_future
-        self.first = first
+    def __init__(self, plan: Plan, first: int) -> None:
+        """`first` is the ordinal of the first record."""
+        self._plan, self._first = plan, first
         self._stream = plan.inputs[port_of(first)]
         _require_known(plan, self._stream, topic_partition_of(first))
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
@@ -187,15 +186,18 @@ class PartitionRouter:
         self._offset: int | None = None
         self._newest = np.iinfo(np.int64).min
 
-    def packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The packed rows of the next records: RECORDS for each bucket, COUNTS, and DEAD_LETTERS if there are any."""
+    def packed(self, batch: pa.RecordBatch, planned: int) -> pa.RecordBatch:
+        """The packed rows of the next records: RECORDS for each bucket, COUNTS, and DEAD_LETTERS if there are any.
+
+        `planned` is the time at which the batch was planned, nanoseconds since 1970.
+        """
         offsets = batch.column("offset").to_numpy()
         if self._offset is None:
             self._offset = int(offsets[0])
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
         times = _nanoseconds(batch.column("timestamp"))
         rejects = RejectCollector(batch)
-        rows = self._usable(batch, numbers, times, self._latest, rejects)
+        rows = self._usable(batch, numbers, times, planned, rejects)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
@@ -204,33 +206,33 @@ class PartitionRouter:
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, self._report(rows, times).to_json()))
         if rejects:
-            packed.append((label, DEAD_LETTERS, rejects.packed(self._stream, self.first + numbers)))
+            packed.append((label, DEAD_LETTERS, rejects.packed(self._stream, self._first + numbers)))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
             schema=SCHEMA,
         )
 
     def slices(
-        self, batch: pa.RecordBatch, base: np.ndarray, latest: np.ndarray, batch_of: np.ndarray
+        self, batch: pa.RecordBatch, base: np.ndarray, planned: np.ndarray, batch_of: np.ndarray
     ) -> Iterator[tuple[int, list[PartitionSlice]]]:
         """The slices of the next records, which several batches had: the number of the batch, and one for each bucket.
 
-        By record: `base` is the offset of the first record of its batch, `latest` the largest timestamp that is not
-        too far ahead (ns since 1970), and `batch_of` the number of its batch, in ascending order.
+        By record: `base` is the offset of the first record of its batch, `planned` the time at which its batch was
+        planned (ns since 1970), and `batch_of` the number of its batch, in ascending order.
         """
         times = _nanoseconds(batch.column("timestamp"))
         numbers = NUMBERS * (batch.column("offset").to_numpy() - base) + ITSELF
-        rows = self._usable(batch, numbers, times, latest, RejectCollector(batch))
+        rows = self._usable(batch, numbers, times, planned, RejectCollector(batch))
         kept = self._without_clocks(rows)
         columns, owner = self._columns(kept, batch), batch_of[kept.row]
-        of_tuples = buckets_of(self._spread, self.first, kept.tuples, self._plan.buckets)
+        of_tuples = buckets_of(self._spread, self._first, kept.tuples, self._plan.buckets)
         chosen = rows_of_buckets(kept.kind, of_tuples, self._plan.buckets)
         per_bucket = [(columns.filter(pa.array(some)), owner[some]) for some in chosen]
         of_rows = batch_of[rows.row]
         for number in np.unique(of_rows).tolist():
             first, last = np.searchsorted(of_rows, number), np.searchsorted(of_rows, number, "right") - 1
             about = (
-                self._stream.name, self.first, int(rows.number[first]), int(base[rows.row[first]]),
+                self._stream.name, self._first, int(rows.number[first]), int(base[rows.row[first]]),
                 int(rows.stamp[first]), int(rows.stamp[last]),
             )  # fmt: skip
             yield number, [PartitionSlice(*about, _part(some, of, number)) for some, of in per_bucket]
@@ -241,12 +243,16 @@ class PartitionRouter:
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
     def _usable(
-        self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, latest: int | np.ndarray,
+        self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, planned: int | np.ndarray,
         rejects: RejectCollector,
     ) -> Rows:  # fmt: skip
-        """`times` has the timestamps of the records, and `latest` the largest allowed ones, nanoseconds since 1970."""
+        """The records that can be decoded, as rows; adds the others to `rejects`.
+
+        `times` has the timestamps of the records, and `planned` the times at which their batches were planned, both in
+        nanoseconds since 1970.
+        """
         rejects.reject(
-            np.flatnonzero(times > latest),
+            np.flatnonzero(times > planned + self._plan.pipeline.settings.max_future),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
         kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
@@ -267,13 +273,13 @@ class PartitionRouter:
         kept = self._without_clocks(rows)
         start, end = int(rows.stamp[0]), int(rows.stamp[-1])
         whole = PartitionSlice(
-            self._stream.name, self.first, int(rows.number[0]), int(self._offset or 0), start, end,
+            self._stream.name, self._first, int(rows.number[0]), int(self._offset or 0), start, end,
             self._columns(kept, batch),
         )  # fmt: skip
         if self._plan.buckets == 1:
             yield whole.packed()
             return
-        of_tuples = buckets_of(self._spread, self.first, kept.tuples, self._plan.buckets)
+        of_tuples = buckets_of(self._spread, self._first, kept.tuples, self._plan.buckets)
         for own in whole.divided(of_tuples, self._plan.buckets):
             yield own.packed()
 

@@ -96,10 +96,10 @@ class SnapshotUploads:
     def _begin(self) -> None:
         """Claims the store, which may not have been possible at the start, and lists what it has.
 
-        Removes the snapshots of other numbers of buckets here and not in the start that changes the number: a kill
-        could leave them for good. It removes only those that are older than the snapshots of this number, because
-        another instance may have taken over with another number. Its snapshots are not older: they begin at the
-        ledger's last batch.
+        Removes the snapshots of other numbers of buckets here and not in the start that changes the number: if that
+        start was killed, no other one would remove them. Only snapshots that are older than those of this number are
+        removed, because another instance may have taken over with another number of buckets. Its snapshots are not
+        older: they begin at the ledger's last batch.
         """
         self._archive.claim(owner_of(self._plan))
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)

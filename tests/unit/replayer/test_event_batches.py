@@ -1,4 +1,4 @@
-"""Reading events: what they become, and what is said about those that cannot be used."""
+"""The items that events become, and the messages about events that a replay cannot use."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class MarkWhenShape(FileModel):
 
 
 class StreamHead(FileModel):
-    """The keys of `StreamShape` in front of those that formats add."""
+    """The keys of a stream that come before those that its format adds (`StreamShape`)."""
 
     topic: str | None = Field(
         None, description="The Kafka topic. A stream without a topic exists only inside the service."

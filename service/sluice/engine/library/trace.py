@@ -60,7 +60,7 @@ class Tracer:
         ]
 
     def _rows(self, items: Items, rows: Rows) -> list[Record]:
-        """The tuples. Only those that delete a row have the attribute DELETES."""
+        """Returns the tuples. Only a tuple that deletes a row has the attribute DELETES."""
         found = rows(items, self._schema)
         for row in found:
             if row.get(DELETES) is False:
