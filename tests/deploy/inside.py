@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -35,10 +36,12 @@ def main(temporary: Path, entrypoint: list[str], arguments: list[str]) -> None:
             service = subprocess.Popen([*entrypoint, *arguments, kafka, "--http-port=8080"], stderr=output)
         codes = {page: answer(service, page, log) for page in ("healthz", "readyz", "metrics")}
         days = read(broker.bootstrap, "flights.days", 6)
+        archives = class_archives()
         service.send_signal(signal.SIGTERM)
         ended = service.wait(30)
-        print(json.dumps({"played": played.stdout.decode(), "codes": codes, "days": days, "ended": ended,  # noqa: T201
-                          "user": os.getuid(), "kernels": kernels(), "log": log.read_text()}))  # fmt: skip
+        seen = {"played": played.stdout.decode(), "codes": codes, "days": days, "ended": ended, "archives": archives,
+                "user": os.getuid(), "kernels": kernels(), "log": log.read_text()}  # fmt: skip
+        print(json.dumps(seen))  # noqa: T201
 
 
 def answer(service: subprocess.Popen[bytes], page: str, log: Path) -> int:
@@ -62,6 +65,15 @@ def read(bootstrap: str, topic: str, count: int) -> list[dict[str, object]]:
         found += [json.loads(message.value()) for message in consumer.consume(100, 1.0) if message.value()]
     consumer.close()
     return found
+
+
+def class_archives() -> list[str]:
+    """The installed archives of Java classes that a process of this user has mapped."""
+    mapped: set[str] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):  # the process has ended, or belongs to another user
+            mapped |= {line.split()[-1] for line in maps.read_text().splitlines() if line.endswith(".jsa")}
+    return sorted(name for name in mapped if name.startswith(sys.prefix))
 
 
 def kernels() -> list[str]:
