@@ -10,15 +10,9 @@ import trustme
 from pydantic_core import PydanticUndefined
 
 from sluice.config.load import load_text
-from sluice.config.syntax.file_models import (
-    SHAPES,
-    AlignShape,
-    EventTimeShape,
-    FileShape,
-    KeyShape,
-    MarkWhenShape,
-    StreamShape,
-)
+from sluice.config.syntax.file_models.operator_models import SHAPES, AlignShape
+from sluice.config.syntax.file_models.pipeline_models import FileShape
+from sluice.config.syntax.file_models.stream_models import EventTimeShape, KeyShape, MarkWhenShape, StreamShape
 from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS
 from sluice.model.windows.kinds import SIGNATURES
 

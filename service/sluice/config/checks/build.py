@@ -23,7 +23,7 @@ from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.watermark_checks import check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import over_group
-from sluice.config.syntax.file_models import (
+from sluice.config.syntax.file_models.operator_models import (
     AggregateShape,
     CustomShape,
     DedupShape,

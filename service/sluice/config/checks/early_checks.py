@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.syntax.file_models import AggregateShape
+from sluice.config.syntax.file_models.operator_models import AggregateShape
 from sluice.config.syntax.window_clause import ParsedClause, read_early
 from sluice.model.spec import Count, Early, Time, Window
 from sluice.model.windows.kinds import kinds_with_early

@@ -10,7 +10,14 @@ from sluice.config.checks.event_time_checks import sized_window, window_function
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import NO_ATTRIBUTE, ExpressionError, Scope, check_syntax, parse
-from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, input_key, inputs_of
+from sluice.config.syntax.file_models.operator_models import (
+    AggregateShape,
+    CustomShape,
+    OperatorShape,
+    SortShape,
+    input_key,
+    inputs_of,
+)
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import ParsedClause

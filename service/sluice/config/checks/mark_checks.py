@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.syntax.file_models import StreamShape
+from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.expressions import Expression
 from sluice.model.spec import Pipeline, Stream

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from sluice.config.checks import state_settings
-from sluice.config.syntax.file_models import FileShape
+from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model import kafka_properties, registry_properties
 from sluice.model.errors import one_of

@@ -10,15 +10,10 @@ from sluice.config.checks.event_time_checks import event_time, inherited
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.table_checks import check_tables
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.config.syntax.file_models import (
-    NAME,
-    UNMATCHED,
-    FileShape,
-    JoinShape,
-    OperatorShape,
-    StreamShape,
-    inputs_of,
-)
+from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShape, OperatorShape, inputs_of
+from sluice.config.syntax.file_models.pipeline_models import FileShape
+from sluice.config.syntax.file_models.stream_models import StreamShape
+from sluice.config.syntax.file_models.value_models import NAME
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell

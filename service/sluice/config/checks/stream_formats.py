@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from sluice.config.checks.constants import read_value
-from sluice.config.syntax.file_models import KeyShape, StreamShape
+from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest
 from sluice.model.spec import Coding, Key, Stream

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.config.syntax.file_models import JoinShape, StreamShape, inputs_of
+from sluice.config.syntax.file_models.operator_models import JoinShape, inputs_of
+from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Count, Side, Sliding
 

@@ -7,7 +7,13 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape, input_key
+from sluice.config.syntax.file_models.operator_models import (
+    AggregateShape,
+    AlignShape,
+    CustomShape,
+    SortShape,
+    input_key,
+)
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.spec import Aligned, TimeInterval, Window

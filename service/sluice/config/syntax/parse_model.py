@@ -1,4 +1,4 @@
-"""Converts the plain data of a pipeline file into the models of file_models.py.
+"""Converts the plain data of a pipeline file into the models of `file_models/`.
 
 Wrong parts are reported and left out, and a misspelled key is read as the key that it resembles. So the rest of the
 file can be checked as well.
@@ -16,20 +16,17 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.syntax.durations import spelled_here
-from sluice.config.syntax.file_models import (  # fmt: skip
+from sluice.config.syntax.file_models.operator_models import (
     KINDS,
     SHAPES,
     UNMATCHED,
     AggregateShape,
     AlignShape,
-    EventTimeShape,
-    FileModel,
-    FileShape,
-    KeyShape,
-    MarkWhenShape,
     PortsShape,
-    StreamShape,
 )
+from sluice.config.syntax.file_models.pipeline_models import FileShape
+from sluice.config.syntax.file_models.stream_models import EventTimeShape, KeyShape, MarkWhenShape, StreamShape
+from sluice.config.syntax.file_models.value_models import FileModel
 from sluice.config.syntax.other_systems import (
     key_of_a_stream_elsewhere,
     key_of_an_event_time_elsewhere,

@@ -7,7 +7,7 @@ from sluice.api.handler import WindowHandler, load, schema
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
-from sluice.config.syntax.file_models import CustomShape
+from sluice.config.syntax.file_models.operator_models import CustomShape
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute

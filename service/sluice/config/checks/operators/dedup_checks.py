@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
-from sluice.config.syntax.file_models import DedupShape
+from sluice.config.syntax.file_models.operator_models import DedupShape
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.spec import Dedup, EventTime
 from sluice.model.windows.session_window import MAX_GAP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.config.checks.event_time_checks import MAX_TICKS
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import read_parts
-from sluice.config.syntax.file_models import JoinShape
+from sluice.config.syntax.file_models.operator_models import JoinShape
 from sluice.config.syntax.other_systems import join_window_of_another_system
 from sluice.config.syntax.sized_clause import Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of

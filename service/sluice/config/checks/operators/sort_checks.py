@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
-from sluice.config.syntax.file_models import SortShape
+from sluice.config.syntax.file_models.operator_models import SortShape
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.spec import Count, Order, Sliding, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP

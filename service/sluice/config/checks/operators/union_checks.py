@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sluice.config.checks.event_time_checks import inherited
 from sluice.config.checks.stream_checks import Streams
-from sluice.config.syntax.file_models import JoinShape, input_key, inputs_of, union_of
+from sluice.config.syntax.file_models.operator_models import JoinShape, input_key, inputs_of, union_of
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Output, Stream, Union

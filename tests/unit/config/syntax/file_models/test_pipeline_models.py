@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 import yaml
 
-from sluice.config.syntax.file_models import json_schema
+from sluice.config.syntax.file_models.pipeline_models import json_schema
 from sluice.files import project_file
 from tests.unit.config.files import aggregate
 
@@ -12,7 +12,7 @@ FILE = project_file("schemas/pipeline.schema.json")
 
 
 def test_the_schema_in_the_repository_is_that_of_the_code():
-    """Else: python -m sluice.config.syntax.file_models > schemas/pipeline.schema.json."""
+    """Else: python -m sluice.config.syntax.file_models.pipeline_models > schemas/pipeline.schema.json."""
     assert json.loads(FILE.read_text(encoding="utf-8")) == json_schema()
 
 

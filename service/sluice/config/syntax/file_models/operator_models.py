@@ -1,0 +1,371 @@
+"""The models of the operators, one for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+
+from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Name
+from sluice.model.errors import one_of
+from sluice.model.windows.join_windows import JOIN_WINDOWS
+from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
+
+# tags of kinds of operators, and of an output that is a list
+AGGREGATE, MAP, JOIN, SORT, DEDUP, CUSTOM = "<aggregate>", "<map>", "<join>", "<sort>", "<dedup>", "<custom>"
+LIST = "<list>"
+#: between the names of the streams of a union
+PLUS = "+"
+#: what every window clause has: a policy, or a part that its kind needs
+NEEDED = (
+    "count",
+    "time",
+    "delta",
+    "punct",
+    *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed),
+)
+WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
+
+
+def union_of(streams: Sequence[str]) -> str:
+    """The name of the union of these streams. No stream of a file has a name with a plus sign."""
+    return PLUS.join(streams)
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return bool(values) and all(isinstance(value, str) for value in values)
+
+
+#: the input of an operator: a stream, or several with the same attributes, which the operator reads as one
+Input = Annotated[
+    str,
+    BeforeValidator(lambda value: union_of(value) if isinstance(value, list) and _are_texts(value) else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+INPUT = "The input stream, or a list of streams with the same attributes, which are read as one."
+#: limited because parsing takes time that grows with the square of the length
+WindowText = Annotated[str, Field(max_length=4_000)]
+Attributes = dict[str, ExpressionText]
+Outputs = Annotated[
+    Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
+    Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
+    Field(
+        description="For each output stream its attributes, each with an expression. "
+        "A list of streams writes the attributes of the input unchanged.",
+        examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
+    ),
+]
+
+
+class AlignShape(FileModel):
+    """The times of a timer's ticks on the wall clock."""
+
+    at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, optionally seconds.")
+    zone: str = Field(
+        "UTC",
+        description="The name of the time zone in the time zone database.",
+        examples=["Europe/Berlin"],
+    )
+    on: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
+        None, description="For a period of one week: the day of the week on which it begins."
+    )
+
+
+def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
+    return Field(
+        None,
+        description="For tumbling time(...) and a time(...) trigger: the timer follows the wall clock of a time zone, "
+        "with daylight saving time, instead of the clock's origin. The period must divide a day, or be a week. For "
+        "timeInterval with an intervalDuration of a day, a week, month, quarter or year: the panes are these periods "
+        "of the zone.",
+        examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
+    )
+
+
+class AggregateShape(FileModel):
+    """Computes aggregation functions over the windows of a stream (SPL's Aggregate)."""
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    aggregate: Input = Field(description=INPUT, examples=["trades", ["trades", "late_trades"]])
+    window: WindowText = Field(
+        description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
+        "optionally a trigger policy, and optionally `partitioned` with a policy of partition eviction. Policies: "
+        "count(n), time(seconds), delta(attribute, size), punct(). Policies of partition eviction: "
+        "partitionAge(seconds), partitionCount(n), tupleCount(n). "
+        f"Or a kind with sizes: {one_of(list(SIZED))}.",
+        examples=[
+            "sliding, time(300.0), count(1), partitioned",
+            "tumbling, punct()",
+            "tumbling, delta(time, 60.0)",
+            *(kind.example for kind in SIZED.values()),
+        ],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
+    )
+    group_by: list[ExpressionText] = Field(
+        [],
+        description="Expressions that divide the tuples of a firing window into groups. Each group gives one output "
+        "tuple.",
+    )
+    aggregate_incomplete_windows: bool = Field(
+        default=True,
+        description="Whether a sliding window emits results before it was full for the first time. SPL's default is "
+        "false: count(n) then emits nothing for the first n - 1 tuples, delta nothing until a tuple is evicted.",
+    )
+    aggregate_evicted_partitions: bool = Field(
+        default=False,
+        description="Whether a tumbling window emits results for a partition that is evicted by partitionAge, "
+        "partitionCount or tupleCount.",
+    )
+    align: AlignShape | None = aligned()
+    emit: Literal["final", "updates"] = Field(
+        "final",
+        description=f"When a {kinds_reading('emit')} window is emitted: once when it closes, or at each change.",
+    )
+    early: str | None = Field(
+        None,
+        description="When an open window also emits what it holds so far, as an early result without a window mark: "
+        "count(n), after every n tuples; time(seconds), that long after a tuple that no result has had yet; or both, "
+        f"with the word `or`. For {kinds_with_early()} windows. `isEarly()` says whether a result is early.",
+        examples=["time(10)", "count(1000)", "count(1000) or time(10)"],
+    )
+    window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
+        "distinct",
+        description="Which windows `slidingTime` has: one per distinct set of tuples, or one per event time, which "
+        "starts (Forward) or ends (Backward) at this time.",
+    )
+    output: Outputs
+
+
+class MapShape(FileModel):
+    """Gives one or no output tuple for each tuple, and forwards marks (SPL's Functor and Filter)."""
+
+    name: Name = Field(description="The operator's name.")
+    map: Input = Field(description=INPUT)
+    where: ExpressionText | None = Field(
+        None,
+        description="A condition. Tuples for which it is not true are dropped.",
+        examples=["price > 0 and symbol != ''"],
+    )
+    output: Outputs
+
+
+def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
+    return Field(
+        None,
+        description=f"The window of the {side} side: `sliding`, an eviction policy, and `partitioned`. `count(0)` "
+        "stores nothing: a tuple of this side is only paired with stored tuples of the other side.",
+        examples=["sliding, time(60.0)", "sliding, count(1), partitioned"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+
+
+def side_partition_by(side: str) -> Any:  # noqa: ANN401
+    return Field(
+        [],
+        description=f"The key of the {side} side's window. It divides the window and does not restrict the pairs; "
+        "`equality_left` and `equality_right` do that.",
+    )
+
+
+def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
+    return Field(
+        None,
+        description=f"For {algorithm} and outer: the values of the {side} side's attributes in a tuple without a "
+        'partner. The default of an attribute is 0, false, "" or an empty list.',
+        examples=[{"price": 0.0, "note": "none"}],
+    )
+
+
+def side_unmatched(side: str) -> Any:  # noqa: ANN401
+    return Field(
+        None,
+        description=f"For {side}Outer and outer: a stream for the {side} side's tuples without a partner, unchanged. "
+        "Without it, they are written to `output`.",
+    )
+
+
+class PortsShape(FileModel):
+    """The streams on the two sides of a join; they may be the same one."""
+
+    left: str = Field(description="The stream of the left side.")
+    right: str = Field(description="The stream of the right side.")
+
+
+class JoinShape(FileModel):
+    """Emits pairs of tuples of two streams: tuples that are in their windows at the same time (SPL's Join), or tuples
+    whose event times fit.
+    """
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    join: PortsShape = Field(
+        description="The two input streams. Expressions name an attribute as `left.price` or `right.price`; an "
+        "attribute that only one side has needs no prefix.",
+        examples=[{"left": "orders", "right": "payments"}],
+    )
+    window_left: WindowText | None = side_window("left")
+    window_right: WindowText | None = side_window("right")
+    window: WindowText | None = Field(
+        None,
+        description="A window over the event times of both sides, instead of `window_left` and `window_right`: "
+        "`interval` pairs tuples whose times are near each other, `asOf` pairs each left tuple with the newest right "
+        "tuple that is not newer.",
+        examples=[kind.example for kind in JOIN_WINDOWS.values()],
+        json_schema_extra={"pattern": rf"\b({'|'.join(JOIN_WINDOWS)})\b"},
+    )
+    partition_by_left: list[ExpressionText] = side_partition_by("left")
+    partition_by_right: list[ExpressionText] = side_partition_by("right")
+    equality_left: list[ExpressionText] = Field(
+        [],
+        description="Expressions over the left side. In a pair each must be equal to the entry of `equality_right` "
+        "at the same position. Pairs are found by a hash lookup.",
+        examples=[["order"]],
+    )
+    equality_right: list[ExpressionText] = Field(
+        [], description="Expressions over the right side; see `equality_left`."
+    )
+    match: ExpressionText | None = Field(
+        None,
+        description="A further condition on a pair. Without it and without equalities, each tuple is paired with "
+        "every tuple in the other window.",
+        examples=["left.price > right.price"],
+    )
+    algorithm: Literal["inner", "leftOuter", "rightOuter", "outer"] = Field(
+        "inner",
+        description="For which sides a tuple is also emitted without a partner, if it leaves its window and never "
+        "had a partner.",
+    )
+    default_left: dict[str, Any] | None = side_default("left", "rightOuter")
+    default_right: dict[str, Any] | None = side_default("right", "leftOuter")
+    unmatched_left: str | None = side_unmatched("left")
+    unmatched_right: str | None = side_unmatched("right")
+    output: Outputs
+
+
+class SortShape(FileModel):
+    """Emits the tuples of a stream in sorted order (SPL's Sort)."""
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    sort: Input = Field(description=INPUT)
+    window: WindowText = Field(
+        description="The window clause. A tumbling window emits its tuples in order when it fires, and so does each "
+        "pane of timeInterval. `sliding, count(n)` stores n tuples; when another tuple arrives, it "
+        "emits the first one in the sort order.",
+        examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
+    )
+    align: AlignShape | None = aligned()
+    order_by: dict[str, Literal["asc", "desc"]] = Field(
+        description="Expressions, the most significant first, each ascending or descending.",
+        min_length=1,
+        examples=[{"price": "desc", "time": "asc"}],
+    )
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="The maximum number of tuples that a window emits, the first ones in sort order. Not for a sliding "
+        "window.",
+    )
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
+class DedupShape(FileModel):
+    """Emits one tuple of each key and period of time, unchanged; the others are duplicates."""
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    dedup: Input = Field(description=INPUT)
+    by: list[ExpressionText] = Field(
+        description="The key: tuples with equal values are duplicates of each other.",
+        min_length=1,
+        examples=[["id"]],
+    )
+    within: str = Field(
+        description="The length of a period, which the first tuple of a key begins: `time(seconds)` by the operator "
+        "clock, or `eventTime(seconds)` by the event time of the tuples.",
+        max_length=100,
+        examples=["time(600)", "eventTime(10m)"],
+        json_schema_extra={"pattern": r"\b(time|eventTime)\s*\("},
+    )
+    keep: Literal["first", "last"] = Field(
+        "first",
+        description="Which tuple of a period is emitted: the first one, at once, or the last one, when the period is "
+        "over.",
+    )
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
+class CustomShape(FileModel):
+    """Calls a Python class with the events of windows."""
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    custom: Input = Field(description=INPUT)
+    handler: str = Field(
+        description="The Python class, a WindowHandler, as `package.module:Class`. It is called tuple by tuple.",
+        examples=["trading.gaps:Gaps"],
+    )
+    window: WindowText = Field(
+        description="The window clause. Every clause of an aggregate is allowed.",
+        examples=["sliding, count(2), partitioned"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
+    )
+    align: AlignShape | None = aligned()
+    output: list[str] = Field(
+        description="The streams to which the tuples that the class sends are written.", min_length=1
+    )
+
+
+#: the key that gives the kind of an operator -> the tag of that kind
+KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "dedup": DEDUP, "custom": CUSTOM}
+#: tag -> model
+SHAPES: dict[str, type[FileModel]] = {
+    AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, DEDUP: DedupShape,
+    CUSTOM: CustomShape,
+}  # fmt: skip
+OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | DedupShape | CustomShape
+#: the path of a value within an operator
+Inner = tuple[str | int, ...]
+#: keys besides `output` that name an output stream of an operator
+UNMATCHED = ("unmatched_left", "unmatched_right")
+
+
+def inputs_of(operator: OperatorShape) -> list[tuple[Inner, str]]:
+    """The input streams in the order of their ports, each with its path within the operator."""
+    if isinstance(operator, JoinShape):
+        return [(("join", "left"), operator.join.left), (("join", "right"), operator.join.right)]
+    word = input_key(operator)
+    names = getattr(operator, word).split(PLUS)
+    return [((word, number), name) for number, name in enumerate(names)] if len(names) > 1 else [((word,), names[0])]
+
+
+def input_key(operator: OperatorShape) -> str:
+    """The key that names the kind of an operator and its input."""
+    return next(word for word, tag in KINDS.items() if isinstance(operator, SHAPES[tag]))
+
+
+def kind_of(value: object) -> str | None:
+    if isinstance(value, dict):
+        return next((tag for key, tag in KINDS.items() if key in value), None)
+    return AGGREGATE
+
+
+AnyOperator = Annotated[
+    Annotated[AggregateShape, Tag(AGGREGATE)]
+    | Annotated[MapShape, Tag(MAP)]
+    | Annotated[JoinShape, Tag(JOIN)]
+    | Annotated[SortShape, Tag(SORT)]
+    | Annotated[DedupShape, Tag(DEDUP)]
+    | Annotated[CustomShape, Tag(CUSTOM)],
+    Discriminator(kind_of),
+]

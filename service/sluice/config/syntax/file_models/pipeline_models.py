@@ -1,0 +1,161 @@
+"""The model of a whole pipeline file: which keys it may have, and which kinds of values.
+
+Whether the values fit together is checked in checks/build.py. The JSON Schema for editors is generated from these
+models, with their docstrings as descriptions:
+`python -m sluice.config.syntax.file_models.pipeline_models > schemas/pipeline.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic.json_schema import models_json_schema
+
+from sluice.config.syntax.file_models.operator_models import AnyOperator
+from sluice.config.syntax.file_models.stream_models import StreamShape
+from sluice.config.syntax.file_models.value_models import Duration, FileModel, Name, Text
+
+
+class FileShape(FileModel):
+    """A pipeline of Sluice: windows over Kafka topics."""
+
+    pipeline: Name = Field(description="The pipeline's name. Kafka's transactions and the ledger use this name.")
+    streams: dict[str, StreamShape] = Field(description="All streams, by name.", min_length=1)
+    operators: list[AnyOperator] = Field(description="The operators, in any order.", min_length=1)
+    dead_letters: str | None = Field(
+        None,
+        description="The stream for records that cannot be handled. The reason is in a header of the record. The "
+        "stream has a topic and no schema. Without it, such records are only counted and logged.",
+    )
+    kafka: dict[str, Text] = Field(
+        {},
+        description="Properties of librdkafka. `${NAME}` is replaced by an environment variable, `${file:PATH}` by "
+        "the content of a file.",
+        examples=[{"bootstrap.servers": "kafka:9092", "sasl.password": "${KAFKA_PASSWORD}"}],
+    )
+    registry: dict[str, Text] = Field(
+        {},
+        description="The schema registry of `avro-confluent`: properties of Confluent's client. `${NAME}` and "
+        "`${file:PATH}` are replaced as in `kafka`.",
+        examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
+    )
+    clock: Literal["processing", "records"] = Field(
+        "processing",
+        description="What advances the operator clock: records and the machine's clock, or records alone.",
+    )
+    clock_origin: Text | None = Field(
+        None,
+        description="The time from which periodic timers count: ISO 8601, or seconds since 1970. The default is the "
+        "timestamp of the first record.",
+        examples=["2013-01-01T00:00:00Z", 0],
+    )
+    merge: Literal["arrival", "timestamp"] = Field(
+        "arrival",
+        description="The order in which records of several topic partitions are handled. `arrival`: by timestamp "
+        "within each batch. `timestamp`: by timestamp over all batches; a record is buffered until "
+        "every other topic partition has sent a later one.",
+    )
+    merge_wait: Duration = Field(
+        5.0,
+        description="For `merge: timestamp`: the maximum wait for a silent topic partition, in seconds. Records "
+        "that arrive later are handled at their arrival. With `clock: records` the wait has no limit.",
+    )
+    max_future: Duration = Field(
+        3600.0,
+        description="The maximum difference, in seconds, by which the timestamp of a record may be ahead of the "
+        "time at which it is read. Other records become dead letters.",
+    )
+    trigger_interval: Duration = Field(
+        0.0,
+        description="Seconds from the start of one batch to the start of the next; 0: the next batch starts when "
+        "the previous one ends.",
+    )
+    max_records_per_batch: int = Field(
+        500_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
+    )
+    max_bytes_per_batch: int = Field(
+        256 << 20,
+        ge=1,
+        le=2**53,
+        description="The approximate maximum size of the records that one batch reads, in bytes of keys, values and "
+        "headers. Each start of the service measures the size of the next records. This lowers "
+        "max_records_per_batch, to at least one record.",
+    )
+    direct_records: int = Field(
+        8000,
+        ge=0,
+        le=100_000,
+        description="A batch of at most this many records, and of at most 16 MiB, is computed by the service's own "
+        "process, without a job of Spark, which lowers the latency of small batches. 0: each batch is a job of Spark. "
+        "It has no effect on a cluster.",
+    )
+    buckets: int | None = Field(
+        None,
+        ge=1,
+        le=65536,
+        description="The number of slices of the key space; a bucket is the unit of parallel work. It may change at "
+        "any start, but not to or from 1 if operators read one input with different keys.",
+    )
+    checkpoint: str | None = Field(
+        None,
+        description="The folder in which state and progress are stored. Without it the folder is checkpoints/ and the "
+        "name of the pipeline, in the current folder.",
+    )
+    state: str | None = Field(
+        None,
+        description="A store for snapshots of the state that outlives the checkpoint's folder: the URL of an object "
+        "store (`s3://`, `gs://`, `az://`, `abfs://`), or another folder. A start without the checkpoint restores it "
+        "from there, from the ledger and from the input topics.",
+        examples=["s3://bucket/sluice", "/mnt/snapshots"],
+    )
+    state_options: dict[str, Text] = Field(
+        {},
+        description="Settings of the client of the object store, such as `endpoint`, `region` or `access_key_id`. "
+        "Settings that are missing come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) or from the "
+        "machine's role. `${NAME}` and `${file:PATH}` are replaced by values of the environment or of files.",
+        examples=[{"region": "eu-central-1"}],
+    )
+    snapshot_interval: Duration = Field(
+        300.0,
+        description="With `state`: the time after which the next snapshot goes to the store, in seconds.",
+    )
+    snapshot_records: int = Field(
+        10_000_000, ge=1, description="With `state`: the number of records after which it goes there earlier."
+    )
+    durability: Literal["process", "machine"] = Field(
+        "process",
+        description="What the checkpoint's folder survives: the death of any process, or also a loss of power. With "
+        "`machine`, each batch waits until the disk has its files. It matters where the folder is the only copy.",
+    )
+    delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
+    on_data_loss: Literal["fail", "continue"] = Field(
+        "fail",
+        description="What to do if records were deleted before they were read, by retention or with their topic: "
+        "end with an error, or continue with the records that exist.",
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Where an input topic without stored offsets is read from.",
+    )
+    restart: Literal["always", "on-failure", "never"] | None = Field(
+        None,
+        description="When a service starts the pipeline again after it has ended: after each end, after a failure, or "
+        "never. `sluice run --restart` has precedence. The default is never in a service of one file, and on-failure "
+        "in a service of several files or of a folder.",
+        examples=["on-failure"],
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    _, schema = models_json_schema([(FileShape, "validation")], by_alias=True)
+    definitions: dict[str, Any] = schema["$defs"]
+    top = definitions.pop("FileShape")
+    header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sluice pipeline"}
+    return {**header, **{key: value for key, value in top.items() if key != "title"}, "$defs": definitions}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")

@@ -1,0 +1,205 @@
+"""The models of a stream: its format, its key, its event time and its marks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
+
+from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Seconds, TypeName
+from sluice.wire.formats.format_table import FORMATS
+
+#: the tag of an event time that is only the name of its attribute
+NAMED = "<named>"
+
+
+def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:
+    """The model with the words of the formats as `format`, and with the keys that set options of a format."""
+    formats = {word: one for word, one in FORMATS.items() if one.in_keys or not in_keys}
+    words = sorted(formats, key=lambda word: word != base.model_fields["format"].default)
+    options = {name: key for one in formats.values() for name, key in one.keys.items() if key.of_key or not in_keys}
+    fields = {
+        name: (key.annotation, Field(None, description=key.of_key) if in_keys else key.field)
+        for name, key in options.items()
+    }
+    of_format = (Literal[*words], base.model_fields["format"])
+    return create_model(base.__name__, __base__=base, **{"format": of_format, **fields})  # type: ignore[call-overload, no-any-return]
+
+
+class KeyHead(FileModel):
+    """The keys of `KeyShape` that do not depend on formats."""
+
+    attributes: list[str] = Field(
+        description="The attributes that the key holds. They are not part of the value.", min_length=1
+    )
+    format: str = Field(
+        "text",
+        description="How the key is encoded. `text` is for one attribute; the other formats take any number of "
+        "attributes.",
+    )
+
+
+class KeyShape(with_formats(KeyHead, in_keys=True)):  # type: ignore[misc]
+    """The encoding of the keys of records."""
+
+
+class EventTimeShape(FileModel):
+    """The event time of a stream, and how watermarks are computed from it (SPL's @eventTime)."""
+
+    attribute: str = Field(
+        description="The attribute with the event time: a timestamp, an int64, or a float64 with seconds since 1970."
+    )
+    resolution: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
+        None,
+        description="The unit of an int64 event time, counted since 1970. The default is milliseconds.",
+    )
+    lag: Seconds | None = Field(
+        None,
+        description="Seconds by which the computed watermarks are behind the latest event time. Without it, no "
+        "watermarks are computed from the tuples: they arrive as marks, or from the operator that "
+        "writes the stream.",
+    )
+    minimum_gap: Seconds = Field(
+        0.1,
+        description="The minimum distance between two computed watermarks, in seconds of event time.",
+    )
+    idle_after: Seconds | None = Field(
+        None,
+        description="A topic partition that sends nothing for this many seconds no longer holds the watermark of "
+        "the stream back.",
+    )
+    advance: bool = Field(
+        default=False,
+        description="Whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle. So "
+        "the windows of a quiet stream close. Needs `lag` and `idle_after`.",
+    )
+    max_future: Seconds | None = Field(
+        None,
+        description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter.",
+    )
+
+
+class MarkWhenShape(FileModel):
+    """Conditions on tuples that insert window marks, for producers that cannot send marks."""
+
+    before: ExpressionText | None = Field(
+        None,
+        description="A condition. A window mark is inserted before each tuple for which the condition is true.",
+        examples=["kind == 'start'"],
+    )
+    after: ExpressionText | None = Field(
+        None,
+        description="A condition. A window mark is inserted after each tuple for which the condition is true.",
+        examples=["last"],
+    )
+    of: Annotated[
+        list[ExpressionText],
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(
+        [],
+        description="The key, one expression or a list: a mark closes the window partition with the key of its tuple "
+        "alone. It is the `partition_by` of the `punct()` windows that read the stream. Without it, a mark applies as "
+        "`marks_in` says.",
+        examples=["symbol", ["symbol", "venue"]],
+    )
+
+
+class StreamHead(FileModel):
+    """The keys of a stream that come before those that its format adds (`StreamShape`)."""
+
+    topic: str | None = Field(
+        None, description="The Kafka topic. A stream without a topic exists only inside the service."
+    )
+    format: str = Field("json", description="How a tuple is encoded as the value of a record.")
+    attributes: dict[str, TypeName] | None = Field(
+        None,
+        alias="schema",
+        description="The attributes and their types. Required for a stream that is read from Kafka. For other "
+        "streams it is derived from the operator that writes the stream, and compared with this schema "
+        "if one is given.",
+        examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
+    )
+
+
+class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc]
+    """A stream: a Kafka topic or, without `topic`, a stream inside the service."""
+
+    key: KeyShape | None = Field(
+        None,
+        description="Attributes that are stored in the key of the record. Without it, keys of input records are "
+        "ignored, and keys of output records are as docs/formats.md describes.",
+        examples=[{"attributes": ["symbol"]}],
+    )
+    headers: dict[str, str] = Field(
+        {},
+        description="Attributes that are stored in headers of the record, as text: attribute -> name of the header.",
+        examples=[{"trace": "trace-id"}],
+    )
+    record_timestamp: str | None = Field(
+        None,
+        description="The attribute that is the timestamp of the Kafka record. It is not part of the value, and may be "
+        "the event time. Its type is timestamp; of an output also int64, with milliseconds since 1970. Without it, the "
+        "timestamp of an output's record is the operator clock.",
+        examples=["sent"],
+    )
+    defaults: dict[str, Any] = Field(
+        {},
+        description="The value of an attribute, in JSON, for records in which the attribute is missing or null.",
+        examples=[{"size": 0}],
+    )
+    event_time: (
+        Annotated[
+            Annotated[str, Tag(NAMED)] | Annotated[EventTimeShape, Tag(MAPPING)],
+            Discriminator(lambda value: NAMED if isinstance(value, str) else MAPPING),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The attribute with the event time, or a mapping with further settings. Streams derived from "
+        "this one inherit the event time if they have the attribute.",
+        examples=["time", {"attribute": "time", "lag": 5.0}],
+    )
+    marks: Literal["header", "record", "none"] | None = Field(
+        None,
+        description="How window marks are written. `header`: as a header of the last tuple of a firing; a firing "
+        "without tuples writes nothing. `record`: as records of their own, also for firings without tuples. `none`: "
+        "not at all. Default: `header`; `record` for an exchange, and for marks that come from Kafka and pass through "
+        "maps.",
+    )
+    mark_when: MarkWhenShape | None = Field(
+        None,
+        description="For an input stream: conditions on tuples that insert window marks, in addition to the marks "
+        "in the topic.",
+        examples=[{"after": "last"}],
+    )
+    marks_in: Literal["topic_partition", "any", "aligned"] = Field(
+        "topic_partition",
+        description="For an input stream: which tuples a window mark covers. `topic_partition`: the tuples of its "
+        "topic partition. `any`: the tuples of the whole stream. `aligned`: the tuples of the whole stream; the mark "
+        "takes effect when every topic partition has sent it, and items that follow it in faster topic partitions are "
+        "buffered until then. Required if a `punct()` window reads a topic with several topic partitions.",
+    )
+    watermarks: bool = Field(
+        default=False,
+        description="Whether watermarks are written to the topic, as records of their own in every topic partition. "
+        "Requires an event time.",
+    )
+    partitions: int | None = Field(
+        1,
+        ge=1,
+        description="The number of topic partitions with which a missing output topic is created; null: the topic "
+        "must exist.",
+    )
+    exchange: bool = Field(
+        default=False,
+        description="For a stream that one operator writes and another one reads: whether the tuples pass through "
+        "the topic. The two operators then run in different stages, each distributed over buckets by "
+        "its own keys.",
+    )
+    table: bool = Field(
+        default=False,
+        description="For an input stream with a `key` that is the right side of a join: whether it is a table. The "
+        "newest record of a key is the row of the key, and a record without a value deletes the row. The first start "
+        "loads the topic up to its end before any other record is handled.",
+    )

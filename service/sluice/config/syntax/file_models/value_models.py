@@ -1,0 +1,66 @@
+"""The base of all models of the pipeline file, and the kinds of values that several of them have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
+from sluice.model.types import SCALARS
+
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
+TYPE = rf"^\s*(list<\s*)*({'|'.join(SCALARS)})\s*(>\s*)*$"
+# A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
+MAPPING = "<mapping>"
+
+
+class FileModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def written(value: object) -> object:
+    """The text of a number or a boolean, which YAML reads as a value, while it is an expression here."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+#: text of a property or of a time, which a later check reads
+Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
+TypeName = Annotated[
+    str,
+    Field(max_length=200),
+    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]}),
+]
+ExpressionText = Annotated[
+    str,
+    Field(max_length=20_000),
+    BeforeValidator(written),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Sum(price * size) / Sum(size)", "symbol"]}),
+]
+
+
+def read_duration(value: object) -> object:
+    """The seconds of a text such as `30s`. Other values are returned as they are."""
+    if not isinstance(value, str):
+        return value
+    found = seconds(value.strip())
+    if found is None:
+        kind, message = "duration", "seconds or a duration, such as {examples}"
+        raise PydanticCustomError(kind, message, {"examples": EXAMPLES})
+    return float(found)
+
+
+#: seconds; the file may also have a number with a unit
+Duration = Annotated[
+    float,
+    BeforeValidator(read_duration),
+    Field(ge=0, allow_inf_nan=False),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^\s*{WITH_UNIT}\s*$"}]}
+    ),
+]
+Seconds = Annotated[Duration, Field(le=2**33)]
