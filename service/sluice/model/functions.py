@@ -4,7 +4,7 @@ A signature has the form `int64, float64 -> float64 : kernel`. An int64 argument
 for any type, `scalar` for any type except a list. If such a word occurs twice in a signature, both stand for the same
 type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
 
-The kernel is the name of the implementation of this signature in engine/stream/scalar_functions.py. An aggregation
+The kernel is the name of the implementation of this signature in engine/stream/functions/. An aggregation
 function has no kernel in its row: engine/aggregates/function_table.py finds it by the function's name.
 """
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
-from sluice.engine.stream.scalar_functions import Column, kernel
+from sluice.engine.stream.functions.column_arguments import Column
+from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import FUNCTIONS, OPERATORS
 from sluice.model.functions import match as match_types

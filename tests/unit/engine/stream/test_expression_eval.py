@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.config.syntax.expression_grammar import Scope, parse
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.scalar_functions import kernel
+from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.model.expressions import AggregateCall
 from sluice.model.functions import FUNCTIONS, OPERATORS
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of

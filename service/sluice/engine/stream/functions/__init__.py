@@ -1,0 +1,1 @@
+"""The scalar functions of `model/functions.py`, over columns of pyarrow."""

@@ -1,0 +1,34 @@
+"""The kernels of the scalar functions, by the names that `model/functions.py` has for them."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+
+from sluice.engine.stream.functions import (
+    conversions,
+    list_functions,
+    number_functions,
+    text_functions,
+    time_functions,
+)
+from sluice.engine.stream.functions.column_arguments import Column, Kernel, by_name
+
+
+def same(value: Column) -> Column:
+    return value
+
+
+KERNELS: dict[str, Kernel] = {
+    **by_name(same),
+    **number_functions.KERNELS,
+    **text_functions.KERNELS,
+    **conversions.KERNELS,
+    **time_functions.KERNELS,
+    **list_functions.KERNELS,
+}
+
+
+def kernel(name: str) -> Kernel:
+    """The kernel with this name: ours, or the function of pyarrow.compute."""
+    found: Kernel = KERNELS.get(name) or getattr(pc, name)
+    return found

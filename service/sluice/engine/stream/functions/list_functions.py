@@ -1,0 +1,86 @@
+"""Scalar functions of lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.functions.column_arguments import (
+    EDGE,
+    INT64,
+    Column,
+    Kernel,
+    by_name,
+    is_scalar,
+)
+
+
+def over_rows(function: Kernel) -> Kernel:
+    """Wraps a function that needs columns: constants become columns."""
+
+    def computed(*columns: Column) -> Column:
+        length = next((len(column) for column in columns if not is_scalar(column)), None)
+        found = function(*(pa.repeat(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
+        return found[0] if length is None else found
+
+    return computed
+
+
+def size(values: Column) -> Column:
+    return pc.cast(pc.list_value_length(values), INT64)
+
+
+def bounds(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    """The index of each list's first element among all elements, and the length of each list; the length of a null is
+    0.
+    """
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return values.offsets.to_numpy()[:-1].astype(np.int64), lengths
+
+
+def element_at(values: pa.ListArray, position: pa.Array) -> pa.Array:
+    starts, lengths = bounds(values)
+    at = pc.fill_null(position, EDGE - 1).to_numpy(zero_copy_only=False)
+    at = np.where(at < 0, at + lengths, at)
+    inside = (at >= 0) & (at < lengths)
+    return values.values.take(pa.array(np.where(inside, starts + at, 0), mask=~inside))
+
+
+def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
+    """As `substring`: a negative start counts as 0, and so does a negative length."""
+    starts, lengths = bounds(values)
+    missing = pc.is_null(values).to_numpy(zero_copy_only=False) | pc.is_null(start).to_numpy(zero_copy_only=False)
+    first = np.minimum(np.maximum(pc.fill_null(start, 0).to_numpy(zero_copy_only=False), 0), lengths)
+    sizes = lengths - first
+    if length is not None:
+        missing |= pc.is_null(length).to_numpy(zero_copy_only=False)
+        sizes = np.minimum(sizes, np.maximum(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), 0))
+    sizes[missing] = 0
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts + first - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values.values.take(pa.array(places)), mask=pa.array(missing))
+
+
+def list_index(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
+    """The first position whose element equals the value, -1 if none does; NaN equals nothing."""
+    starts, lengths = bounds(values)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    elements = values.values.take(pa.array(starts[row] + place))
+    alike = pc.fill_null(pc.equal(elements, wanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    found = np.full(len(lengths), EDGE - 1)
+    np.minimum.at(found, row[alike], place[alike])
+    missing = pc.or_(pc.is_null(values), pc.is_null(wanted)).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(found == EDGE - 1, -1, found), mask=missing)
+
+
+def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
+    return pc.greater_equal(list_index(values, wanted), 0)
+
+
+KERNELS = {
+    **by_name(size),
+    **{function.__name__: over_rows(function) for function in (element_at, sublist, list_index, list_contains)},
+}

@@ -1,0 +1,79 @@
+"""Scalar functions of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.functions.column_arguments import (
+    Column,
+    by_name,
+    is_scalar,
+    none,
+)
+
+
+def remainder(left: Column, right: Column) -> Column:
+    return int_remainder(left, right) if pa.types.is_integer(left.type) else float_remainder(left, right)
+
+
+def int_remainder(left: Column, right: Column) -> Column:
+    """The remainder, with the sign of `left`; null for a divisor of 0. A divisor of -1 is replaced by 1, which gives
+    the same remainder 0 and whose quotient always fits.
+    """
+    zero = pc.equal(right, 0)
+    divisor = pc.if_else(pc.or_(zero, pc.equal(right, -1)), 1, right)
+    rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+    return pc.if_else(zero, none(left), rest)
+
+
+def float_remainder(left: Column, right: Column) -> Column:
+    """The remainder by numpy, which is exact for quotients of any size. pyarrow has no remainder."""
+    return by_numpy(np.fmod, left, right)
+
+
+def by_numpy(function: np.ufunc, *columns: Column) -> Column:
+    with np.errstate(all="ignore"):
+        values = function(*map(numbers, columns))
+    result = pa.array(values) if np.ndim(values) else pa.scalar(float(values))
+    for column in columns:
+        if is_scalar(column) or column.null_count:
+            result = pc.if_else(pc.is_valid(column), result, none(result))
+    return result
+
+
+def numbers(column: Column) -> float | np.ndarray:
+    """The values for numpy, which has no nulls: 0 takes their place."""
+    filled = pc.coalesce(column, pa.scalar(0.0))
+    values: float | np.ndarray = filled.as_py() if is_scalar(filled) else filled.to_numpy(zero_copy_only=False)
+    return values
+
+
+def smaller(left: Column, right: Column) -> Column:
+    return pc.if_else(pc.less(right, left), right, left)
+
+
+def larger(left: Column, right: Column) -> Column:
+    return pc.if_else(pc.greater(right, left), right, left)
+
+
+def round_half_away(value: Column, decimals: Column | None = None) -> Column:
+    """Rounds halves away from zero. A value too large to have so many decimals stays as it is, because pyarrow would
+    fail.
+    """
+    places = max(-300, min(300, decimals.as_py())) if decimals is not None else 0
+    coarse = pc.less(pc.abs(value), 2.0**53 / 10.0**places)
+    rounded = pc.round(pc.if_else(coarse, value, 0.0), ndigits=places, round_mode="half_towards_infinity")
+    return pc.if_else(coarse, rounded, value)
+
+
+def sign(value: Column) -> Column:
+    return pc.cast(pc.sign(value), value.type)
+
+
+def nonzero(value: Column) -> Column:
+    return pc.not_equal(value, pa.scalar(0, value.type))
+
+
+KERNELS = by_name(remainder, sign, smaller, larger, round_half_away, nonzero)

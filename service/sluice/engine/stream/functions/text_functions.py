@@ -1,0 +1,105 @@
+"""Scalar functions of texts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.functions.column_arguments import (
+    EDGE,
+    INT64,
+    STRING,
+    Column,
+    by_name,
+    by_row,
+    constants,
+    none,
+)
+
+
+def concatenate(left: Column, right: Column) -> Column:
+    return pc.binary_join_element_wise(left, right, "")
+
+
+def characters(text: Column) -> Column:
+    return pc.cast(pc.utf8_length(text), INT64)
+
+
+def substring(text: Column, start: Column, length: Column | None = None) -> Column:
+    if constants(start, length):
+        first = max(start.as_py(), 0)
+        stop = None if length is None else min(first + max(length.as_py(), 0), EDGE - 1)
+        return pc.utf8_slice_codeunits(text, first, stop)
+    return by_row(cut, STRING, text, start, *([] if length is None else [length]))
+
+
+def cut(text: str, start: int, length: int = EDGE) -> str:
+    return text[max(start, 0) : max(start, 0) + max(length, 0)]
+
+
+def contains(text: Column, part: Column) -> Column:
+    if constants(part):
+        return pc.match_substring(text, pattern=part.as_py())
+    return by_row(lambda t, p: p in t, pa.bool_(), text, part)
+
+
+def starts_with(text: Column, part: Column) -> Column:
+    if constants(part):
+        return pc.starts_with(text, pattern=part.as_py())
+    return by_row(str.startswith, pa.bool_(), text, part)
+
+
+def ends_with(text: Column, part: Column) -> Column:
+    if constants(part):
+        return pc.ends_with(text, pattern=part.as_py())
+    return by_row(str.endswith, pa.bool_(), text, part)
+
+
+def index_of(text: Column, part: Column) -> Column:
+    return by_row(str.find, INT64, text, part)
+
+
+def replace(text: Column, old: Column, new: Column) -> Column:
+    if constants(old, new) and old.as_py():  # pyarrow loops without end on an empty pattern
+        return pc.replace_substring(text, pattern=old.as_py(), replacement=new.as_py())
+    return by_row(lambda t, o, n: t.replace(o, n) if o else t, STRING, text, old, new)
+
+
+def pad_start(text: Column, width: Column, fill: Column | None = None) -> Column:
+    return pc.utf8_lpad(text, width=width.as_py(), padding=" " if fill is None else fill.as_py())
+
+
+def pad_end(text: Column, width: Column, fill: Column | None = None) -> Column:
+    return pc.utf8_rpad(text, width=width.as_py(), padding=" " if fill is None else fill.as_py())
+
+
+def split(text: Column, separator: Column) -> Column:
+    return pc.split_pattern(text, pattern=separator.as_py())
+
+
+def join(texts: Column, separator: Column) -> Column:
+    return pc.binary_join(texts, separator)
+
+
+def regex_contains(text: Column, pattern: Column) -> Column:
+    return pc.match_substring_regex(text, pattern=pattern.as_py())
+
+
+def regex_replace(text: Column, pattern: Column, new: Column) -> Column:
+    return pc.replace_substring_regex(text, pattern=pattern.as_py(), replacement=new.as_py())
+
+
+def regex_extract(text: Column, pattern: Column) -> Column:
+    """The first match of the pattern, null if there is none. The whole text is replaced by the match, because pyarrow's
+    own extraction requires a name for every group.
+    """
+    found = regex_contains(text, pattern)
+    whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
+    extracted = pc.replace_substring_regex(text, pattern=whole, replacement=r"\1")
+    return pc.if_else(found, extracted, none(text))
+
+
+KERNELS = by_name(
+    concatenate, characters, substring, contains, starts_with, ends_with, index_of, replace, pad_start, pad_end, split,
+    join, regex_contains, regex_extract, regex_replace,
+)  # fmt: skip
