@@ -1,6 +1,6 @@
 """Typed expressions as immutable trees.
 
-config/syntax/expression_grammar.py parses them, engine/stream/expression_eval.py computes their values.
+config/syntax/typed_expressions.py parses them, engine/stream/expression_eval.py computes their values.
 """
 
 from __future__ import annotations
@@ -53,3 +53,15 @@ def walk(expression: Expression) -> Iterator[Expression]:
     if isinstance(expression, Call | AggregateCall):
         for argument in expression.arguments:
             yield from walk(argument)
+
+
+def over_group(expression: Expression) -> Expression:
+    """The expression with `Last` around attributes outside of aggregate calls: the last tuple has their values (A3)."""
+    parts = list(walk(expression))
+    if not any(isinstance(part, Attribute) for part in parts):
+        return expression
+    if not any(isinstance(part, AggregateCall) for part in parts):
+        return AggregateCall("Last", (expression,), expression.type)
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(map(over_group, expression.arguments)), expression.type)
+    return expression

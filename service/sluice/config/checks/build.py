@@ -22,7 +22,6 @@ from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.watermark_checks import check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
-from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models.operator_models import (
     AggregateShape,
     CustomShape,
@@ -34,6 +33,7 @@ from sluice.config.syntax.file_models.operator_models import (
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import DeltaText, ParsedClause
+from sluice.model.expressions import over_group
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Sliding, Stream
 from sluice.model.stages import stages
 from sluice.model.topology import separated

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
+from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.file_models.operator_models import AggregateShape, CustomShape, SortShape
 from sluice.config.syntax.file_models.stream_models import EventTimeShape
 from sluice.config.syntax.other_systems import names_timestamp_of_record
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.sized_clause import Sizes
+from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal

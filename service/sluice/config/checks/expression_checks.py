@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sluice.config.checks.event_time_checks import sized_window, window_functions
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
-from sluice.config.syntax.expression_grammar import NO_ATTRIBUTE, ExpressionError, Scope, check_syntax, parse
+from sluice.config.syntax.expression_grammar import ExpressionError, check_syntax
 from sluice.config.syntax.file_models.operator_models import (
     AggregateShape,
     CustomShape,
@@ -20,6 +20,7 @@ from sluice.config.syntax.file_models.operator_models import (
 )
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.typed_expressions import NO_ATTRIBUTE, Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Fault, Path
 from sluice.model.expressions import Attribute, Expression

@@ -6,8 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from sluice.config.syntax.durations import NUMBER, with_unit
-from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
+from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import DeltaText, ParsedClause, parse_clause
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.expressions import Call

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sluice.columns.interner import Interner
-from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
+from sluice.config.syntax.expression_grammar import ExpressionError
+from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.engine.contents import summaries
 from sluice.model.types import FLOAT64, STRING
 from sluice.testing import run_case

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.config.syntax.expression_grammar import Scope, parse
+from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.model.expressions import AggregateCall

@@ -10,8 +10,8 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.operators.event_join_checks import event_window, given_windows
 from sluice.config.checks.table_checks import NO_WINDOW, ROWS, check_join, is_table
 from sluice.config.checks.window_checks import window
-from sluice.config.syntax.expression_grammar import Scope
 from sluice.config.syntax.file_models.operator_models import JoinShape
+from sluice.config.syntax.typed_expressions import Scope
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.spec import EMPTY, Count, Join, Output, Side, Sliding, Value

@@ -1,6 +1,7 @@
 import pytest
 
-from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
+from sluice.config.syntax.expression_grammar import ExpressionError
+from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.model.expressions import Attribute, Call, Literal
 from sluice.model.functions import AGGREGATES, CONSTANTS, FUNCTIONS, OPERATORS, fit, match
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of

@@ -1,0 +1,59 @@
+"""Whether the arguments of a call fit a signature, and the texts of calls and signatures in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.model.errors import one_of
+from sluice.model.expressions import Call, Expression, Literal
+from sluice.model.functions import CONSTANTS, OPERATORS, VARIABLES, Function, Signature, is_regex
+from sluice.model.types import Type
+
+
+def converted(value: Expression, wanted: Type) -> Expression:
+    """The value, converted to the type in a signature. The only implicit conversion is from int64 to float64."""
+    if value.type == wanted:
+        return value
+    if isinstance(value, Literal):
+        return Literal(float(value.value), wanted)
+    return Call("float64", (value,), wanted)
+
+
+def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
+    """Whether each constant argument has an allowed value, and a replacement fits its regular expression."""
+    if not all(map(constant_fits, signature.parameters, arguments)):
+        return False
+    texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
+             if isinstance(given, Literal)}  # fmt: skip
+    return "replacement" not in texts or is_regex(texts["regex"], texts["replacement"])
+
+
+def constant_fits(word: str, value: Expression) -> bool:
+    if word in CONSTANTS:
+        return isinstance(value, Literal) and CONSTANTS[word].fits(value.value)
+    return isinstance(value, Literal) or not word.endswith(" literal")
+
+
+def signatures(function: Function) -> str:
+    return one_of(
+        call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in function.signatures
+    )
+
+
+def meaning(word: str) -> str:
+    return CONSTANTS[word].meaning if word in CONSTANTS else word
+
+
+def repeats(signature: Signature) -> bool:
+    """Whether two parameters must have the same type."""
+    return any(signature.parameters.count(word) > 1 for word in VARIABLES)
+
+
+def call(name: str, arguments: Iterable[str]) -> str:
+    """The text of a call in messages: `Sum(int64)`, `int64 + int64`."""
+    words = list(arguments)
+    if name == "if":
+        return "{} ? {} : {}".format(*words)
+    if name not in OPERATORS:
+        return f"{name}({', '.join(words)})"
+    return f" {name} ".join(words) if len(words) > 1 else f"{name} {words[0]}"

@@ -1,0 +1,361 @@
+"""Parses the text of an expression: the result is a typed Expression, or all faults of the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lark import Token, Tree
+
+from sluice.api import custom
+from sluice.api.class_loader import ClassError
+from sluice.config.syntax.durations import seconds
+from sluice.config.syntax.expression_grammar import ExpressionError, parse_tree
+from sluice.config.syntax.other_systems import small_word, word_of_sql
+from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures
+from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, match
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type
+from sluice.model.windows.kinds import SIGNATURES, kinds_with
+
+LIMIT = 2**63
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+#: the beginning of what is expected in place of an unknown name
+NO_ATTRIBUTE = "an attribute of "
+#: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
+MAX_DIGITS = 1000
+#: functions of strings and of lists with the same meaning
+SAME_MEANING = {"length": "size", "size": "length"}
+#: maximum depth of a nested expression, because functions walk through expressions by recursion
+DEEPEST = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names that an expression may use."""
+
+    #: the stream of the attributes, for messages
+    stream: str
+    attributes: Mapping[str, Type]
+    #: None if aggregate functions may be called; else the end of the message that forbids them, such as "in a map"
+    no_aggregates: str | None = None
+    #: in a join: the attributes of each side, in place of `attributes`
+    sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    #: in a join: the name of each stream -> its side, for messages
+    streams: Mapping[str, str] = field(default_factory=dict)
+    #: the functions that describe the window that fires, and the types of their results
+    panes: Mapping[str, Type] = field(default_factory=dict)
+
+
+def parse(text: str, scope: Scope) -> Expression:
+    """The typed expression of a text. Raises ExpressionError with all faults."""
+    typing = Typing(text, scope)
+    expression = typing.of(parse_tree(text))
+    if typing.faults or expression is None:
+        raise ExpressionError(typing.faults)
+    return expression
+
+
+@dataclass(slots=True)
+class Typing:
+    """Types the parts of a syntax tree. For a wrong part it adds a fault; this part and all around it become None."""
+
+    text: str
+    scope: Scope
+    faults: list[Fault] = field(default_factory=list)
+    #: name of the aggregate function whose arguments are being typed; None outside of one
+    snapshot: str | None = None
+    depth: int = 0
+
+    def of(self, tree: Tree[Token] | Token) -> Expression | None:
+        assert isinstance(tree, Tree)  # noqa: S101 - the grammar makes a tree of every token
+        if self.depth == DEEPEST:
+            raise ExpressionError([Fault("an expression that is less deeply nested", f"{self.text[:40]} ...")])
+        handler = getattr(self, f"of_{tree.data}")
+        self.depth += 1
+        found: Expression | None = handler(tree, *tree.children)
+        self.depth -= 1
+        return found
+
+    # -- leaves --
+
+    def of_integer(self, tree: Tree[Token], digits: Token) -> Expression | None:
+        return self.integer(tree, digits)
+
+    def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
+        # Python's int() refuses texts with more digits.
+        if len(digits) < MAX_DIGITS and -LIMIT <= (value := int(digits)) < LIMIT:
+            return Literal(value, INT64)
+        return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
+
+    def of_float(self, tree: Tree[Token], digits: Token) -> Expression:
+        return Literal(float(digits), FLOAT64)
+
+    def of_duration(self, tree: Tree[Token], text: Token) -> Expression:
+        """A number with a unit: float64 seconds."""
+        return Literal(float(seconds(text) or 0), FLOAT64)
+
+    def of_text(self, tree: Tree[Token], quoted: Token) -> Expression | None:
+        try:
+            text = paired(ESCAPE.sub(unescaped, quoted[1:-1]))
+        except KeyError:
+            return self.fault(tree, r"a text with the escapes \n, \t, \r, \\, \", \' and \u00e9")
+        except UnicodeError:
+            return self.fault(tree, r"a text in which \ud800 to \udfff stand in pairs, as \ud83d\ude42 does")
+        return Literal(text, STRING)
+
+    def of_true(self, tree: Tree[Token], word: Token) -> Expression:
+        return Literal(value=True, type=BOOLEAN)
+
+    def of_false(self, tree: Tree[Token], word: Token) -> Expression:
+        return Literal(value=False, type=BOOLEAN)
+
+    def of_name(self, tree: Tree[Token], name: Token) -> Expression | None:
+        if kind := self.scope.attributes.get(name):
+            return Attribute(str(name), kind)
+        if self.scope.sides:
+            return self.of_one_side(tree, str(name))
+        return self.no_attribute(tree, name, self.scope.stream, self.scope.attributes)
+
+    def of_one_side(self, tree: Tree[Token], name: str) -> Expression | None:
+        """In a join: an attribute without its side. Exactly one side must have an attribute of this name."""
+        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        if len(having) > 1:
+            return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
+        for side in having:
+            return Attribute(name, self.scope.sides[side][name], side)
+        every = [f"{side}.{known}" for side, attributes in self.scope.sides.items() for known in attributes]
+        hint = nearest(name, [known.partition(".")[2] for known in every])
+        return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
+
+    def of_qualified(self, tree: Tree[Token], whole: Token) -> Expression | None:
+        """An attribute with its side in a join (`left.price`), elsewhere with its stream as in SPL (`Trades.price`)."""
+        stream, _, name = whole.partition(".")
+        if attributes := self.scope.sides.get(stream):
+            kind = attributes.get(name)
+            return Attribute(name, kind, stream) if kind else self.no_attribute(tree, name, stream, attributes)
+        if stream == self.scope.stream:
+            kind = self.scope.attributes.get(name)
+            return Attribute(name, kind) if kind else self.no_attribute(tree, name, stream, self.scope.attributes)
+        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        known = having or [*self.scope.sides] or [self.scope.stream]
+        if not self.scope.sides and stream in self.scope.attributes:
+            return self.fault(tree, "the name of an attribute alone, as an attribute holds no object")
+        if not self.scope.sides and name not in self.scope.attributes:
+            return self.no_attribute(tree, whole, self.scope.stream, self.scope.attributes)
+        expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
+        called = {word: side for word, side in self.scope.streams.items() if side in known} | {s: s for s in known}
+        meant = nearest(stream, called)
+        return self.fault(tree, expected, f"{called[meant] if meant else known[0]}.{name}")
+
+    def no_attribute(
+        self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
+    ) -> Expression | None:
+        known = ", ".join(attributes) or "it has none"
+        pane = OTHER_NAMES.get(name.lower(), name)
+        called = name in AGGREGATES or name in FUNCTIONS or pane in self.scope.panes
+        hint = (
+            f"{pane if pane in self.scope.panes else name}()"
+            if called
+            else nearest(name, attributes) or small_word(name)
+        )
+        instead = None if hint else word_of_sql(name, name=True)
+        return self.fault(tree, instead or f"{NO_ATTRIBUTE}{stream} ({known})", hint)
+
+    # -- operators --
+
+    def of_conditional(self, tree: Tree[Token], *parts: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "if", *parts)
+
+    def of_either(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "or", *sides)
+
+    def of_both(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "and", *sides)
+
+    def of_negation(self, tree: Tree[Token], side: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "not", side)
+
+    def of_binary(self, tree: Tree[Token], left: Tree[Token], sign: Token, right: Tree[Token]) -> Expression | None:
+        return self.operator(tree, str(sign), left, right)
+
+    def of_signed(self, tree: Tree[Token], sign: Token, side: Tree[Token]) -> Expression | None:
+        if side.data == "integer":
+            return self.integer(tree, f"{sign}{side.children[0]}")
+        if side.data == "float":
+            return Literal(float(f"{sign}{side.children[0]}"), FLOAT64)
+        if sign == "-":
+            return self.operator(tree, "-", side)
+        value = self.of(side)
+        return value if value is None or value.type.numeric else self.fault(tree, "a number")
+
+    def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
+        values = [self.of(side) for side in sides]
+        self.perhaps_texts(tree, sides, values)
+        if sign == "or" and all(value is not None and value.type == STRING for value in values):
+            return self.fault(tree, "two booleans on the sides of or; + joins texts")
+        return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
+
+    def with_conversion(
+        self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> str | None:
+        """The text with the conversion that makes it right: of a value that is added to a string, or of a string that
+        is compared with a timestamp; None for others.
+        """
+        types = [value.type for value in values if value is not None]
+        if len(types) < len(sides) or any(kind.element for kind in types):
+            return None
+        if sign == "+" and types.count(STRING) == 1:
+            word, side = "string", sides[1 - types.index(STRING)]
+        elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
+            word, side = "timestamp", sides[types.index(STRING)]
+        else:
+            return None
+        start, end = side.meta.start_pos, side.meta.end_pos
+        written = f"{self.text[:start]}{word}({self.text[start:end]}){self.text[end : tree.meta.end_pos]}"
+        return written[tree.meta.start_pos :]
+
+    def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
+        return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
+
+    # -- calls --
+
+    def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
+        given = [argument for argument in arguments if argument is not None]
+        if function := FUNCTIONS.get(name):
+            return self.function(tree, function, given)
+        if function := SIGNATURES.get(name):
+            return self.pane(tree, function, given)
+        if function := AGGREGATES.get(name):
+            return self.aggregate(tree, function, given)
+        if name == "Custom":
+            return self.custom(tree, given)
+        for argument in given:
+            self.of(argument)
+        return self.no_function(tree, name, len(given))
+
+    def no_function(self, tree: Tree[Token], name: Token, count: int) -> Expression | None:
+        """Reports a call of an unknown name with `count` arguments."""
+        if instead := word_of_sql(name):
+            return self.fault(tree, instead, got=str(name))
+        other = small_word(name) or OTHER_NAMES.get(name.lower())
+        if other is not None and other in SIGNATURES and other not in self.scope.panes:
+            return self.pane(tree, SIGNATURES[other], [])
+        known: list[str] = [*FUNCTIONS]
+        if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two
+            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
+        hint = other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known)
+        return self.fault(tree, "a function", hint, str(name))
+
+    def function(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        values, name = [self.of(argument) for argument in given], function.name
+        self.perhaps_texts(tree, given, values)
+        if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
+            hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
+            return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
+        return self.apply(tree, function, values, Call)
+
+    def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        if self.scope.no_aggregates:
+            return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
+        if self.snapshot:
+            return self.fault(tree, f"no aggregate function inside of {self.snapshot}()")
+        self.snapshot = function.name
+        arguments = [self.of(argument) for argument in given]
+        self.snapshot = None
+        return self.apply(tree, function, arguments, AggregateCall)
+
+    def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
+        """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
+        name = self.of(given[0]) if given else None
+        if not isinstance(name, Literal) or name.type != STRING:
+            return self.fault(tree, 'Custom("package.module:Class", ...)')
+        try:
+            function = custom.function(custom.load(str(name.value)))
+        except ClassError as error:
+            return self.fault(given[0], error.expected, error.hint)
+        call = self.aggregate(tree, function, given[1:])
+        return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
+
+    def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
+        kind = self.scope.panes.get(function.name)
+        if kind is None:
+            return self.fault(tree, f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)")
+        if given:
+            return self.fault(tree, f"{function.name}() without arguments")
+        return AggregateCall(function.name, (), kind)
+
+    def apply(
+        self,
+        tree: Tree[Token],
+        function: Function,
+        arguments: list[Expression | None],
+        node: type[Call | AggregateCall],
+        hint: str | None = None,
+    ) -> Expression | None:
+        given = [argument for argument in arguments if argument is not None]
+        if len(given) < len(arguments):
+            return None
+        types = tuple(argument.type for argument in given)
+        found = match(function, types)
+        if found is None or not constants_fit(found.signature, given):
+            if not any(s.parameters for s in function.signatures):
+                hint = f"{function.name}()"
+            twin = FUNCTIONS.get(SAME_MEANING.get(function.name, ""))
+            if twin is not None and match(twin, types) is not None:
+                hint = f"{twin.name}{self.text[tree.meta.start_pos + len(function.name) : tree.meta.end_pos]}"
+            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
+        wanted_arguments = tuple(map(converted, given, found.arguments))
+        return node(function.name, wanted_arguments, found.result)
+
+    def perhaps_texts(
+        self, tree: Tree[Token], sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> None:
+        """Adds to the fault of an unknown name beside a string, or as a result of `? :`, that it may be a text without
+        quotes.
+        """
+        beside = any(value is not None and value.type == STRING for value in values)
+        results = sides[1:] if tree.data == "conditional" and not any(values[1:]) else ()
+        names = [side for side in (sides if beside else results) if side.data == "name"]
+        if len(self.faults) > MAX_FINDINGS:  # no more are shown, and a long expression would take long
+            return
+        unknown = {side.meta.start_pos: side.meta.end_pos for side in names if self.is_unknown(side)}
+        if not unknown:
+            return
+        text = self.text[: tree.meta.end_pos]
+        for start, end in sorted(unknown.items(), reverse=True):
+            text = f'{text[:start]}"{text[start:end]}"{text[end:]}'
+        for index, fault in enumerate(self.faults):
+            if fault.column is not None and fault.column - 1 in unknown:
+                expected = f"{fault.expected} or a text in quotes, as in {text[tree.meta.start_pos :]}"
+                self.faults[index] = replace(fault, expected=expected)
+
+    def is_unknown(self, name: Tree[Token]) -> bool:
+        """Whether the name was reported as that of no attribute, and resembles none."""
+        found = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
+        return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in found)
+
+    def fault(
+        self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None
+    ) -> Expression | None:
+        meta = tree.meta
+        written = self.text[meta.start_pos : meta.end_pos]
+        self.faults.append(Fault(expected, got or written, hint, meta.start_pos + 1))
+        return None
+
+
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+
+
+def unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES[code]
+
+
+def paired(text: str) -> str:
+    """The text with each pair of surrogates replaced by its character. Raises UnicodeError for a lone surrogate."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
