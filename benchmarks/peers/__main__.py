@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.peers.measure import Latency, Load, Throughput, latency, throughput
-from benchmarks.peers.results import Cell, Results, compare
+from benchmarks.peers.results import Results, compare
 from benchmarks.peers.system import System
 from benchmarks.peers.systems.bytewax import Bytewax
 from benchmarks.peers.systems.flink import FlinkSql
@@ -19,6 +19,7 @@ from benchmarks.peers.systems.kafka_streams import KafkaStreams
 from benchmarks.peers.systems.quix import QuixStreams
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import SPAN, WORKLOADS
+from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker
 
 #: workload, keys, and the records as a part of `--records`
@@ -38,6 +39,8 @@ SYSTEMS: Sequence[System] = (
 )
 AT_LEAST_ONCE: Sequence[System] = (Sluice("at_least_once"), KafkaStreams("at_least_once"))
 ACCEPTED = Path(__file__).with_name("accepted.json")
+#: what an interrupted measurement has found, for --resume
+MEASURED = project_file("build/peers/results.json")
 
 
 def main() -> None:
@@ -49,12 +52,16 @@ def main() -> None:
         return
     for system in systems:
         system.install()
-    results = Results(machine())
+    results = Results.load(MEASURED) if options.resume and MEASURED.exists() else Results(machine())
     with EmbeddedBroker(heap="1g") as broker:
-        for title, system, measured in _cells(systems, broker.bootstrap, options):
-            cell = Cell(title, system.name, [measured() for _ in range(options.runs)])
-            results.add(cell)
-            print(cell, flush=True)
+        # Whole rounds: after an interruption the tables are complete, with fewer runs.
+        for number in range(options.runs):
+            for title, system, measured in _cells(systems, broker.bootstrap, options):
+                cell = results.of(title, system.name)
+                if len(cell.runs) <= number:
+                    results.add(cell, measured())
+                    results.save(MEASURED)
+                    print(cell, flush=True)
     print(f"\n{results.tables()}")
     if options.write:
         write("peers", results.tables().splitlines())
@@ -108,6 +115,7 @@ def _options() -> argparse.Namespace:
     add("--at-least-once", action="store_true", help="also Sluice and Kafka Streams with at-least-once delivery")
     add("--throughput-only", action="store_true")
     add("--latency-only", action="store_true")
+    add("--resume", action="store_true", help="go on with an interrupted measurement, whose runs are kept")
     add("--dry-run", action="store_true", help="list the cells, and run nothing")
     add("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     add("--accept", action="store_true", help=f"save the results in {ACCEPTED.name}, with which --check compares")

@@ -25,7 +25,7 @@ class Cell:
 
     row: str
     system: str
-    runs: Sequence[Throughput | Latency]
+    runs: list[Throughput | Latency]
 
     @property
     def problem(self) -> str:
@@ -35,27 +35,39 @@ class Cell:
         return statistics.median(getattr(run, figure) for run in self.runs)
 
     def __str__(self) -> str:
-        """A line of progress."""
-        if self.problem:
-            return f"{self.row}: {self.system}: FAILED: {self.problem}"
-        names = (name for name in asdict(self.runs[0]) if name != "problem")
-        figures = ", ".join(f"{name} {self.median(name):,.1f}" for name in names)
-        return f"{self.row}: {self.system}: {figures}"
+        """A line of progress: the last run."""
+        figures = asdict(self.runs[-1])
+        problem = figures.pop("problem")
+        found = f"FAILED: {problem}" if problem else ", ".join(f"{name} {n:,.1f}" for name, n in figures.items())
+        return f"run {len(self.runs)}, {self.row}: {self.system}: {found}"
 
 
 @dataclass(slots=True)
 class Results:
+    """`days` are the dates on which runs were made, in ISO 8601."""
+
     machine: str
     cells: list[Cell] = field(default_factory=list)
+    days: list[str] = field(default_factory=list)
 
-    def add(self, cell: Cell) -> None:
-        self.cells.append(cell)
+    def of(self, row: str, system: str) -> Cell:
+        """The cell, which is added if it is missing."""
+        found = next((cell for cell in self.cells if (cell.row, cell.system) == (row, system)), None)
+        if found is None:
+            self.cells.append(found := Cell(row, system, []))
+        return found
+
+    def add(self, cell: Cell, run: Throughput | Latency) -> None:
+        cell.runs.append(run)
+        today = f"{datetime.now(UTC):%Y-%m-%d}"
+        if today not in self.days:
+            self.days.append(today)
 
     def tables(self) -> str:
         """Markdown. A cell whose outputs were wrong in any run has no number."""
         throughput = [cell for cell in self.cells if isinstance(cell.runs[0], Throughput)]
         latency = [cell for cell in self.cells if isinstance(cell.runs[0], Latency)]
-        head = f"{self.machine}, on {datetime.now(UTC):%Y-%m-%d}."
+        head = f"{self.machine}, on {' and '.join(self.days)}."
         parts = [head]
         if throughput:
             parts += [
@@ -75,7 +87,7 @@ class Results:
     def load(cls, file: Path) -> Results:
         data = orjson.loads(file.read_bytes())
         cells = [Cell(c["row"], c["system"], [_run(run) for run in c["runs"]]) for c in data["cells"]]
-        return cls(data["machine"], cells)
+        return cls(data["machine"], cells, data["days"])
 
 
 def compare(now: Results, accepted: Results) -> int:

@@ -78,7 +78,7 @@ def throughput(steady, problem=""):
 def results(sluice, streams):
     return Results("2 cores", [
         Cell("pass-through, 100 keys", "Sluice", sluice), Cell("pass-through, 100 keys", "Kafka Streams 4.1", streams),
-    ])  # fmt: skip
+    ], ["2026-11-26"])  # fmt: skip
 
 
 def test_a_cell_whose_outputs_were_wrong_has_no_number():
@@ -89,6 +89,14 @@ def test_a_cell_whose_outputs_were_wrong_has_no_number():
 def test_a_table_has_the_median_and_the_range_of_the_runs():
     found = results([throughput(1_000 * n) for n in (300, 100, 200)], [throughput(100_000)])
     assert "| pass-through, 100 keys | **200** (100), 100 to 300 | **100** (50) |" in found.tables()
+
+
+def test_runs_are_added_to_the_cell_of_their_row_and_system():
+    found = Results("2 cores")
+    for steady in (100_000, 300_000):
+        found.add(found.of("pass-through, 100 keys", "Sluice"), throughput(steady))
+    assert [len(cell.runs) for cell in found.cells] == [2]
+    assert len(found.days) == 1
 
 
 def test_latencies_have_a_table_of_their_own():
