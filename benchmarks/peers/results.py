@@ -81,6 +81,7 @@ class Results:
         return "\n\n".join(parts)
 
     def save(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
 
     @classmethod

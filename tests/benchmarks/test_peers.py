@@ -113,5 +113,6 @@ def test_the_ratio_to_kafka_streams_may_fall_by_a_tenth(now, code, capsys):
 
 def test_results_are_the_same_after_they_were_saved(tmp_path):
     before = results([throughput(200_000)], [throughput(100_000)])
-    before.save(tmp_path / "accepted.json")
-    assert Results.load(tmp_path / "accepted.json") == before
+    file = tmp_path / "peers" / "results.json"
+    before.save(file)
+    assert Results.load(file) == before
