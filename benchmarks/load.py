@@ -33,16 +33,19 @@ def fill(
 ) -> None:
     """As fast as it goes; then moves the clock, so that every window of time falls due.
 
-    `padding` is the length of a further attribute, which no pipeline reads.
+    The keys are dealt out to the topic partitions, as evenly as they can be. A topic partition without records does not
+    move the clock: a batch reads it to its end long before the others. `padding` is the length of a further attribute,
+    which no pipeline reads.
     """
     producer = quick_producer(bootstrap)
     for i in range(records):
-        key = b"k%d" % (i % keys)
-        produce(producer, topic, json_of(i, key, START + i, 0.0, padding), key, START + i)
+        number = i % keys
+        key = b"k%d" % number
+        produce(producer, topic, json_of(i, key, START + i, 0.0, padding), key, START + i, number % partitions)
         if i % BATCH == 0:
             producer.poll(0)
     end = START + records + 60_000
-    for partition in range(partitions):
+    for partition in range(min(keys, partitions)):
         producer.produce(topic, b"", None, partition, timestamp=end, headers=[("sluice-mark", b"clock")])
     producer.flush()
 
@@ -71,11 +74,13 @@ def paced(rate: int, seconds: float) -> Iterator[int]:
         yield i
 
 
-def produce(producer: Producer, topic: str, value: bytes, key: bytes, timestamp: int) -> None:
-    """Hands a record to the producer, and waits while its queue is full."""
+def produce(  # noqa: PLR0917 - the arguments of a record, in the order of the client
+    producer: Producer, topic: str, value: bytes, key: bytes, timestamp: int, partition: int = -1
+) -> None:
+    """Hands a record to the producer, and waits while its queue is full. By default the key gives the topic partition."""
     while True:
         try:
-            producer.produce(topic, value, key, timestamp=timestamp)
+            producer.produce(topic, value, key, partition, timestamp=timestamp)
         except BufferError:
             producer.poll(0.05)
         else:
