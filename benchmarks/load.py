@@ -77,7 +77,7 @@ def paced(rate: int, seconds: float) -> Iterator[int]:
 def produce(  # noqa: PLR0917 - the arguments of a record, in the order of the client
     producer: Producer, topic: str, value: bytes, key: bytes, timestamp: int, partition: int = -1
 ) -> None:
-    """Hands a record to the producer, and waits while its queue is full. By default the key gives the topic partition."""
+    """Hands a record to the producer, and waits while its queue is full. By default its key gives the partition."""
     while True:
         try:
             producer.produce(topic, value, key, partition, timestamp=timestamp)
