@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from sluice.spark.lanes.direct_lane import DirectLane
@@ -92,6 +94,24 @@ def test_a_record_with_a_header_name_that_is_not_utf8_is_left_to_spark(service, 
     assert lanes == ["spark", "spark"]
     (letter,) = service.read("dead")
     assert ("\N{REPLACEMENT CHARACTER}", b"h") in letter.headers()
+
+
+def test_a_job_of_spark_leaves_to_its_source_what_its_tasks_cannot_read(service, lanes, caplog):
+    """The name of a header in a large batch is not UTF-8."""
+    caplog.set_level(logging.INFO)
+    service.create("in", partitions=2)
+    pipeline = service.pipeline(PIPELINE)
+    service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
+    service.run(pipeline)
+    assert "source reads the records" not in caplog.text
+    service.send("in", [record(event, ORIGIN) for event in events(30, 30)])
+    produce_with_header({"bootstrap.servers": service.broker}, service.topic("in"), b"{", b"\xff")
+    service.run(pipeline)
+    assert "Spark's source reads the records of a batch: the name of a header is not UTF-8" in caplog.text
+    (letter,) = service.read("dead")
+    assert ("\N{REPLACEMENT CHARACTER}", b"h") in letter.headers()
+    assert len([made for made in service.outputs("out") if "tuple" in made]) == 60
+    assert lanes == ["spark", "spark"]
 
 
 @pytest.mark.parametrize("buckets", [1, 3])

@@ -29,7 +29,7 @@ from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
-from sluice.kafka.range_reader import headers_of
+from sluice.kafka.range_reader import headers_of_each
 from sluice.model.spec import Stream
 from sluice.model.spreading import Keys, spread_by
 from sluice.wire.dead_letter_record import Reason, reason
@@ -83,10 +83,21 @@ def arrived_rows(
             arrived[number].append((IDLE_CLOCK, packed_time(batch.idle_clock)))
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
     for of, messages in records.items():
-        for packed in route_records(plan, batch.time, _as_columns(messages, _first_ordinal(plan, *of))):
+        for packed in route_messages(plan, batch.time, of, [messages]):
             for label, kind, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
                 arrived[number_of[label]].append((kind, body))
     return arrived
+
+
+def route_messages(
+    plan: Plan, time: int, of: tuple[str, int], lists: Iterable[Sequence[Message]]
+) -> Iterator[pa.RecordBatch]:
+    """As `route_records`, for the records of a topic partition that a Kafka client has read, in order of their offsets.
+
+    `of` is topic and topic partition. Raises HeaderNameError for a record that only Spark can read.
+    """
+    first = _first_ordinal(plan, *of)
+    return route_records(plan, time, (columns for messages in lists for columns in _as_columns(messages, first)))
 
 
 def slices_again(
@@ -132,13 +143,24 @@ def _first_ordinal(plan: Plan, topic: str, partition: int) -> int:
     return ordinal(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
 
 
+def to_each_bucket(plan: Plan, kind: int, body: bytes) -> pa.RecordBatch:
+    """A packed row for each bucket."""
+    return _routed([(label, kind, body) for label in labels(plan.buckets)])
+
+
+def _routed(packed: Sequence[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    """Packed rows (label of the bucket, kind, bytes) as columns."""
+    columns = zip(zip(*packed, strict=True), SCHEMA, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=SCHEMA)
+
+
 def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
     """The records of a topic partition in the columns of Spark's source. `first` fills the column `ordinal`."""
     for start in range(0, len(messages), RECORDS_PER_BATCH):
         some = messages[start : start + RECORDS_PER_BATCH]
         columns = [
             [message.key() for message in some], [message.value() for message in some],
-            [to_text(headers_of(message)) for message in some], [first] * len(some),
+            [found and to_text(found) for found in headers_of_each(some)], [first] * len(some),
             [message.offset() for message in some], [message.timestamp()[1] * 1000 for message in some],
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
@@ -207,10 +229,7 @@ class PartitionRouter:
         packed.append((label, COUNTS, self._report(rows, times).to_json()))
         if rejects:
             packed.append((label, DEAD_LETTERS, rejects.packed(self._stream, self._first + numbers)))
-        return pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
-            schema=SCHEMA,
-        )
+        return _routed(packed)
 
     def slices(
         self, batch: pa.RecordBatch, base: np.ndarray, planned: np.ndarray, batch_of: np.ndarray

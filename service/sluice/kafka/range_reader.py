@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -48,6 +48,20 @@ def headers_of(message: Message) -> list[Header]:
         record = f"topic {message.topic()}, topic partition {message.partition()}, offset {message.offset()}"
         raise HeaderNameError(f"the name of a header is not UTF-8, which the Kafka client cannot read ({record})")
     return found or []
+
+
+def headers_of_each(messages: Sequence[Message]) -> list[list[Header] | None]:
+    """The headers of each record, None for a record without any. Raises HeaderNameError as `headers_of` does."""
+    found: list[list[Header] | None] = []
+    try:
+        found.extend(map(_headers, messages))
+    except (SystemError, UnicodeDecodeError):
+        message = messages[len(found)]
+        message.set_headers(_UNREADABLE)
+        headers_of(message)
+    if found.count(None) < len(found):
+        return [headers_of(message) or None for message in messages]
+    return found
 
 
 def ends(requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]]) -> Offsets:

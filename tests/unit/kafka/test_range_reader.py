@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID
 
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
-from sluice.kafka.range_reader import ends, headers_of, read
+from sluice.kafka.range_reader import ends, headers_of, headers_of_each, read
 from sluice.kafka.requests import Requests, Time
 from tests.unit.kafka.tools import produce_with_header
 
@@ -51,7 +51,8 @@ def test_a_header_name_that_is_not_utf8_is_an_error_each_time_it_is_read(kafka, 
     found = []
     read(kafka, {}, {(topic, 0): 2}, found.append)
     assert headers_of(found[0]) == [("trace-é", b"h")]
-    for _ in range(2):
+    for each in (headers_of_each, headers_of_each, lambda messages: headers_of(messages[1])):
         with pytest.raises(HeaderNameError, match=rf"not UTF-8.*\(topic {topic}, topic partition 0, offset 1\)"):
-            headers_of(found[1])
+            each(found)
+    assert headers_of_each(found[:1]) == [[("trace-é", b"h")]]
     assert found[1].value() == b"b"

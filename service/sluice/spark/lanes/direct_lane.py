@@ -22,8 +22,9 @@ from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.kafka.planned_batch import Planned
-from sluice.spark.lanes.record_feed import RecordFeed, RecordsNotReadError
+from sluice.spark.lanes.record_feed import RecordFeed
 from sluice.state.server import pool
 from sluice.state.server.request import request
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka.client import client_properties
+from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, Offsets
 from sluice.kafka.requests import discard
 from sluice.spark.pace import size_of
@@ -17,8 +18,11 @@ from sluice.spark.pace import size_of
 TIMEOUT_S = 2.0
 #: seconds of one poll while records are missing
 POLL_S = 0.05
-#: properties of a consumer that reads ahead at most 4 MiB
-AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 20, "fetch.wait.max.ms": 100}
+#: properties of a consumer that reads ahead at most 4 MiB, and that does not stop for a second when it has them
+AHEAD = {
+    "queued.max.messages.kbytes": 4 << 10, "fetch.queue.backoff.ms": 2, "fetch.message.max.bytes": 1 << 20,
+    "fetch.wait.max.ms": 100,
+}  # fmt: skip
 
 #: bytes of records that this process holds at once; a batch with more is a job of Spark
 MAX_BYTES = 16 << 20
@@ -26,10 +30,6 @@ MAX_BYTES = 16 << 20
 DECAY = 0.99
 
 Place = tuple[str, int]
-
-
-class RecordsNotReadError(Exception):
-    """The records of a batch cannot be read here in time. Spark's source reads them, and reports what is wrong."""
 
 
 class RecordFeed:

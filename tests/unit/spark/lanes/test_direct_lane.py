@@ -9,9 +9,9 @@ import pytest
 from sluice.batch.envelope import COUNTS, IDLE_CLOCK, RECORDS, TOPICS, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
+from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.spark.lanes import direct_lane
 from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import RecordsNotReadError
 
 FILE = """
 pipeline: direct

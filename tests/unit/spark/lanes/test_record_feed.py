@@ -7,8 +7,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
 
+from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.spark.lanes import record_feed
-from sluice.spark.lanes.record_feed import RecordFeed, RecordsNotReadError
+from sluice.spark.lanes.record_feed import RecordFeed
 
 A, B = ("trades", 0), ("trades", 1)
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
