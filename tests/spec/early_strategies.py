@@ -39,11 +39,30 @@ def with_early(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     return case | {"operator": operator | more}
 
 
+@st.composite
+def that_evict_at_ticks(draw: st.DrawFn) -> dict[str, Any]:
+    """Tumbling windows with a timer, from which partitions leave with a result."""
+    operator = draw(strategies.operators())
+    period = draw(st.sampled_from(["time(2)", "time(3)", "time(7.25)"]))
+    others = draw(st.sampled_from(["", " or count(4)", " or punct()"]))
+    leaving = draw(
+        st.sampled_from(["partitionAge(0)", "partitionAge(1)", "partitionAge(2)", "partitionCount(2)", "tupleCount(3)"])
+    )
+    return operator | {
+        "window": f"tumbling, {period}{others}, partitioned, {leaving}",
+        "partition_by": draw(strategies.keys),
+        "aggregate_incomplete_windows": False,
+        "aggregate_evicted_partitions": True,
+        "output": operator["output"] | {"why": "flushReason()"},
+    }
+
+
 def _of_kind(cases: st.SearchStrategy[Case], word: str) -> st.SearchStrategy[Case]:
     return cases.filter(lambda case: case["operator"]["window"].startswith(word))
 
 
 tumbling = with_early(_of_kind(strategies.cases(), "tumbling"))
+evicting = with_early(strategies.cases(that_evict_at_ticks()))
 panes = with_early(_of_kind(event_strategies.cases, "timeInterval"))
 sessions = with_early(session_strategies.cases)
-cases = st.one_of(tumbling, panes, sessions)
+cases = st.one_of(tumbling, evicting, panes, sessions)

@@ -145,8 +145,8 @@ def read_by(operator: dict[str, Any]) -> set[str]:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    operator = draw(operators())
+def cases(draw: st.DrawFn, of: st.SearchStrategy[dict[str, Any]] | None = None) -> Case:
+    operator = draw(operators() if of is None else of)
     names = read_by(operator)
     operator["schema"] = {name: SCHEMA[name] for name in sorted(names)}
     return {"operator": operator, "input": draw(events(names))}

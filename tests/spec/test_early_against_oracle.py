@@ -35,6 +35,12 @@ def test_tumbling(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
+@given(early_strategies.evicting, cuts)
+@settings(filtered, max_examples=150)
+def test_partitions_that_leave_at_ticks(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
 @given(early_strategies.panes, cuts)
 @settings(filtered, max_examples=75)
 def test_panes(case: Case, batches: list[int]):
@@ -72,6 +78,46 @@ def test_parts_of_panes(case: Case, division: Division):
 @settings(filtered, max_examples=40)
 def test_parts_of_sessions(case: Case, division: Division):
     check_case(case, division)
+
+
+# ---- partitions that leave at a tick ---------------------------------------------------------------------------------
+
+LEAVING: dict[str, Any] = {
+    "in the order of their eviction (V16), not of their keys": (
+        {"window": "tumbling, time(10), partitioned, partitionAge(1)", "early": "count(2)"},
+        [(6, "b"), (6.5, "a"), (18, None), (19, "c"), (19, "c")],
+        [
+            (2, "b partition"), (2, "mark"), (2, "a partition"), (2, "mark"), (2, "mark"), (4, "c early"),
+        ],
+    ),
+    "before the other partitions are flushed (V17), whatever their keys": (
+        {"window": "tumbling, time(7), partitioned, partitionAge(2)", "early": "time(2)"},
+        [(7.5, None), (11.501, "a"), (13.501, "Z"), (14.5, None)],
+        [(0, "mark"), (2, "a early"), (3, "a partition"), (3, "mark"), (3, "Z time"), (3, "mark")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "events", "expected"), LEAVING.values(), ids=LEAVING)
+def test_partitions_leave_at_a_tick_as_without_early(
+    operator: dict[str, Any], events: list[tuple[float, str | None]], expected: list[tuple[int, str]]
+):
+    """F4: the order of the other results, also if a later early result is in the same batch."""
+    operator = operator | {
+        "kind": "aggregate", "partition_by": ["k"], "group_by": [], "schema": {"k": "string"},
+        "aggregate_incomplete_windows": False, "aggregate_evicted_partitions": True,
+        "output": {"k": "Last(k)", "why": "flushReason()"},
+    }  # fmt: skip
+    case = {
+        "operator": operator,
+        "input": [{"at": at, **({"tuple": {"k": k}} if k is not None else {})} for at, k in events],
+    }
+    found = [
+        (record["after"], "{k} {why}".format(**record["tuple"]) if "tuple" in record else "mark")
+        for record in run_case(case)
+    ]
+    assert found == expected
+    check(case, [1] * len(events), [3])
 
 
 # ---- many keys -------------------------------------------------------------------------------------------------------

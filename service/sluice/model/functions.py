@@ -292,10 +292,17 @@ class Constant:
     fits: Callable[[Any], bool]
 
 
+#: names in the folder of time zones that stand for the zone of the machine
+ZONES_OF_THE_MACHINE = ("localtime", "posixrules")
+
+
 def is_zone(name: str) -> bool:
+    """Whether this is the name of a time zone that is the same on every machine."""
+    if name in ZONES_OF_THE_MACHINE:
+        return False
     try:
         return bool(zoneinfo.ZoneInfo(name))
-    except (KeyError, ValueError, OSError):  # not the name of a zone, or an invalid path
+    except (KeyError, ValueError, OSError):  # not the name of a zone, a folder of zones, or an invalid path
         return False
 
 

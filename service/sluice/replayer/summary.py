@@ -13,8 +13,10 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
+from sluice.model.stream_marks import closed_keys
 from sluice.model.unparse import policy, seconds
-from sluice.model.windows.window_policies import Count, Delta, Punct, Time
+from sluice.model.windows.tumbling_window import Tumbling
+from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
 
 
 @dataclass(slots=True)
@@ -146,19 +148,35 @@ class Summary:
         )
 
     def _no_trigger(self, operator: Windowed, counts: Counts) -> str:
+        """Why none of the conditions of a tumbling window, or not the trigger of a sliding one, held."""
+        window = operator.window
+        conditions = window.policies if isinstance(window, Tumbling) else window.policies[-1:]
+        full = ", or none was full before" * (len(window.policies) > len(conditions))
+        why = "; ".join(self._not_met(operator, one, counts, full) for one in conditions)
+        return why or f"no window of `{window.clause()}` was due"
+
+    def _not_met(self, operator: Windowed, condition: Policy, counts: Counts, full: str) -> str:
         start, end = self.clock or (0, 0)
-        match operator.window.policies[-1:]:
-            case (Punct(),):
-                return "no window mark came" if not counts.marks else "no window mark came after a tuple"
-            case (Count(size),) if size:
-                most = f"no window got {_amount(size, 'tuple')}"
-                return most if len(operator.window.policies) == 1 else f"{most}, or none was full before"
-            case (Time(period),):
+        match condition:
+            case Punct():
+                return self._no_mark(operator, counts)
+            case Count(size) if size:
+                return f"no window got {_amount(size, 'tuple')}{full}"
+            case Time(period):
                 return f"the clock moved by {seconds(end - start)} s, and no timer of {seconds(period)} s was due"
-            case (Delta() as delta,):
+            case Delta() as delta:
                 return f"no tuple exceeded {policy(delta)}"
             case _:
                 return f"no window of `{operator.window.clause()}` was due"
+
+    def _no_mark(self, operator: Windowed, counts: Counts) -> str:
+        if counts.marks:
+            return "no window mark came after a tuple"
+        for stream, reader, _ in closed_keys(self.pipeline):
+            aligned = reader.name == operator.name and self.pipeline.streams[stream].marks_in == "aligned"
+            if aligned and self.taken.get(stream, Counts()).partitions > 1:
+                return f"no window mark came from every topic partition of {stream} (marks_in: aligned)"
+        return "no window mark came"
 
 
 def _listed(counts: Mapping[str, Counts]) -> str:

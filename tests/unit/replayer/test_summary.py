@@ -30,6 +30,11 @@ SILENT = {
     "tumbling, count(6)": "no window got 6 tuples; it still holds 5 tuples",
     "tumbling, time(60)": "the clock moved by 4 s, and no timer of 60 s was due; it still holds 5 tuples",
     "tumbling, delta(x, 10)": "no tuple exceeded delta(x, 10); it still holds 5 tuples",
+    "tumbling, count(6) or delta(x, 10) or time(60)": (
+        "no window got 6 tuples; no tuple exceeded delta(x, 10); "
+        "the clock moved by 4 s, and no timer of 60 s was due; it still holds 5 tuples"
+    ),
+    "sliding, count(9), count(6)": "no window got 6 tuples, or none was full before; it still holds 5 tuples",
     WINDOW: "no watermark came (in has no lag)",
 }
 
@@ -39,6 +44,16 @@ def test_a_window_that_never_fired(window, why):
     lines = summary(f'aggregate: in, window: "{window}"', n="Collect(x)" if "it still" in why else "Count()")
     lines = [line.replace("Collect", "Count") for line in lines]
     assert lines == ["in: 5 tuples of in; out: 0 tuples of out", f"only never fired: {why}"]
+
+
+def test_a_mark_that_waits_for_those_of_other_topic_partitions():
+    operator = 'aggregate: in, window: "tumbling, punct()"'
+    text = PIPELINE.format(operator=operator, n="Collect(x)", event_time="t").replace("topic_partition", "aligned")
+    lines: list[str] = []
+    events = [TUPLES[0] | {"topic_partition": 1}, {"at": 1, "topic_partition": 1, "punct": "window"}]
+    assert list(replay(load_text(text, "p.yaml"), events, ended=lines.append)) == []
+    why = "no window mark came from every topic partition of in (marks_in: aligned); it still holds 1 tuple"
+    assert lines == ["in: 1 tuple and 1 mark of in; out: 0 tuples of out", f"only never fired: {why}"]
 
 
 def test_a_watermark_that_ends_no_window():

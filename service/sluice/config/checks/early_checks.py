@@ -9,9 +9,6 @@ from sluice.model.spec import Count, Early, Time, Window
 from sluice.model.windows.kinds import kinds_with_early
 from sluice.time_units import SECOND
 
-#: the longest time until an early result, in nanoseconds: 3,650 days
-MAX_WAIT = 3_650 * 86_400 * SECOND
-
 
 def early(
     typed: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause, window: Window
@@ -23,17 +20,12 @@ def early(
     found, faults = read_early(shape.early)
     for fault in faults:
         typed.report.fault(path, fault)
-    for policy, part in found:
-        if policy == Count(0):
-            typed.report.fault(path, part.fault("count(n) with a number of tuples above 0"))
-        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MAX_WAIT):
-            typed.report.fault(path, part.fault("time(seconds) with at most 3,650 days"))
     if not window.early:
         typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
     elif why := window.no_early():
         typed.report.problem(path, f"no early, as {why} (rule F8)")
-    counts = [policy.size for policy, _ in found if isinstance(policy, Count)]
-    times = [policy.nanoseconds for policy, _ in found if isinstance(policy, Time)]
+    counts = [policy.size for policy in found if isinstance(policy, Count)]
+    times = [policy.nanoseconds for policy in found if isinstance(policy, Time)]
     _warn(typed, index, window, counts, times)
     return Early(next(iter(counts), None), next(iter(times), None))
 

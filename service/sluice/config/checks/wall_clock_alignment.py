@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import available_timezones
 
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models.operator_models import (
@@ -16,6 +16,7 @@ from sluice.config.syntax.file_models.operator_models import (
 )
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
+from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
 from sluice.model.spec import Aligned, TimeInterval, Window
 from sluice.time_units import SECOND
 
@@ -43,7 +44,10 @@ def align(
         return window.with_timer(replace(timer, aligned=replace(aligned, months=months)))
     if isinstance(window, TimeInterval) and typed.streams.event_times.get(getattr(shape, input_key(shape))):
         return calendar(typed, index, shape.align, window, aligned)
-    what = "no align, as the window has no timer: that is tumbling time(...), or a time(...) trigger"
+    what = (
+        "no align, as the window has no timer, which is tumbling time(...) or a time(...) trigger, and no panes of a "
+        "timeInterval"
+    )
     typed.report.problem(typed.path(index, "align"), what, "align")
     return window
 
@@ -68,22 +72,19 @@ def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:
     path = typed.path(index, "align")
     time = TIME.fullmatch(shape.at)
     if time is None:
-        typed.report.problem((*path, "at"), "a time of day, from 00:00 to 23:59:59")
-    if not known(shape.zone):
-        zones = available_timezones()
+        hint = f"0{shape.at}" if TIME.fullmatch(f"0{shape.at}") else None
+        what = "a time of day with two digits for the hour, from 00:00 to 23:59:59"
+        typed.report.problem((*path, "at"), what, shape.at, hint)
+    if not is_zone(shape.zone):
         what = "a time zone by its name in the time zone database, such as Europe/Berlin"
-        typed.report.problem((*path, "zone"), what, shape.zone, nearest(shape.zone, sorted(zones)))
+        if shape.zone in ZONES_OF_THE_MACHINE:
+            typed.report.problem((*path, "zone"), f"{what}, as that of the machine may change", shape.zone)
+        else:
+            near = nearest(shape.zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
+            typed.report.problem((*path, "zone"), what, shape.zone, near)
     hours, minutes, seconds = (int(part or 0) for part in time.groups()) if time else (0, 0, 0)
     at = ((hours * 60 + minutes) * 60 + seconds) * SECOND
     return Aligned(at, shape.zone, None if shape.on is None else DAYS.index(shape.on))
-
-
-def known(zone: str) -> bool:
-    try:
-        ZoneInfo(zone)
-    except (KeyError, OSError, ValueError):  # no such zone, a folder of zones, or an invalid name
-        return False
-    return True
 
 
 def check_period(typed: ExpressionChecks, index: int, shape: AlignShape, period: int) -> None:

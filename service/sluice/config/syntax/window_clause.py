@@ -12,14 +12,14 @@ Seconds are a number or a duration with a unit, `5m` (durations.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.other_systems import clause_of_another_system, policy_of_another_system
-from sluice.config.syntax.sized_clause import PARTS, Sizes, read_sizes
+from sluice.config.syntax.sized_clause import PARTS, PERIODS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.spec import Aligned, Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
 from sluice.model.windows.kinds import KINDS as ALL_KINDS
@@ -34,9 +34,9 @@ POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attrib
 LEAVING = {
     "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
 }  # fmt: skip
-#: the policies of early results
-EARLY_POLICIES = ("count", "time")
 MAX_COUNT = 2**32 - 1
+#: the longest wait for an early result, in seconds: 3,650 days (F2)
+MAX_WAIT = Decimal(3_650 * 86_400)
 #: the words of all clauses
 WORDS = (*KINDS, *SIZED, *POLICIES, "partitioned", *LEAVING, *PARTS)
 
@@ -156,13 +156,15 @@ def read_count(part: Part) -> Count | Fault:
     )
 
 
-def read_early(text: str) -> tuple[list[tuple[Count | Time, Part]], list[Fault]]:
+def read_early(text: str) -> tuple[list[Count | Time], list[Fault]]:
     """The policies of `early`, count(n) and time(seconds) with the word `or` between them, and the faults."""
+    expected = "count(n) or time(seconds), as in count(1000) or time(10)"
     faults: list[Fault] = []
-    found: list[tuple[Count | Time, Part]] = []
+    found: list[Count | Time] = []
     parts = list(read_parts(text, faults))
+    faults = [replace(fault, expected=expected) for fault in faults]
     for index, part in enumerate(parts):
-        policy = READ[part.word](part) if part.word in EARLY_POLICIES and part.arguments is not None else None
+        policy = READ_EARLY[part.word](part) if part.word in READ_EARLY and part.arguments is not None else None
         if part.alternative != (index > 0):
             faults.append(part.fault("the word or between two policies, as in count(1000) or time(10)"))
         elif part.word in [other.word for other in parts[:index]]:
@@ -170,10 +172,24 @@ def read_early(text: str) -> tuple[list[tuple[Count | Time, Part]], list[Fault]]
         elif isinstance(policy, Fault):
             faults.append(policy)
         elif isinstance(policy, Count | Time):
-            found.append((policy, part))
+            found.append(policy)
         else:
-            faults.append(part.fault("count(n) or time(seconds), as in count(1000) or time(10)"))
+            faults.append(part.fault(expected))
     return found, faults
+
+
+def read_early_count(part: Part) -> Count | Fault:
+    """The number of tuples of an early result, which is above 0 (F1)."""
+    count = whole(part)
+    return Count(count) if count else part.fault(f"count(n) with a whole number of tuples from 1 to {MAX_COUNT}")
+
+
+def read_early_time(part: Part) -> Time | Fault:
+    """The wait of an early result (F2)."""
+    policy = read_time(part, MAX_WAIT, "3,650 days", ())
+    if part.arguments in PERIODS:
+        return part.fault("time(seconds), as the length of a calendar period varies")
+    return policy
 
 
 def whole(part: Part) -> int | None:
@@ -184,18 +200,22 @@ def whole(part: Part) -> int | None:
             return None
 
 
-def read_time(part: Part) -> Time | Fault:
-    """A time policy: exact whole nanoseconds (C6), or a period of the calendar (Y1)."""
+def read_time(
+    part: Part, most: Decimal = MAX_SECONDS, limit: str = "292 years", calendar: Container[str] = CALENDAR
+) -> Time | Fault:
+    """A time policy: exact whole nanoseconds (C6), or one of these periods of the calendar (Y1). `limit` is `most`, the
+    greatest number of seconds, in words.
+    """
     match part.arguments:
-        case (text,) if text in CALENDAR:
+        case (text,) if text in calendar:
             months, days = CALENDAR[text]
             return Time(days * 86_400 * SECOND, Aligned(0, "UTC", months=months))
-        case (text,) if (given := seconds(text)) is not None and 0 < given <= MAX_SECONDS:
+        case (text,) if (given := seconds(text)) is not None and 0 < given <= most:
             exact = given * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
-            expected = f"time(seconds) with a number above 0, at most 292 years, such as {EXAMPLES}"
-            return part.fault(expected, part.spelled_here(CALENDAR))
+            expected = f"time(seconds) with a number above 0, at most {limit}, such as {EXAMPLES}"
+            return part.fault(expected, part.spelled_here(calendar))
 
 
 def read_delta(part: Part) -> DeltaText | Fault:
@@ -231,6 +251,7 @@ READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
     "count": read_count, "time": read_time, "delta": read_delta, "punct": read_punct,
     "partitionAge": read_age, "partitionCount": read_most, "tupleCount": read_most,
 }  # fmt: skip
+READ_EARLY: dict[str, Callable[[Part], Count | Time | Fault]] = {"count": read_early_count, "time": read_early_time}
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------

@@ -144,10 +144,13 @@ def _ranks(names: pa.BinaryArray) -> np.ndarray:
 def _order_with_early(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
     """The order of firings some of which give early results.
 
-    All results that the clock causes at one instant are one group, early ones and others. Within a group the order is
-    by window, then by key (F5), as merge.py has it for the outputs of several buckets.
+    If the clock causes early results at an instant, all results that it causes then are one group, early ones and
+    others. Within a group the order is by window, then by key (F5), as merge.py has it for the outputs of several
+    buckets. At other instants the groups stay: at a tick, partitions are evicted in an order of their own, before the
+    others are flushed (V16, V17).
     """
     timed = (firings["event"] == TIMER) & ((firings["kind"] == EARLY_FIRING) | (firings["kind"] == WINDOW))
+    timed &= np.isin(firings["at"], firings["at"][timed & (firings["kind"] == EARLY_FIRING)])
     together = timed[1:] & timed[:-1] & (np.diff(firings["at"]) == 0)
     group = np.append(0, np.cumsum((np.diff(firings["group"]) != 0) & ~together))
     return np.lexsort((_ranks(names)[key], firings["watermark"], group))

@@ -3,9 +3,9 @@ Berlin.
 
 A timer by local time follows daylight saving time. Each local date has the times of day `at`, `at` + `every` and so on,
 each converted to an instant. If clocks are set forward, all times that are skipped are the instant of the change. If
-clocks are set back, some times occur twice. Both occurrences count if the repeated stretch is at least as long as
-`every`, so a timer for each quarter of an hour continues through that hour. Otherwise only the first occurrence counts,
-so a daily timer has one tick a day.
+clocks are set back, some times occur twice. Both occurrences count if `every` is at most an hour, however far the
+clocks are set back: so a timer for each quarter of an hour continues through the repeated hour, and no period is longer
+than the others. Otherwise only the first occurrence counts, so a daily timer has one tick a day.
 
 The rules of a zone come from the time zone database of the machine.
 """
@@ -24,7 +24,7 @@ from sluice.time_units import SECOND
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
 ONE_DAY = timedelta(days=1)
-DAY = 86_400 * SECOND
+HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
 #: number of local dates whose ticks are cached
 DATES = 16
 
@@ -107,7 +107,7 @@ class WallClock:
         first, second = local - self._offset(local), local - self._offset(local, again=1)
         if first > second:  # the local time is skipped
             return [self._set_forward(second, first)]
-        return [first, second] if second - first >= self._every else [first]
+        return [first, second] if self._every <= HOUR else [first]
 
     def _offset(self, local: int, again: int = 0) -> int:
         """The zone's offset from UTC, in nanoseconds, at the first occurrence of a local time, or at the second if

@@ -19,7 +19,7 @@ from sluice.model.windows.window_kind import (  # fmt: skip
 )
 from sluice.time_units import SECOND
 
-#: the maximum gap that is an expression of the tuple, in nanoseconds: 3,650 days
+#: the maximum gap, in nanoseconds: 3,650 days (G4)
 MAX_GAP = 3_650 * 86_400 * SECOND
 
 
@@ -91,6 +91,8 @@ class Session(SizedKind):
         return () if isinstance(self.gap, int) else (self.gap,)
 
     def problems(self) -> Iterator[str]:
+        if isinstance(self.gap, int) and self.gap > MAX_GAP:
+            yield "an inactivityGap of at most 3,650 days (rule G4)"
         if self.clock and self.grace:
             yield "no grace, as the input has no event_time: over the clock no tuple is late (rule G11)"
 

@@ -79,10 +79,41 @@ def test_the_hour_that_comes_twice(every: int, expected: list[str]):
     assert ticks(Aligned(0, BERLIN), every, "2024-10-26T23:59", "2024-10-27T02:00") == expected
 
 
-def test_half_an_hour_that_comes_twice():
-    """Lord Howe's clocks move by thirty minutes: an hourly timer ticks once in what is repeated."""
-    found = ticks(Aligned(0, "Australia/Lord_Howe"), HOUR, "2024-04-06T13:00", "2024-04-06T16:30")
-    assert found == ["04-06 14:00", "04-06 15:30", "04-06 16:30"]
+@pytest.mark.parametrize(
+    ("minute", "expected"),
+    [
+        (30, ["04-06 13:30", "04-06 14:30", "04-06 15:00", "04-06 16:00"]),
+        (0, ["04-06 14:00", "04-06 15:30", "04-06 16:30"]),  # from 01:30 to 02:00 there is no full hour
+    ],
+)
+def test_half_an_hour_that_comes_twice(minute: int, expected: list[str]):
+    """Lord Howe's clocks are set back by thirty minutes, at 02:00. An hourly timer ticks at both times of 01:30."""
+    aligned = Aligned(minute * HOUR // 60, "Australia/Lord_Howe")
+    assert ticks(aligned, HOUR, "2024-04-06T13:00", "2024-04-06T16:30") == expected
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "end", "expected"),
+    [
+        # 02:45 comes twice, with the offset -04:00 and then -04:30
+        ("America/Caracas", "2007-12-09T05:00", "2007-12-09T08:00", ["05:15", "06:00", "06:45", "07:15", "08:00"]),
+        # 23:45 comes twice, with the offset +09:00 and then +08:30
+        ("Asia/Pyongyang", "2015-08-14T13:30", "2015-08-14T16:00", ["14:00", "14:45", "15:15", "16:00"]),
+    ],
+)
+def test_three_quarters_of_an_hour_where_half_an_hour_comes_twice(zone: str, start: str, end: str, expected: list[str]):
+    found = ticks(Aligned(HOUR // 2, zone), 3 * HOUR // 4, start, end)
+    assert [tick[6:] for tick in found] == expected
+
+
+def test_two_hours_that_come_twice():
+    """Troll's clocks are set back by two hours, at 03:00. A timer of an hour ticks twice, one of 90 minutes once."""
+    troll, start, end = Aligned(HOUR // 3600, "Antarctica/Troll"), "2024-10-26T20:31", "2024-10-27T03:01"
+    longer = ticks(troll, 3 * HOUR // 2, start, end)
+    assert longer == ["10-26 22:00", "10-26 23:30", "10-27 03:00"]
+    assert [tick[6:] for tick in ticks(troll, HOUR, "2024-10-26T23:00", end)] == [
+        "23:00", "00:00", "01:00", "02:00", "03:00",
+    ]  # fmt: skip
 
 
 def test_a_date_that_never_was():
@@ -139,6 +170,13 @@ def test_a_trigger_by_the_wall_clock():
     # the hours of India are UTC's half hours
     got = collected(operator, "1970-01-01T00:20", "1970-01-01T00:29", "1970-01-01T00:30", "1970-01-01T02:00")
     assert got == [(2, [0, 1]), (3, [0, 1, 2])]
+
+
+def test_half_an_hour_that_comes_twice_in_a_window():
+    """Local 01:30 comes at 14:30 and at 15:00 in UTC."""
+    operator = {"window": "tumbling, time(3600)", "align": {"at": "00:30", "zone": "Australia/Lord_Howe"}}
+    times = [f"2024-04-06T{time}" for time in ("14:00", "14:30", "15:00", "15:30", "16:00", "17:00")]
+    assert collected(operator, *times) == [(1, [0]), (2, [1]), (4, [2, 3]), (5, [4])]
 
 
 def test_a_tumbling_sort_by_the_wall_clock():

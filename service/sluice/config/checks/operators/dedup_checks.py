@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import Part, read_parts
@@ -35,7 +36,10 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
     if found is None:
         typed.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
         return "clock", 1
-    over, within = TIMES[parts[0].word], found
+    if found != int(found):
+        typed.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
+        return "clock", 1
+    over, within = TIMES[parts[0].word], int(found)
     of = typed.streams.event_times.get(shape.dedup)
     if over == "event_time" and of is not None:
         check_ticks(typed, path, shape.within, within, of)
@@ -58,13 +62,13 @@ def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
     return next(filter(None, hints), None)
 
 
-def length(part: Part) -> int | None:
-    """The nanoseconds of `time(10)` or `eventTime(10)`; None if it is neither."""
+def length(part: Part) -> Decimal | None:
+    """The nanoseconds of `time(10)` or `eventTime(10)`; None if it is neither, or out of range."""
     match part:
         case Part(word=word, arguments=(text,)) if word in TIMES:
             given = seconds(text)
-            exact = given * SECOND if given is not None else 0
-            return int(exact) if 0 < exact <= MAX_GAP and exact == int(exact) else None
+            exact = given * SECOND if given is not None else Decimal(0)
+            return exact if 0 < exact <= MAX_GAP else None
     return None
 
 

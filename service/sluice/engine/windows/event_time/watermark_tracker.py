@@ -150,7 +150,8 @@ class Watermarks:
         assert of is not None  # noqa: S101 - the caller has checked
         if self._rule.lag < 0 and of.max_future is None:
             return items, np.zeros(0, np.int64), None
-        times, bad = units(items.tuples.column(of.attribute), self._type)
+        column = items.tuples.column(of.attribute)
+        times, bad = units(column, self._type)
         if of.tick > 1:
             most = MAX_TIME // of.tick
             times = np.clip(times, -most, most) * of.tick
@@ -160,6 +161,8 @@ class Watermarks:
             return items, times, None
         is_tuple = items.kind == TUPLE
         ahead = times > np.minimum(items.at[is_tuple], MAX_TIME - of.max_future) + of.max_future
+        if bad is not None:  # a float64 above the range of times is ahead of every clock; one below it, or NaN, is not
+            ahead |= bad & (column.to_numpy(zero_copy_only=False) > 0)
         if not ahead.any():
             return items, times, None
         kept = ~is_tuple

@@ -163,6 +163,31 @@ def test_what_ends_a_silence(event: dict[str, Any], ends: bool):  # noqa: FBT001
     assert [record["after"] for record in found if "punct" in record] == [4 if ends else 3]
 
 
+@pytest.mark.parametrize(
+    ("time", "ahead"),
+    [
+        ("15.0", False),
+        ("15.000000001", True),
+        ("9.2e9", True),
+        ("9.3e9", True),  # 64-bit nanoseconds end before
+        ("1e300", True),
+        ("Infinity", True),
+        ("-Infinity", False),
+        ("-9.3e9", False),
+        ("NaN", False),
+    ],
+)
+def test_a_time_ahead_of_the_clock_is_a_dead_letter(time: str, ahead: bool):  # noqa: FBT001
+    """max_future, of a stream that a map reads, which takes every time."""
+    file = FILE.replace("idle_after: 3", "max_future: 5").partition("  - name: panes")[0]
+    file += "  - {name: pass, map: in, output: {out: {x: x}}}"
+    (record,) = everything(load_text(file, "future"), [row(10, 1, float(time), 0)])
+    if ahead:
+        assert record["dead_letter"]["reason"] == "too far ahead: t is more than 5 s ahead of the clock"
+    else:
+        assert record["tuple"] == {"x": 1}
+
+
 def test_steps_become_longer_as_the_silence_does():
     offsets = [step_offset(7, number) for number in range(5 * STEPS)]
     assert offsets[: STEPS + 2] == [7 * number for number in range(STEPS + 1)] + [7 * (STEPS + 2)]
