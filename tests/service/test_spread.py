@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sluice
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.engine.stream.items import TUPLE, Items
@@ -17,6 +18,7 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by
+from sluice.model.stages import stages
 from sluice.model.types import INT64
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
@@ -295,6 +297,91 @@ def test_a_join_is_spread_by_the_equalities_that_hold_everything_apart():
     assert spread_by(pipeline_of({"operator": operator, "input": []})) == {"left": n, "right": n}
     in_one = operator | {"right": "sliding, count(5)", "partition_by_right": []}
     assert spread_by(pipeline_of({"operator": in_one, "input": []})) is None
+
+
+def outer_join(behind: str) -> str:
+    """`behind` reads the unmatched tuples, which leave the join by the clock."""
+    return f"""
+pipeline: unmatched
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  l: {{topic: l, schema: {{k: string, x: int64}}}}
+  r: {{topic: r, schema: {{k: string, y: int64}}}}
+  o: {{topic: o}}
+  p: {{topic: p}}
+operators:
+  - name: j
+    join: {{left: l, right: r}}
+    window_left: sliding, time(1)
+    window_right: sliding, time(1)
+    algorithm: outer
+    equality_left: [k]
+    equality_right: [k]
+    output: {{o: {{k: left.k, x: left.x, y: right.y}}}}
+  - {behind}
+"""
+
+
+#: what is behind the join -> whether its tuples may be spread over buckets
+BEHIND = {
+    "{name: c, map: o, output: {p: {x: x}}}": True,
+    '{name: c, aggregate: o, window: "tumbling, count(2)", output: {p: {x: Collect(x)}}}': False,
+    # l is read with two keys: with several buckets these are two stages, of which the join is one
+    '{name: c, aggregate: l, window: "sliding, count(2), partitioned", partition_by: [x], output: {p: {x: x}}}': True,
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_tuples_that_leave_a_join_at_one_moment(behind: str):
+    """In order of their keys if they may be spread over buckets, whatever `buckets` is, or else as they came: in a
+    service and in a replay.
+    """
+    pipeline = load_text(outer_join(behind), "p", environment=None)
+    rows = [{"at": 1, "stream": "l", "tuple": {"k": k, "x": x}} for x, k in enumerate("cbad", 1)]
+    expected = [3, 2, 1, 4] if BEHIND[behind] else [1, 2, 3, 4]
+    for buckets in (1, 4):
+        one = replace(pipeline, settings=replace(pipeline.settings, buckets=buckets))
+        assert [row["x"] for row in written(one, [*rows, {"at": 100}], 100)["o"]] == expected
+        assert [row["x"] for row in replayed(one, [*rows, {"at": 100}])["o"]] == expected
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_a_replay_of_an_outer_join_gives_the_order_of_the_service(behind: str):
+    pipeline = load_text(outer_join(behind), "p", environment=None)
+    event = st.tuples(st.sampled_from([0, 0, 0.5, 2]), st.sampled_from("lr"), st.sampled_from("abcd"))
+
+    @given(st.lists(event, max_size=15), sizes)
+    @settings(max_examples=20, derandomize=True)
+    def of(drawn: list[tuple[float, str, str]], size: int) -> None:
+        given_events: list[dict[str, Any]] = []
+        at = 0.0
+        for n, (step, stream, key) in enumerate(drawn):
+            at += step
+            given_events.append({"at": at, "stream": stream, "tuple": {"k": key, "x" if stream == "l" else "y": n}})
+        given_events.append({"at": 100})
+        assert written(pipeline, given_events, size) == replayed(pipeline, given_events)
+        for stage in stages(replace(pipeline, settings=replace(pipeline.settings, buckets=2))):
+            names = {None, *(stream.name for stream in stage.inputs)}
+            own_events = [one for one in given_events if one.get("stream") in names]
+            check(stage, own_events, size)
+            several = written(stage, own_events, size)
+            assert several == {name: replayed(pipeline, given_events)[name] for name in several}
+
+    of()
+
+
+def written(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> dict[str, list[Any]]:
+    """The tuples that a service with one bucket writes to each output."""
+    rows = by_stream(pipeline, records_with(1, pipeline, given_events, size))
+    return {name: [orjson.loads(value) for *_, value in of if value] for name, of in rows.items()}
+
+
+def replayed(pipeline: Pipeline, given_events: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {stream.name: [] for stream in pipeline.outputs}
+    for record in sluice.replay(pipeline, given_events):
+        if "tuple" in record:
+            found[record["stream"]].append(record["tuple"])
+    return found
 
 
 MAP = f"""

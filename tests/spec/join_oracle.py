@@ -66,6 +66,11 @@ class Side:
     def stores(self) -> bool:
         return (self.policy, self.size) != ("count", 0)
 
+    def keeps_apart(self, attribute: str) -> bool:
+        """Whether no tuple evicts one with another value of the attribute."""
+        alone = self.policy == "time" or not self.stores
+        return self.leaving.policy == "none" and (alone or attribute in self.partition_by)
+
     def admit(self, new: Waiting) -> list[Waiting]:
         """Puts a tuple into the window; gives those that leave for it (S4, S8)."""
         self.lose(self.leaving.aged(new.arrived))
@@ -128,6 +133,9 @@ class Join(JoinedRows):
         for name, count in topic_partitions.items():
             self.sides[name].live = set(range(count))
         self.match = condition(operator.get("match"))
+        pairs = zip(*(side.equality for side in self.sides.values()), strict=True)
+        #: whether the tuples of some key never meet, nor evict, those of another
+        self.spread = any(all(map(Side.keeps_apart, self.sides.values(), pair)) for pair in pairs)
 
     def run(self, events: Iterable[Record]) -> list[Record]:
         return [{"after": n} | record for n, event in enumerate(events) for record in self.handle(event)]
@@ -149,10 +157,15 @@ class Join(JoinedRows):
                     yield from ({"stream": stream, "punct": "final"} for stream in streams)
 
     def expire(self, now: int) -> Iterator[Record]:
-        """By the time at which they leave; those of one moment as they came, the left side's first."""
-        leaving = [(t.arrived + s.size, s, t) for s in self.sides.values() for t in s.expired(now)]
-        for _, s, t in sorted(leaving, key=lambda each: each[0]):
+        """By the time at which they leave; those of one moment as they came, the left side's first. If the tuples may
+        be spread over buckets, those of one moment are in order of their keys.
+        """
+        leaving = [(t.arrived + s.size, self.rank(s, t), s, t) for s in self.sides.values() for t in s.expired(now)]
+        for _, _, s, t in sorted(leaving, key=lambda each: each[:2]):
             yield from self.unmatched(s, t)  # without a mark (J19)
+
+    def rank(self, of: Side, gone: Waiting) -> bytes:
+        return key_bytes(identity(gone.values, of.equality)) if self.spread else b""
 
     def arrive(self, x: Side, y: Side, values: Tuple, now: int) -> Iterator[Record]:
         """The steps of section 8.2."""

@@ -24,6 +24,7 @@ from tests.spec.strategies import (
 
 LEFT = {name: SCHEMA[name] for name in "knbifst"}
 RIGHT = LEFT | {"i2": "int64"}
+SIDES = {"left": LEFT, "right": RIGHT}
 SMALL = VALUES | {
     "f": VALUES["f"][:4] + VALUES["f"][-3:], "i": VALUES["i"][:6], "i2": VALUES["i"], "k": VALUES["k"][:3],
 }  # fmt: skip
@@ -94,6 +95,20 @@ def join_events(draw: st.DrawFn) -> list[dict[str, Any]]:
 @st.composite
 def join_cases(draw: st.DrawFn) -> Case:
     return {"operator": draw(joins()), "input": draw(join_events())}
+
+
+@st.composite
+def outer_cases(draw: st.DrawFn) -> Case:
+    """Outer joins over time windows, many of whose tuples find no match and leave at one moment."""
+    operator = draw(joins()) | {
+        "left": "sliding, time(1)", "right": "sliding, time(1)", "partition_by_left": [], "partition_by_right": [],
+        "algorithm": "outer", "unmatched_left": False, "unmatched_right": False,
+    }  # fmt: skip
+    at = draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=4, max_size=12).map(sorted))
+    rows = {port: st.fixed_dictionaries({n: st.sampled_from(SMALL[n]) for n in of}) for port, of in SIDES.items()}
+    ports = [draw(st.sampled_from(list(SIDES))) for _ in at]
+    found = [{"at": now, "port": port, "tuple": draw(rows[port])} for now, port in zip(at, ports, strict=True)]
+    return {"operator": operator, "input": [*found, {"at": 100}]}
 
 
 directions = st.sampled_from(["asc", "desc"])

@@ -12,7 +12,7 @@ from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
 from tests.spec.join_oracle import Record, run_join, run_sort
-from tests.spec.join_strategies import join_cases, sort_cases
+from tests.spec.join_strategies import join_cases, outer_cases, sort_cases
 from tests.spec.strategies import Case, cuts
 from tests.spec.vectors import all_cases, supported
 
@@ -44,6 +44,12 @@ def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]], 
 @given(join_cases(), cuts)
 @settings(max_examples=60, derandomize=True)
 def test_random_joins(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches, oracle=run_join)
+
+
+@given(outer_cases(), cuts)
+@settings(max_examples=30, derandomize=True)
+def test_tuples_that_leave_an_outer_join_at_one_moment(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_join)
 
 

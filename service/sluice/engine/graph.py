@@ -64,6 +64,7 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, layout
+from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
@@ -99,15 +100,15 @@ class Graph:
     """The operators of a pipeline, upstream before downstream."""
 
     def __init__(
-        self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True,
-        observer: Observer | None = None,
-    ) -> None:  # fmt: skip
+        self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, observer: Observer | None = None
+    ) -> None:
         """`topic_partitions` gives the number of topic partitions of each input stream.
 
-        `spread`: the tuples may be spread over buckets, so no output may depend on an order that exists in one bucket
-        only. `observer` is called for each operator with the items of its ports, before the operator handles them.
+        `observer` is called for each operator with the items of its ports, before the operator handles them.
         """
-        self._spread, self._observer = spread, observer
+        self._observer = observer
+        #: no output of these operators may depend on an order that exists in one bucket only
+        self._spread = spread_operators(pipeline)
         self._pipeline, self._origin = pipeline, pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.row_schema for name, stream in pipeline.streams.items()}
@@ -374,7 +375,7 @@ class Graph:
         if spec.window is not None:
             return EventJoinOperator(spec, schemas, (self._event_times[left], self._event_times[right]))
         timed = left in self._event_times, right in self._event_times
-        return JoinOperator(spec, *schemas, timed, spread=self._spread)
+        return JoinOperator(spec, *schemas, timed, spread=spec.name in self._spread)
 
     def _event_time(self, spec: Windowed) -> EventTime | None:
         """The event time of the operator's input. `advance` says whether its watermark follows the clock (Q5)."""

@@ -42,6 +42,18 @@ def keys_apart(pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(why for _, why in _conflicts(pipeline, first)))
 
 
+def spread_operators(pipeline: Pipeline) -> frozenset[str]:
+    """The names of the operators whose tuples may be spread over buckets. Their outputs must have an order that several
+    buckets can give, too.
+
+    `buckets` has no influence: the outputs of one bucket are those of several. So the stages are those of a pipeline
+    with several buckets. `pipeline` may be a stage; its operators are then spread as they are in the whole pipeline.
+    """
+    several = replace(pipeline, settings=replace(pipeline.settings, buckets=2))
+    keyed = [stage for stage in stages(several) if layout(stage).keys is not None]
+    return frozenset(operator.name for stage in keyed for operator in stage.operators)
+
+
 def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operator]]:
     """The groups, put together as stages. They are one stage unless two groups that could each be spread over buckets
     read an input with different keys: together they would be in one bucket. Then each group joins the first stage with

@@ -183,7 +183,7 @@ class Player:
         observer: Observer | None = None,
     ) -> None:  # fmt: skip
         """`trace`: the records include window events. `observer` is called with the items of each operator's ports."""
-        self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe)
+        self.graph = Graph(pipeline, partitions, observer=self._observe)
         self.summary = Summary(pipeline)
         self._observer = observer
         self._tracers = tracers(pipeline, partitions) if trace else {}

@@ -29,7 +29,6 @@ from sluice.engine.stream.rejected_tuples import readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.spec import Count, Join
-from sluice.model.spreading import independent
 from sluice.model.types import Schema
 from sluice.time_units import UNSET
 
@@ -40,7 +39,8 @@ class JoinOperator(Stateful[JoinState]):
     def __init__(self, spec: Join, left: Schema, right: Schema, timed: tuple[bool, bool], *, spread: bool) -> None:
         """`left` and `right` are the schemas of the inputs; `timed` says which inputs have an event time.
 
-        `spread`: the tuples are spread over several buckets.
+        `spread`: the tuples may be spread over several buckets, so the outputs of one event or moment are in order of
+        their keys. Otherwise they are in their order of arrival.
         """
         self.spec = spec
         self._timed = timed
@@ -48,7 +48,7 @@ class JoinOperator(Stateful[JoinState]):
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._expressions = PairExpressions(spec, self._ports)
-        self._in_key_order = spread and bool(independent(spec))
+        self._in_key_order = spread
         #: the sides whose final marks end the join
         self._ending = (LEFT,) if spec.table else (LEFT, RIGHT)
         #: scratch memory for the log of candidates
