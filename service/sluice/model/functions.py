@@ -10,6 +10,7 @@ function has no kernel in its row: engine/aggregates/function_table.py finds it 
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,7 +176,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("floorTime", "the start of the time's interval; intervals of the given length count from 1970",
         "timestamp, seconds -> timestamp : floor_time"),
     row("formatTime", "the time as text, in the format of strftime; %S includes nanoseconds",
-        "timestamp, format -> string : format_time", "timestamp, format, zone -> string : format_time"),
+        "timestamp, strftime -> string : format_time", "timestamp, strftime, zone -> string : format_time"),
     row("parseTime", "the time of a text in the format of strptime; no value if the text does not match or is no date",
         "string, format -> timestamp : parse_time"),
     # values
@@ -317,6 +318,9 @@ def is_regex(pattern: str, replacement: str = "") -> bool:
         return False
 
 
+#: a format of strftime(3) with the conversions that pyarrow knows; it writes others literally, or with another meaning
+STRFTIME = re.compile(r"(?:[^%]|%(?:[aAbBcCdDeFgGhHIjmMnprRStTuUVwWxXyYzZ%]|E[cCxXyYz]|O[deHImMSuUVwWyz]))+", re.DOTALL)
+
 CONSTANTS: Mapping[str, Constant] = {
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
@@ -329,6 +333,11 @@ CONSTANTS: Mapping[str, Constant] = {
     "character": Constant(STRING, "a constant of one character", lambda text: len(text) == 1),
     "separator": Constant(STRING, "a constant that is not empty", bool),
     "format": Constant(STRING, 'a constant such as "%Y-%m-%d"', bool),
+    "strftime": Constant(
+        STRING,
+        'a constant such as "%Y-%m-%d", with conversions of strftime',
+        lambda text: STRFTIME.fullmatch(text) is not None,
+    ),
     "regex": Constant(STRING, "a regular expression of RE2 as constant", is_regex),
     "replacement": Constant(STRING, r"a constant in which \1 to \9 are its groups, \\ a backslash", lambda _: True),
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),

@@ -61,9 +61,10 @@ def number(nanoseconds: int) -> str:
 
 
 def seconds(nanoseconds: int) -> str:
-    """A length of time for people: `0.5`, `300`."""
-    whole, rest = divmod(nanoseconds, SECOND)
-    return f"{whole}.{rest:09}".rstrip("0") if rest else str(whole)
+    """A length of time for people, exactly: `0.5`, `300`."""
+    whole, rest = divmod(abs(nanoseconds), SECOND)
+    text = f"{whole}.{rest:09}".rstrip("0") if rest else str(whole)
+    return f"-{text}" if nanoseconds < 0 else text
 
 
 # ---- expressions -----------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
 from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.spec import EventTime, Join
 from sluice.model.types import Schema
+from sluice.model.unparse import seconds
 from sluice.model.windows.join_windows import AsOf, Interval
 
 Run = Callable[[JoinTables, JoinSettings, np.ndarray, int], int]
@@ -249,7 +250,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         found["item"], found["behind"] = arrivals["item"][own["arrival"]], own["behind"]
         less = " less grace" if self._window.grace else ""
         reasons = (
-            f"late: {self._times[number].attribute} is {_seconds(behind)} s before the watermark of the join{less}"
+            f"late: {self._times[number].attribute} is {seconds(behind)} s before the watermark of the join{less}"
             for behind in found["behind"].tolist()
         )
         return rejected_late(items, self.spec.name, found, reasons)
@@ -267,7 +268,3 @@ def _kernel(window: object) -> tuple[Run, JoinSettings]:
 
 def _stored(state: EventJoinState) -> StoredPairs:
     return StoredPairs(state.words, state.strings)
-
-
-def _seconds(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.engine.windows.event_time.event_ticks import Sized, exact_nanoseconds
+from sluice.model.unparse import seconds
 from sluice.model.windows.session_window import MAX_GAP
 
 
@@ -28,12 +29,12 @@ class ClockTimes:
 
     def seconds(self, ticks: int) -> str:
         """The ticks as seconds, for messages."""
-        return f"{ticks / 1e9:.9f}".rstrip("0").rstrip(".")
+        return seconds(ticks)
 
 
-def gaps(seconds: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
+def gaps(of: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The gaps in ticks of `tick` ns, rounded down, and which of them are not valid (G4); None: all are valid."""
-    found, bad = exact_nanoseconds(seconds.to_numpy(zero_copy_only=False))
+    found, bad = exact_nanoseconds(of.to_numpy(zero_copy_only=False))
     wrong = (found <= 0) | (found > MAX_GAP)
     if bad is not None:
         wrong |= bad

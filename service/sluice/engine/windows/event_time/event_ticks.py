@@ -15,6 +15,7 @@ from sluice.columns.json_columns import nanoseconds
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.model.spec import EventTime
 from sluice.model.types import FLOAT64, Type
+from sluice.model.unparse import seconds
 
 LARGEST = 2**63 - 1
 #: a float64 of seconds fits int64 nanoseconds if its magnitude is below this
@@ -98,7 +99,7 @@ class Ticks:
 
     def seconds(self, ticks: int) -> str:
         """Ticks as a text of seconds, for messages."""
-        return f"{ticks * self._nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
+        return seconds(ticks * self._nanoseconds)
 
 
 assert NEVER < -LARGEST  # noqa: S101 - no time is NEVER
