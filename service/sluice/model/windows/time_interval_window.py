@@ -58,7 +58,13 @@ class TimeInterval(SizedKind):
             "last",
         ),
         WindowFunction(
-            row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"), "index", INT64
+            row(
+                "paneIndex",
+                "how often the pane fired before; equal for all partitions that one watermark fires (E29)",
+                "-> int64",
+            ),
+            "index",
+            INT64,
         ),
         WindowFunction(
             row(
