@@ -335,7 +335,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "format": Constant(STRING, 'a constant such as "%Y-%m-%d"', bool),
     "strftime": Constant(
         STRING,
-        'a constant such as "%Y-%m-%d", with conversions of strftime',
+        'a constant with conversions of strftime such as "%Y-%m-%d"',
         lambda text: STRFTIME.fullmatch(text) is not None,
     ),
     "regex": Constant(STRING, "a regular expression of RE2 as constant", is_regex),

@@ -28,6 +28,14 @@ def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
     return "replacement" not in texts or is_regex(texts["regex"], texts["replacement"])
 
 
+def wrong_constant(signature: Signature, arguments: list[Expression]) -> tuple[str, str] | None:
+    """The meaning of the first constant argument whose value is not allowed, and this value; None if there is none."""
+    for word, given in zip(signature.parameters, arguments, strict=False):
+        if word in CONSTANTS and isinstance(given, Literal) and not constant_fits(word, given):
+            return CONSTANTS[word].meaning, str(given.value)
+    return None
+
+
 def constant_fits(word: str, value: Expression) -> bool:
     if word in CONSTANTS:
         return isinstance(value, Literal) and CONSTANTS[word].fits(value.value)

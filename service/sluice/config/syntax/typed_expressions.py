@@ -13,7 +13,7 @@ from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.expression_grammar import ExpressionError, parse_tree
 from sluice.config.syntax.other_systems import small_word, word_of_sql
-from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures
+from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, match
@@ -301,6 +301,8 @@ class Typing:
             return None
         types = tuple(argument.type for argument in given)
         found = match(function, types)
+        if found is not None and (wrong := wrong_constant(found.signature, given)):
+            return self.fault(tree, f"{wrong[0]} in {function.name}()", got=wrong[1])
         if found is None or not constants_fit(found.signature, given):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
