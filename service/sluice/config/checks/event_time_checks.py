@@ -138,7 +138,7 @@ def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:
     unit = {n: word for word, n in TICKS.items()}[tick]
     for word, size in sizes.nanoseconds.items():
         if size % tick:
-            report.fault(path, sizes.parts[word].fault(f"{word}(seconds) in whole {unit}, the ticks of the event time"))
+            report.fault(path, sizes.parts[word].fault(f"{word}(seconds) in whole {unit}, in which the window counts"))
     if sum(sizes.nanoseconds.values()) // tick >= MAX_TICKS:
         report.problem(path, f"sizes of less than {MAX_TICKS // (SECOND // tick)} seconds together")
 

@@ -199,15 +199,15 @@ WRONG = {
     "half a millisecond": (
         {"window": "slidingTime, timeDifference(0.0005)"},
         (
-            "operators[0].window: expected timeDifference(seconds) in whole milliseconds, the ticks of the event time, "
+            "operators[0].window: expected timeDifference(seconds) in whole milliseconds, in which the window counts, "
             "got timeDifference(0.0005)"
         ),
     ),
     "half a tick": (
         {"window": "timeInterval, intervalDuration(0.0005)", "event_time": "size"},
         (
-            "operators[0].window: expected intervalDuration(seconds) in whole milliseconds, the ticks of "
-            "the event time, "
+            "operators[0].window: expected intervalDuration(seconds) in whole milliseconds, in which "
+            "the window counts, "
             "got intervalDuration(0.0005)"
         ),
     ),

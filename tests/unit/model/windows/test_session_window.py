@@ -105,7 +105,7 @@ WRONG = {
         {"event_time": ""}, "no grace, as the input has no event_time: over the clock no tuple is late (rule G11)",
     ),
     "session, inactivityGap(0.0001)": (
-        {"event_time": "event_time: n"}, "inactivityGap(seconds) in whole milliseconds, the ticks of the event time",
+        {"event_time": "event_time: n"}, "inactivityGap(seconds) in whole milliseconds, in which the window counts",
     ),
     "session, inactivityGap(3)": ({"more": "window_set: distinct"}, "window_set only with a slidingTime window"),
     "tumbling, count(2), partitioned": (
