@@ -11,6 +11,7 @@ from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import ExpressionError, check_syntax
 from sluice.config.syntax.file_models.operator_models import (
+    PLUS,
     AggregateShape,
     CustomShape,
     OperatorShape,
@@ -113,6 +114,8 @@ class ExpressionChecks:
 
     def event_time_hint(self, stream: str) -> str:
         """A hint how to give the stream an event time: by a line of the file, or by an attribute of its operator."""
+        if all(self.streams.event_times.get(one) for one in stream.split(PLUS)):
+            return "; the streams of a list have one if theirs are equal (rule R3)"
         if stream not in self.streams.writers:
             times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]
             return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""

@@ -281,3 +281,20 @@ WRONG = {
 @pytest.mark.parametrize(("parts", "message"), WRONG.values(), ids=WRONG)
 def test_wrong(parts, message):
     assert problems(**parts) == [message]
+
+
+def test_streams_of_a_list_with_different_event_times_give_no_event_time():
+    others = "topic: others, schema: {symbol: string, price: float64, size: int64, time: timestamp}, event_time: size"
+    text = FILE.format(
+        window="timeInterval, intervalDuration(10)", event_time="time", by="", more="", output="n: Count()"
+    )
+    text = text.replace("  made:", f"  others: {{{others}}}\n  made:").replace(
+        ": trades\n    window", ": [trades, others]\n    window"
+    )
+    with pytest.raises(PipelineError) as raised:
+        load_text(text, "file.yaml")
+    (problem,) = raised.value.problems
+    assert problem.expected == (
+        "an input with event_time, as the window is a timeInterval (rule W16); the streams of a list have one if "
+        "theirs are equal (rule R3)"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Name
 from sluice.model.errors import one_of
@@ -189,11 +190,22 @@ def side_unmatched(side: str) -> Any:  # noqa: ANN401
     )
 
 
+def one_stream(value: object) -> object:
+    """The name of a stream. Raises an error for a list, which other operators take."""
+    if isinstance(value, list):
+        message = "the name of one stream, as a join takes no list; a map with the list as its input makes one of it"
+        raise PydanticCustomError("one_stream", message)
+    return value
+
+
+OneStream = Annotated[str, BeforeValidator(one_stream)]
+
+
 class PortsShape(FileModel):
     """The streams on the two sides of a join; they may be the same one."""
 
-    left: str = Field(description="The stream of the left side.")
-    right: str = Field(description="The stream of the right side.")
+    left: OneStream = Field(description="The stream of the left side.")
+    right: OneStream = Field(description="The stream of the right side.")
 
 
 class JoinShape(FileModel):
