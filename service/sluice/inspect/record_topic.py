@@ -55,8 +55,9 @@ def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[in
     requests = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
 
     def list_partitions(client: AdminClient) -> list[int]:
-        found = client.list_topics(topic, timeout=REQUEST).topics[topic]
-        return [] if found.error is not None else sorted(found.partitions)
+        # A request for this topic alone would create it, if the broker creates missing topics.
+        found = client.list_topics(timeout=REQUEST).topics.get(topic)
+        return [] if found is None or found.error is not None else sorted(found.partitions)
 
     partitions = requests.send("list topics", list_partitions)
     if not partitions:

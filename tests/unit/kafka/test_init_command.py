@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from sluice.cli import main
 from sluice.config.load import load
@@ -137,9 +138,11 @@ def test_a_topic_without_records(kafka, topic, folder):
     assert list(folder.iterdir()) == []
 
 
-def test_a_topic_that_does_not_exist(kafka, name):
-    result = init(kafka, f"no-{name}")
-    assert (result.exit_code, result.output) == (3, f"sluice: no such topic: no-{name}\n")
+def test_a_topic_that_does_not_exist_is_not_created(kafka, name):
+    for _ in range(2):
+        result = init(kafka, f"no-{name}")
+        assert (result.exit_code, result.output) == (3, f"sluice: no such topic: no-{name}\n")
+    assert f"no-{name}" not in AdminClient(kafka).list_topics(timeout=10).topics
 
 
 def test_a_call_without_brokers():
