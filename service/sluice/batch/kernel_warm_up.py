@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import gc
+import itertools
 import logging
 import os
 import pickle
@@ -40,7 +41,7 @@ TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestam
 VARIABLE = "SLUICE_KERNELS"
 #: maximum bytes of the variable: Linux allows 128 KiB
 MAX_BYTES = 100_000
-#: parts that a process compiles before it ends
+#: about as many parts a process compiles before it ends
 MAX_PARTS = 4
 #: what a process compiles
 Work = Callable[[], None]
@@ -103,13 +104,18 @@ def in_this_process(parts: Iterable[Work], log: Callable[[str], object] = to_std
 def in_processes(parts: Iterable[Work]) -> Iterator[int]:
     """Compiles in as many processes as there are processors. Yields the number of finished parts after each one.
 
-    A process ends after MAX_PARTS parts, which frees its memory.
+    The processes end after about MAX_PARTS parts each, which frees their memory. `max_tasks_per_child` would do this
+    for each process alone, but a pool whose processes end at the same time may then wait for ever (CPython issue
+    115634).
     """
-    context = get_context("spawn")
-    with ProcessPoolExecutor(initializer=gc.disable, mp_context=context, max_tasks_per_child=MAX_PARTS) as pool:
-        for number, done in enumerate(as_completed([pool.submit(part) for part in parts]), 1):
-            done.result()
-            yield number
+    context, count, numbers = get_context("spawn"), os.cpu_count() or 1, itertools.count(1)
+    rest = list(parts)
+    while rest:
+        some, rest = rest[: MAX_PARTS * count], rest[MAX_PARTS * count :]
+        with ProcessPoolExecutor(count, initializer=gc.disable, mp_context=context) as pool:
+            for done in as_completed([pool.submit(part) for part in some]):
+                done.result()
+                yield next(numbers)
 
 
 def for_service() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,12 @@ def test_no_code_of_the_user_runs():
 
 def test_parts_are_counted_as_they_are_compiled_in_other_processes():
     assert list(in_processes([kernel_warm_up.keys] * 2)) == [1, 2]
+
+
+def test_processes_end_after_some_parts_and_others_go_on(monkeypatch):
+    monkeypatch.setattr(kernel_warm_up, "MAX_PARTS", 1)
+    count = 2 * (os.cpu_count() or 1) + 1
+    assert list(in_processes([os.getpid] * count)) == [*range(1, count + 1)]
 
 
 def test_a_part_that_fails_leaves_its_kernels_to_their_first_use(caplog):
