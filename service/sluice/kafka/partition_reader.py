@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka.client import client_properties
-from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES
+from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, receive
 from sluice.kafka.requests import discard
 
 #: seconds without a record after which a range cannot be read here
@@ -16,12 +16,8 @@ TIMEOUT_S = 10.0
 #: seconds of one poll
 POLL_S = 0.1
 #: Properties of the consumer. What its client has read behind the end of a range is lost: it reads at most 1 MiB ahead.
-#: After a full queue it would send its next fetch only a second later (`fetch.queue.backoff.ms`). The broker answers
-#: after 10 ms at most, so that the end of a range does not wait for further records.
-AHEAD = {
-    "queued.max.messages.kbytes": 1 << 10, "fetch.queue.backoff.ms": 2, "fetch.message.max.bytes": 512 << 10,
-    "fetch.wait.max.ms": 10,
-}  # fmt: skip
+#: The broker answers after 10 ms at most, so that the end of a range does not wait for further records.
+AHEAD = {"queued.max.messages.kbytes": 1 << 10, "fetch.message.max.bytes": 512 << 10, "fetch.wait.max.ms": 10}
 
 
 class RecordsNotReadError(Exception):
@@ -54,9 +50,8 @@ class PartitionReader:
         self._consumer.assign([TopicPartition(*of, start)])
         position, deadline = start, time.monotonic() + TIMEOUT_S
         while position < end:
-            first = self._consumer.poll(POLL_S)
-            if first is not None:
-                found, position = _within([first, *self._consumer.consume(MAX_CONSUMED, 0)], end)
+            if messages := receive(self._consumer, POLL_S):
+                found, position = _within(messages, end)
                 if found:
                     yield found
                 deadline = time.monotonic() + TIMEOUT_S

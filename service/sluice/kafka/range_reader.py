@@ -23,10 +23,11 @@ MAX_CONSUMED = 10_000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 #: number of further offsets that `tail` reads at first: the markers of transactions have offsets too
 MARKER_MARGIN = 1000
-#: properties of a consumer that joins no group and commits no offsets
+#: Properties of a consumer that joins no group and commits no offsets. After its queue was full, the client would send
+#: its next fetch only a second later (`fetch.queue.backoff.ms`).
 READER_PROPERTIES = {
     "group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed",
-    "enable.partition.eof": True, "auto.offset.reset": "error",
+    "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.queue.backoff.ms": 2,
 }  # fmt: skip
 
 #: Calls `Message.headers`. For a name that is not UTF-8 the client returns a null pointer in a list, and sets an error.
@@ -131,6 +132,12 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callabl
         )
 
 
+def receive(consumer: Consumer, seconds: float) -> list[Message]:
+    """The messages that the client has; empty if none came within `seconds`. Some may be events of the client."""
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(MAX_CONSUMED, 0)]
+
+
 def _read_some(
     consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]
 ) -> None:
@@ -138,10 +145,10 @@ def _read_some(
     deadline = time.monotonic() + REQUEST
     consumer.assign([TopicPartition(*one, start) for one, (start, _) in unread.items()])
     while unread and time.monotonic() < deadline:
-        first = consumer.poll(REQUEST)
-        if first is None:
+        messages = receive(consumer, REQUEST)
+        if not messages:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        for message in (first, *consumer.consume(MAX_CONSUMED, 0)):
+        for message in messages:
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
             _take(message, unread, each)

@@ -1,60 +1,27 @@
 from __future__ import annotations
 
-from collections import deque
-
-import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import partition_reader
 from sluice.kafka.partition_reader import PartitionReader, RecordsNotReadError
-
-END = KafkaError._PARTITION_EOF  # noqa: SLF001
-
-
-class Failure:
-    def __init__(self, code):
-        self._code = code
-
-    def code(self):
-        return self._code
+from tests.unit.kafka import fake_consumer
+from tests.unit.kafka.fake_consumer import END, Message
 
 
-class Message:
-    """A record, or with `code` an event of the client."""
-
-    def __init__(self, offset, code=None):
-        self._offset, self._code = offset, code
-
-    def offset(self):
-        return self._offset
-
-    def error(self):
-        return None if self._code is None else Failure(self._code)
-
-
-class Consumer(confluent_kafka.Consumer):
-    """A consumer that gives the messages of `arrivals`, one list for each poll, and `late` after it was unassigned."""
+class Consumer(fake_consumer.Consumer):
+    """A consumer that gives `late` after it was unassigned."""
 
     def __init__(self, *arrivals, late=()):
-        super().__init__({"group.id": "tests"})
-        self.arrivals, self.assigned, self._late = deque(arrivals), [], list(late)
-        self._rest = []
+        super().__init__(*arrivals)
+        self._late = list(late)
 
     def assign(self, places):
         self.assigned += [(p.topic, p.partition, p.offset) for p in places]
 
     def unassign(self):
-        self._rest, self._late = self._late, []
-
-    def poll(self, _):
-        first, *self._rest = self.arrivals.popleft() if self.arrivals else [None]
-        return first
-
-    def consume(self, *_):
-        found, self._rest = self._rest, []
-        return found
+        self.rest, self._late = self._late, []
 
 
 def records(*offsets):

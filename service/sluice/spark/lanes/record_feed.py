@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka.client import client_properties
 from sluice.kafka.partition_reader import RecordsNotReadError
-from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, Offsets
+from sluice.kafka.range_reader import END, READER_PROPERTIES, Offsets, receive
 from sluice.kafka.requests import discard
 from sluice.spark.pace import size_of
 
@@ -18,11 +18,8 @@ from sluice.spark.pace import size_of
 TIMEOUT_S = 2.0
 #: seconds of one poll while records are missing
 POLL_S = 0.05
-#: properties of a consumer that reads ahead at most 4 MiB, and that does not stop for a second when it has them
-AHEAD = {
-    "queued.max.messages.kbytes": 4 << 10, "fetch.queue.backoff.ms": 2, "fetch.message.max.bytes": 1 << 20,
-    "fetch.wait.max.ms": 100,
-}  # fmt: skip
+#: properties of a consumer that reads ahead at most 4 MiB
+AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 20, "fetch.wait.max.ms": 100}
 
 #: bytes of records that this process holds at once; a batch with more is a job of Spark
 MAX_BYTES = 16 << 20
@@ -119,10 +116,7 @@ class RecordFeed:
         """Receives what the client has; waits at most POLL_S if it has nothing."""
         if self._consumer is None:
             raise RecordsNotReadError("there is no consumer")
-        first = self._consumer.poll(POLL_S)
-        if first is None:
-            return
-        for message in (first, *self._consumer.consume(MAX_CONSUMED, 0)):
+        for message in receive(self._consumer, POLL_S):
             place = message.topic(), message.partition()
             if message.error() is None:
                 size = size_of(message)

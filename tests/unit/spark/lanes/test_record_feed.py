@@ -1,42 +1,31 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 
-import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
 
 from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.spark.lanes import record_feed
 from sluice.spark.lanes.record_feed import RecordFeed
+from tests.unit.kafka import fake_consumer
+from tests.unit.kafka.fake_consumer import END, Message
 
 A, B = ("trades", 0), ("trades", 1)
-END = KafkaError._PARTITION_EOF  # noqa: SLF001
 
 
-class Failure:
-    def __init__(self, code):
-        self._code = code
-
-    def code(self):
-        return self._code
-
-
-class Record:
-    """A message of the Kafka client: a record, or with `code` an event."""
+class Record(Message):
+    """A message of the Kafka client, with its topic partition: a record, or with `code` an event."""
 
     def __init__(self, place, offset, code=None, value=b"v"):
-        self._place, self._offset, self._code, self._value = place, offset, code, value
+        super().__init__(offset, code)
+        self._place, self._value = place, value
 
     def topic(self):
         return self._place[0]
 
     def partition(self):
         return self._place[1]
-
-    def offset(self):
-        return self._offset
 
     def key(self):
         return None
@@ -47,28 +36,14 @@ class Record:
     def headers(self):
         return None
 
-    def error(self):
-        return None if self._code is None else Failure(self._code)
 
+class Consumer(fake_consumer.Consumer):
+    """A consumer that keeps the thread that closed it, in `closed`."""
 
-class Consumer(confluent_kafka.Consumer):
-    """A consumer that gives the messages of `arrivals`, one list for each poll. `closed`: the thread that closed it."""
-
-    def __init__(self, *arrivals):
-        super().__init__({"group.id": "tests"})
-        self.arrivals, self.assigned, self.closed = deque(arrivals), [], None
-        self._rest = []
+    closed = None
 
     def assign(self, places):
         self.assigned.append({(p.topic, p.partition): p.offset for p in places})
-
-    def poll(self, _):
-        first, *self._rest = self.arrivals.popleft() if self.arrivals else [None]
-        return first
-
-    def consume(self, *_):
-        found, self._rest = self._rest, []
-        return found
 
     def close(self):
         self.closed = threading.current_thread().name

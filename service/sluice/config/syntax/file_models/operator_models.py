@@ -84,10 +84,22 @@ def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their 
     )
 
 
-class AggregateShape(FileModel):
-    """Computes aggregation functions over the windows of a stream (SPL's Aggregate)."""
+def partitioned() -> Any:  # noqa: ANN401
+    return Field(
+        [],
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
+    )
+
+
+class StatefulShape(FileModel):
+    """What operators with a state have in common."""
 
     name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+
+
+class AggregateShape(StatefulShape):
+    """Computes aggregation functions over the windows of a stream (SPL's Aggregate)."""
+
     aggregate: Input = Field(description=INPUT, examples=["trades", ["trades", "late_trades"]])
     window: WindowText = Field(
         description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
@@ -103,10 +115,7 @@ class AggregateShape(FileModel):
         ],
         json_schema_extra={"pattern": WINDOW},
     )
-    partition_by: list[ExpressionText] = Field(
-        [],
-        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
-    )
+    partition_by: list[ExpressionText] = partitioned()
     group_by: list[ExpressionText] = Field(
         [],
         description="Expressions that divide the tuples of a firing window into groups. Each group gives one output "
@@ -208,12 +217,11 @@ class PortsShape(FileModel):
     right: OneStream = Field(description="The stream of the right side.")
 
 
-class JoinShape(FileModel):
+class JoinShape(StatefulShape):
     """Emits pairs of tuples of two streams: tuples that are in their windows at the same time (SPL's Join), or tuples
     whose event times fit.
     """
 
-    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     join: PortsShape = Field(
         description="The two input streams. Expressions name an attribute as `left.price` or `right.price`; an "
         "attribute that only one side has needs no prefix.",
@@ -258,10 +266,9 @@ class JoinShape(FileModel):
     output: Outputs
 
 
-class SortShape(FileModel):
+class SortShape(StatefulShape):
     """Emits the tuples of a stream in sorted order (SPL's Sort)."""
 
-    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     sort: Input = Field(description=INPUT)
     window: WindowText = Field(
         description="The window clause. A tumbling window emits its tuples in order when it fires, and so does each "
@@ -270,10 +277,7 @@ class SortShape(FileModel):
         examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
         json_schema_extra={"pattern": WINDOW},
     )
-    partition_by: list[ExpressionText] = Field(
-        [],
-        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
-    )
+    partition_by: list[ExpressionText] = partitioned()
     align: AlignShape | None = aligned()
     order_by: dict[str, Literal["asc", "desc"]] = Field(
         description="Expressions, the most significant first, each ascending or descending.",
@@ -289,10 +293,9 @@ class SortShape(FileModel):
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
-class DedupShape(FileModel):
+class DedupShape(StatefulShape):
     """Emits one tuple of each key and period of time, unchanged; the others are duplicates."""
 
-    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     dedup: Input = Field(description=INPUT)
     by: list[ExpressionText] = Field(
         description="The key: tuples with equal values are duplicates of each other.",
@@ -314,10 +317,9 @@ class DedupShape(FileModel):
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
-class CustomShape(FileModel):
+class CustomShape(StatefulShape):
     """Calls a Python class with the events of windows."""
 
-    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     custom: Input = Field(description=INPUT)
     handler: str = Field(
         description="The Python class, a WindowHandler, as `package.module:Class`. It is called tuple by tuple.",
@@ -328,10 +330,7 @@ class CustomShape(FileModel):
         examples=["sliding, count(2), partitioned"],
         json_schema_extra={"pattern": WINDOW},
     )
-    partition_by: list[ExpressionText] = Field(
-        [],
-        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
-    )
+    partition_by: list[ExpressionText] = partitioned()
     align: AlignShape | None = aligned()
     output: list[str] = Field(
         description="The streams to which the tuples that the class sends are written.", min_length=1

@@ -106,7 +106,7 @@ class MarkWhenShape(FileModel):
 
 
 class StreamHead(FileModel):
-    """The keys of a stream that come before those that its format adds (`StreamShape`)."""
+    """The first keys of a stream. The keys of its format and the others follow in `StreamShape`."""
 
     topic: str | None = Field(
         None, description="The Kafka topic. A stream without a topic exists only inside the service."

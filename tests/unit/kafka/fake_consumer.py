@@ -1,0 +1,47 @@
+"""A consumer that gives the messages of a test."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import confluent_kafka
+from confluent_kafka import KafkaError
+
+END = KafkaError._PARTITION_EOF  # noqa: SLF001
+
+
+class Failure:
+    def __init__(self, code):
+        self._code = code
+
+    def code(self):
+        return self._code
+
+
+class Message:
+    """A record, or with `code` an event of the client."""
+
+    def __init__(self, offset, code=None):
+        self._offset, self._code = offset, code
+
+    def offset(self):
+        return self._offset
+
+    def error(self):
+        return None if self._code is None else Failure(self._code)
+
+
+class Consumer(confluent_kafka.Consumer):
+    """A consumer that gives the messages of `arrivals`, one list for each poll."""
+
+    def __init__(self, *arrivals):
+        super().__init__({"group.id": "tests"})
+        self.arrivals, self.assigned, self.rest = deque(arrivals), [], []
+
+    def poll(self, _):
+        first, *self.rest = self.arrivals.popleft() if self.arrivals else [None]
+        return first
+
+    def consume(self, *_):
+        found, self.rest = self.rest, []
+        return found
