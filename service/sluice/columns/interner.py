@@ -151,7 +151,8 @@ class Interner:
         """The codes of the byte strings `values[starts[i]:starts[i + 1]]`. Unknown byte strings get new codes."""
         codes = np.empty(len(starts) - 1, np.int64)
         self._reserve(len(codes), int(starts[-1] - starts[0]))
-        self.count = _intern(values, starts, self._data, self._offsets, self._hashes, self._slots, self.count, codes)
+        table = self._data, self._offsets, self._hashes, self._slots
+        self.count = _intern(read_only(values), starts, *table, self.count, codes)
         return codes
 
     def intern_arrow(self, array: pa.Array) -> np.ndarray:

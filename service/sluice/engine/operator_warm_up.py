@@ -21,6 +21,7 @@ from sluice.model.spec import (  # fmt: skip
     Count,
     Custom,
     Dedup,
+    Delta,
     EventTime,
     Join,
     Operator,
@@ -39,25 +40,29 @@ from sluice.model.spec import (  # fmt: skip
 from sluice.model.types import FLOAT64, INT64, STRING, Kind, Schema, Type, list_of
 from sluice.model.windows.join_windows import AsOf, Interval, JoinWindow
 
-NUMBERS = list_of(INT64)
+NUMBERS, TEXTS = list_of(INT64), list_of(STRING)
 KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
-REAL = Attribute("real", FLOAT64)
-SCHEMA = (("key", STRING), ("value", INT64), ("values", NUMBERS), ("real", FLOAT64))
+REAL, WORDS = Attribute("real", FLOAT64), Attribute("words", TEXTS)
+SCHEMA = (("key", STRING), ("value", INT64), ("values", NUMBERS), ("real", FLOAT64), ("words", TEXTS))
 WINDOW = Sliding(Count(1), Count(1), partitioned=True)
 OUTPUTS = (
     ("text", AggregateCall("Max", (KEY,), STRING)), ("mean", AggregateCall("Average", (VALUE,), INT64)),
     ("texts", AggregateCall("CountDistinct", (KEY,), INT64)), ("sums", AggregateCall("Sum", (VALUES,), NUMBERS)),
-    ("real", AggregateCall("Sum", (REAL,), FLOAT64)),
+    ("real", AggregateCall("Sum", (REAL,), FLOAT64)), ("words", AggregateCall("Last", (WORDS,), TEXTS)),
+)  # fmt: skip
+#: an Aggregate for each storage strategy, by names for the logs
+STORED: tuple[tuple[str, Sliding | Tumbling], ...] = (
+    ("aggregate", WINDOW), ("ticks", Tumbling(Time(1), partitioned=True)),
+    ("blocks", Sliding(Time(1), Count(1), partitioned=True)), ("delta", Sliding(Delta("value", 1), partitioned=True)),
 )  # fmt: skip
 FEW = Sliding(Count(2), Count(1), partitioned=True)
-SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0))
+SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0, ()))
 TIMED_SIDE = replace(SIDE, window=STORES_NOTHING, partition_by=())
 JOINS: tuple[JoinWindow, ...] = (Interval(), AsOf())
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
 OPERATORS: tuple[Operator, ...] = (
-    Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
+    *(Aggregate(name, "in", window, (Output("out", OUTPUTS),), (KEY,)) for name, window in STORED),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
-    Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
     *(Join(window.word, TIMED_SIDE, TIMED_SIDE, (Output("pairs", PAIRS),), window=window) for window in JOINS),
     *(Aggregate(window.word, "in", window, (Output("out", OUTPUTS),), (KEY,)) for window in SAMPLES),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,11 @@ def names(parts) -> list[str]:
 def test_each_operator_and_each_format_is_a_part():
     assert names(of_pipeline(load("examples/flights.yaml", environment=None))) == ["delay", "day", "json"]
     assert len(everything()) > len(operator_warm_up.OPERATORS)
+
+
+def test_after_everything_no_conformance_case_compiles_a_kernel():
+    command = [sys.executable, "-m", "tests.unit.batch.kernels_of_cases"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == []
 
 
 def test_no_code_of_the_user_runs():

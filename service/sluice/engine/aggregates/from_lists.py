@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import InternedText, Interner
-from sluice.columns.kernel import kernel
+from sluice.columns.kernel import kernel, read_only
 from sluice.columns.ordering import ordered, ranks
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
@@ -65,7 +65,8 @@ def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
         alike = to_words(values, type_, Interner())
     same_as, times = np.empty(len(words), np.int64), np.zeros(len(words), np.int64)
     room = 1 << (2 * int(found.size.max(initial=1))).bit_length()
-    _first_of_each(alike, single, found.size, np.empty(room, np.int64), np.full(room, -1, np.int64), same_as, times)
+    chains = np.empty(room, np.int64), np.full(room, -1, np.int64)
+    _first_of_each(read_only(alike), single, found.size, *chains, same_as, times)
     firsts = same_as == np.arange(len(words))
     size = np.bincount(found.row()[firsts], minlength=len(found.size))
     return Distinct(size, words[firsts], times[firsts])

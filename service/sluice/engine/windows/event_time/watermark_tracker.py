@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.kernel import inlined, kernel
+from sluice.columns.kernel import inlined, kernel, read_only
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
@@ -96,10 +96,12 @@ class Watermarks:
         else:
             value[:] = items.watermark
         rows = np.empty(2 * len(items) + len(progress.sources) + 1 + self._most_steps(items.at, start, end), ROW)
+        kind, event, at, source, value = map(
+            read_only, (items.kind, items.event, items.at, self._source_of(items), value)
+        )
         count, progress.watermark, progress.steps = _walk(
-            self._rule, progress.sources, progress.watermark, progress.steps, items.kind, items.event, items.at,
-            self._source_of(items), value, end, rows,
-        )  # fmt: skip
+            self._rule, progress.sources, progress.watermark, progress.steps, kind, event, at, source, value, end, rows
+        )
         return _taken(items, rows[:count]), ahead
 
     def _source_of(self, items: Items) -> np.ndarray:
