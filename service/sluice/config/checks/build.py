@@ -160,7 +160,8 @@ class Operators(ExpressionChecks):
                 early = (
                     "; early: count(1) gives a result with each tuple" if key == "emit" and clause.kind.early else ""
                 )
-                self.report.problem(self.path(index, key), f"{key} only with a {kinds_reading(key)} window{early}", key)
+                expected = f"{key} only with a {kinds_reading(key)} window{early}"
+                self.report.problem(self.path(index, key), expected, clause.kind.word)
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))

@@ -223,7 +223,7 @@ class Walk:
                 found[key.value] = self.value(value, inner)
                 if cut:
                     expected = "quotes around an expression with commas inside of {...}"
-                    self.problem(line, inner, expected, value.value, f'"{value.value}"')
+                    self.problem(line, inner, expected, value.value, in_quotes(value.value))
         return found
 
     def beginning(self, node: yaml.Node) -> str:

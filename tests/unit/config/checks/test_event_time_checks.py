@@ -229,7 +229,7 @@ WRONG = {
         {"more": "emit: final"},
         (
             "operators[0].emit: expected emit only with a slidingTime or session window; early: count(1) gives a "
-            "result with each tuple, got emit"
+            "result with each tuple, got timeInterval"
         ),
     ),
     "early results of panes that overlap": (
