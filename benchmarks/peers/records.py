@@ -52,7 +52,7 @@ def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
 
 def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) -> None:
     """Writes `rate` records a second; attribute w of each is the time in seconds at which it is sent."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "acks": "1"})
     for i in paced(rate, seconds):
         _produce(producer, topic, i, keys, b',"w":%.6f}' % time.time())
         producer.poll(0)

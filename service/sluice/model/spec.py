@@ -397,7 +397,7 @@ class Settings:
     #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20
     #: a batch of at most so many records needs no job of Spark; 0: each batch is a job of Spark
-    direct_records: int = 8000
+    direct_records: int = 30_000
     buckets: int | None = None
     #: the checkpoint's folder
     checkpoint: str | None = None

@@ -85,7 +85,7 @@ class FileShape(FileModel):
         "max_records_per_batch, to at least one record.",
     )
     direct_records: int = Field(
-        8000,
+        30_000,
         ge=0,
         le=100_000,
         description="A batch of at most this many records, and of at most 16 MiB, is computed by the service's own "
