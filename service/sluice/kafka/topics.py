@@ -34,7 +34,7 @@ class Topic:
     name: str
     partitions: int
     max_message_bytes: int
-    #: whether Kafka removes records that have a newer one with the same key
+    #: whether Kafka removes records that have a newer one with the same key, or may do so as far as the user may know
     compacted: bool = False
 
 
@@ -224,5 +224,5 @@ def _limit(config: Mapping[str, Any] | None) -> int:
 
 
 def _compacted(config: Mapping[str, Any] | None) -> bool:
-    """Whether `cleanup.policy` includes compaction; False if the user may not read the topic's configuration (None)."""
-    return config is not None and "compact" in config["cleanup.policy"].value
+    """Whether `cleanup.policy` includes compaction; True if the user may not read the topic's configuration (None)."""
+    return config is None or "compact" in config["cleanup.policy"].value

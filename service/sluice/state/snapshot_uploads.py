@@ -82,7 +82,6 @@ class SnapshotUploads:
             for bucket in range(self._plan.buckets):
                 written += self._copy(bucket)
             self._remove_plans()
-            self._check_retention()
         except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
             up = False
             self._log(error)
@@ -90,6 +89,8 @@ class SnapshotUploads:
             if self._failure:
                 LOGGER.info("state %s: snapshots are written again", self._archive.location())
             self._failure = ""
+        # While the store cannot be reached, no newer snapshot lessens what a restore needs of the inputs.
+        self._watch_retention()
         since = self._plans.get(self._version() - 1)
         self._report(StoreReport(up, written, since.time if since and self._version() else None, self._margins))
 
@@ -172,9 +173,16 @@ class SnapshotUploads:
             self._oldest_plan = oldest
             self._plans = {batch: plan for batch, plan in self._plans.items() if batch >= oldest}
 
-    def _check_retention(self) -> None:
+    def _watch_retention(self) -> None:
         if self._clock() - self._looked < RETENTION_S:
             return
+        try:
+            self._check_retention()
+        except Exception:  # noqa: BLE001 - it is checked again with the next step
+            LOGGER.warning("state %s: the retention of the inputs is unknown", self._archive.location(), exc_info=True)
+            self._looked = self._clock()
+
+    def _check_retention(self) -> None:
         start, last = self._plans.get(self._version() - 1), offset_log.last_planned(self._plan.store)
         end = offset_log.known(self._plan.store, last)
         if start is None or end is None:

@@ -136,12 +136,13 @@ def test_a_missing_permission_is_an_error_that_names_it(guarded, create_topic, n
 
 
 @pytest.mark.kafka
-def test_limits_that_may_not_be_seen_are_taken_for_kafkas_default(guarded, create_topic, name):
+def test_a_configuration_that_may_not_be_seen_has_kafkas_limit_and_may_be_compacted(guarded, create_topic, name):
     for one in ("in", "out"):
         create_topic(f"{name}-{one}", at=guarded, **{"max.message.bytes": "5000"})
     deny(guarded, f"{name}-out", AclOperation.DESCRIBE_CONFIGS)
     found = check(pipeline(guarded, f"{name}-in", f"{name}-out"))
-    assert (found[f"{name}-in"].max_message_bytes, found[f"{name}-out"].max_message_bytes) == (5000, 1_048_588)
+    assert found[f"{name}-in"] == Topic(f"{name}-in", 1, 5000)
+    assert found[f"{name}-out"] == Topic(f"{name}-out", 1, 1_048_588, compacted=True)
 
 
 REASONS = {

@@ -216,6 +216,18 @@ def test_retention_that_has_passed_is_logged_until_a_snapshot_is_newer(given, ca
     assert given.step().margins == {PLACE: 0}
 
 
+def test_retention_is_watched_while_the_store_cannot_be_reached(given):
+    given.commit(4)
+    given.snapshot(5)
+    given.commit(5)
+    assert given.step().margins == {PLACE: 50}
+    given.remote.down, given.oldest = True, 60
+    given.snapshot(6)
+    given.now += max(HALF, RETENTION_S)
+    report = given.step()
+    assert (report.up, report.margins) == (False, {PLACE: 50 - 60})
+
+
 def test_the_margin_of_retention_is_there_as_soon_as_there_is_a_snapshot(given):
     given.step()
     given.commit(4)
