@@ -23,7 +23,11 @@ from sluice.running.service_start import start
     type=click.Path(path_type=Path),
     help="Checkpoint folder, overrides that of the FILE. Of several pipelines: a folder with one checkpoint for each.",
 )
-@click.option("--buckets", type=click.IntRange(min=1), help="Buckets of a new checkpoint [default: one per core].")
+@click.option(
+    "--buckets",
+    type=click.IntRange(min=1),
+    help="Number of buckets; an existing checkpoint is divided anew [default: that of the checkpoint, or one per core].",
+)
 @options.kafka
 @click.option(
     "--http-port",

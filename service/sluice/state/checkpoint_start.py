@@ -137,8 +137,8 @@ def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
     if archive is not None:
         for topic in sorted(plan.compacted):
             LOGGER.warning(
-                "state %s: topic %s is compacted, or the user lacks the permission DESCRIBE_CONFIGS to see whether it is; "
-                "a restore that needs its records is refused",
+                "state %s: topic %s is compacted, or the user lacks the permission DESCRIBE_CONFIGS to see whether it "
+                "is; a restore that needs its records is refused",
                 archive.location(),
                 topic,
             )

@@ -178,7 +178,7 @@ class SnapshotUploads:
             return
         try:
             self._check_retention()
-        except Exception:  # noqa: BLE001 - it is checked again with the next step
+        except Exception:
             LOGGER.warning("state %s: the retention of the inputs is unknown", self._archive.location(), exc_info=True)
             self._looked = self._clock()
 
