@@ -19,6 +19,7 @@ from tests.deploy.test_image import tool
 FILE = project_file("docker-compose.yml")
 COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
+PAGE = project_file("docs/deployment.md").read_text()
 #: those that come to an end
 JOBS = {"topics"}
 
@@ -69,6 +70,24 @@ def test_folders_are_in_the_project_and_volumes_are_named(name):
 @pytest.mark.parametrize("name", SERVICES)
 def test_ports_are_open_to_this_machine_alone(name):
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+def test_the_page_is_open_because_the_port_is_not():
+    """A client of a published port does not have an address of the container's own machine."""
+    assert "--page=open" in SERVICES["sluice"]["command"]
+    assert SERVICES["sluice"]["ports"] == ["127.0.0.1:8080:8080"]
+
+
+def test_the_documented_container_is_as_safe_as_the_one_here():
+    (block,) = [one for one in PAGE.split("```sh\n") if one.startswith("docker run --detach")]
+    command = block.partition("```")[0]
+    service = SERVICES["sluice"]
+    for option in (
+        "--read-only", "--cap-drop ALL", "--security-opt no-new-privileges", f"--tmpfs {service['tmpfs']}", "--memory ",
+        f"--restart {service['restart']}", f"--stop-timeout {service['stop_grace_period'].removesuffix('s')} ",
+        f"--publish {service['ports'][0]}", "--page open",
+    ):  # fmt: skip
+        assert option in command
 
 
 def test_there_are_no_secrets():

@@ -79,7 +79,7 @@ def test_the_pipelines_of_the_pods_share_neither_checkpoint_nor_output():
 def test_what_the_pipeline_names_is_mounted(folder):
     pipeline = yaml.safe_load((folder / "pipeline.yaml").read_text())
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
-    for path in (pipeline["checkpoint"], pipeline["kafka"]["ssl.ca.location"], CONTAINER["args"][-1]):
+    for path in (pipeline["checkpoint"], pipeline["kafka"]["ssl.ca.location"], CONTAINER["args"][1]):
         assert any(path.startswith(f"{mount}/") for mount in mounted), path
     volumes = {one["name"] for one in POD["volumes"]} | {
         one["metadata"]["name"] for one in SET["spec"]["volumeClaimTemplates"]
@@ -163,13 +163,13 @@ def test_each_patch_replaces_what_the_one_pod_has(target, change):
     assert place != change["value"]
 
 
-def test_the_pod_of_a_folder_runs_the_folder_that_is_mounted_and_starts_though_a_pipeline_fails():
-    changed = {change["path"].split("/0/")[1]: change["value"] for _, change in PATCHES}
-    run, folder, option, checkpoints = changed["args"]
+def test_the_pod_of_a_folder_runs_the_folder_that_is_mounted():
+    ((_, change),) = PATCHES
+    run, folder, master, option, checkpoints = change["value"]
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
-    assert (run, option) == ("run", "--checkpoint")
+    assert [run, master] == [CONTAINER["args"][0], *CONTAINER["args"][2:]]
+    assert option == "--checkpoint"
     assert {folder, checkpoints} < set(mounted)
-    assert changed["startupProbe/httpGet/path"] == "/healthz"
 
 
 def test_the_config_map_of_a_folder_takes_the_place_of_the_one_file_and_keeps_its_name():
@@ -245,7 +245,105 @@ def test_the_pipeline_of_a_pair_keeps_its_snapshots_in_an_object_store(tmp_path)
     found = check(STANDBY / "pipeline.yaml", environment=environment, overrides=overrides)
     assert not found.problems
     one = yaml.safe_load((FOLDER / "pipeline.yaml").read_text())
+    del one["durability"]
     assert PAIR["pipeline.yaml"] == one | {key: PAIR["pipeline.yaml"][key] for key in ("state", "snapshot_interval")}
     assert PAIR["pipeline.yaml"]["state"].startswith("s3://")
     secrets = [variable for variable in PAIR_CONTAINER["env"] if variable["name"].startswith(("KAFKA", "AWS"))]
     assert all("secretKeyRef" in variable["valueFrom"] for variable in secrets)
+
+
+def test_a_slow_start_of_a_new_pod_is_no_failed_rollout():
+    """The default is ten minutes."""
+    assert DEPLOYMENT["spec"]["progressDeadlineSeconds"] >= 3600
+
+
+# ---- what holds for all folders --------------------------------------------------------------------------------------
+
+WORKLOADS = {"one pod": (SET, POD, CONTAINER), "a pair": (DEPLOYMENT, PAIR_POD, PAIR_CONTAINER)}
+PIPELINES = {
+    path.relative_to(FOLDER.parent).as_posix(): yaml.safe_load(path.read_text())
+    for path in sorted(FOLDER.parent.glob("kubernetes*/**/*.yaml"))
+    if "pipeline" in (yaml.safe_load(path.read_text()) or {})
+}
+GIB = re.compile(r"(\d+)Gi")
+
+
+def gib(size: str) -> int:
+    found = GIB.fullmatch(size)
+    assert found, size
+    return int(found[1])
+
+
+def test_all_pipelines_are_found():
+    expected = {"kubernetes", "kubernetes-folder", "kubernetes-pods", "kubernetes-standby"}
+    assert {name.partition("/")[0] for name in PIPELINES} == expected
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_start_may_take_any_time(name):
+    """/readyz is 503 while a checkpoint is restored, and a start that is killed restores it from the beginning."""
+    _, _, container = WORKLOADS[name]
+    paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+
+
+def test_no_overlay_changes_a_probe():
+    for overlay in FOLDER.parent.glob("kubernetes*/**/kustomization.yaml"):
+        assert "Probe" not in overlay.read_text()
+
+
+def test_a_pod_that_is_not_ready_is_replaced():
+    """With OrderedReady a set waits for a pod that never becomes ready, also after a correction."""
+    assert SET["spec"]["podManagementPolicy"] == "Parallel"
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_volume_that_is_the_only_copy_of_the_state_survives_a_loss_of_power(name):
+    pipeline = PIPELINES[name]
+    assert ("state" in pipeline) != (pipeline.get("durability") == "machine")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_logs_have_room_beside_the_volumes_of_the_node(name):
+    _, pod, container = WORKLOADS[name]
+    volumes = sum(gib(one["emptyDir"]["sizeLimit"]) for one in pod["volumes"] if "emptyDir" in one)
+    assert gib(container["resources"]["limits"]["ephemeral-storage"]) > volumes > 0
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_spark_java_and_buckets_use_the_cores_that_the_pod_requests(name):
+    """Without these settings each of them takes the number of the node's cores."""
+    _, _, container = WORKLOADS[name]
+    cores = container["resources"]["requests"]["cpu"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert f"--master=local[{cores}]" in container["args"]
+    assert environment["JAVA_TOOL_OPTIONS"] == f"-XX:ActiveProcessorCount={cores}"
+    assert all(pipeline["buckets"] == int(cores) for pipeline in PIPELINES.values())
+
+
+DEPLOYMENT_PAGE = project_file("docs/deployment.md").read_text()
+
+
+def test_the_documented_command_has_all_that_a_check_of_these_pipelines_needs():
+    command = next(block for block in DEPLOYMENT_PAGE.split("```sh\n") if block.startswith("docker run --rm "))
+    for name, pipeline in PIPELINES.items():
+        kafka = pipeline["kafka"]
+        assert f":{kafka['ssl.ca.location']}:ro" in command, name
+        for key in ("sasl.username", "sasl.password"):
+            assert f"-e {kafka[key].removeprefix('${').removesuffix('}')}=x" in command, name
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_says_where_the_command_that_checks_it_is(name):
+    text = (FOLDER.parent / name).read_text()
+    (section,) = re.findall(r'docs/deployment\.md, "([^"]+)"', text)
+    assert f"### {section}\n" in DEPLOYMENT_PAGE
+
+
+def test_the_schema_registry_of_the_example_is_a_rule_that_fits():
+    """The rules in the comments of the policy are valid when the comment is removed."""
+    text = (FOLDER / "network-policy.yaml").read_text()
+    head, _, example = text.partition("    # A schema registry, if the pipeline names one:\n")
+    policy = yaml.safe_load(head + example.replace("    # ", "    "))
+    kubernetes_validate.validate(policy, "1.29", strict=True)
+    assert len(policy["spec"]["egress"]) == len(MANIFESTS["network-policy.yaml"]["spec"]["egress"]) + 1
