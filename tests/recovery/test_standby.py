@@ -93,6 +93,7 @@ def test_readiness_and_metrics_say_which_instance_leads(pair):
     pair.leader.wait_until(lambda: readiness(pair.leader) == (200, "leader"), "the leader is ready")
     assert metric(pair.leader, "sluice_leader") == 1
     assert metric(pair.standby, "sluice_leader") == 0
+    assert metric(pair.standby, "sluice_standby_ready") == 1
     assert ">standby<" in pair.standby.page("/")[1]
     assert ">leader<" in pair.leader.page("/")[1]
 

@@ -54,19 +54,23 @@ class Exposition(Collector):
         yield self._about_files()
 
     def _about_pipelines(self) -> Iterator[Metric]:
-        running, leader, restarts, batch, limit = ABOUT_PIPELINES
+        running, leader, standby, restarts, batch, limit = ABOUT_PIPELINES
         up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
         leads = GaugeMetricFamily(leader.name, leader.help, labels=[LABEL])
+        ready = GaugeMetricFamily(standby.name, standby.help, labels=[LABEL])
         again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
         seconds, bound = (GaugeMetricFamily(one.name, one.help, labels=[LABEL]) for one in (batch, limit))
         for member in self._pipelines.members:
             up.add_metric([member.name], float(member.state is State.RUNNING))
             if member.status.role is not Role.ALONE:
                 leads.add_metric([member.name], float(member.status.role is Role.LEADER))
+            if member.status.role is Role.STANDBY:
+                can = member.state is State.STANDBY and not member.status.error
+                ready.add_metric([member.name], float(can))
             again.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
-        yield from (up, leads, again, seconds, bound)
+        yield from (up, leads, ready, again, seconds, bound)
 
     def _about_files(self) -> Metric:
         (wrong,) = ABOUT_FILES

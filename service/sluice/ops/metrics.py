@@ -169,6 +169,12 @@ ABOUT_PIPELINES = (
         "1 if this instance has the lead of the pipeline, 0 if it waits for it. Absent without --standby.",
     ),
     Metric(
+        "sluice_standby_ready",
+        Gauge,
+        (),
+        "1 if this instance waits for the lead and can take over, 0 if it cannot. Absent unless it waits.",
+    ),
+    Metric(
         "sluice_pipeline_restarts_total",
         Counter,
         (),

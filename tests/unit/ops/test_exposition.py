@@ -59,6 +59,22 @@ def test_only_a_pipeline_with_a_standby_has_a_leader(pipelines):
     assert found == {(("pipeline", "leads"),): 1, (("pipeline", "waits"),): 0}
 
 
+@pytest.mark.parametrize(
+    ("state", "error", "ready"),
+    [
+        (State.STANDBY, "", 1),
+        (State.STANDBY, "the store does not answer", 0),
+        (State.STOPPING, "", 0),  # it has lost the lead, and its run has not ended yet
+        (State.FAILED, "no topic", 0),
+    ],
+)
+def test_a_standby_is_ready_if_it_can_take_over(pipelines, state, error, ready):
+    pipelines.register(registered("leads", State.RUNNING, role=Role.LEADER))
+    pipelines.register(registered("waits", state, role=Role.STANDBY, error=error))
+    found = {key[1:]: value for key, value in samples(pipelines).items() if key[0] == "sluice_standby_ready"}
+    assert found == {(("pipeline", "waits"),): ready}
+
+
 def test_the_memory_of_processes_has_no_pipeline(pipelines):
     found = samples(pipelines, memory=lambda: {"service": 5, "java": 7})
     assert found["sluice_memory_bytes", ("process", "java")] == 7
