@@ -36,6 +36,18 @@ kill -9 "$1"
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
+def processors(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """The number of processors that this process may use, at least 1.
+
+    `limits` is the file in which Linux (cgroup v2) has the share of processor time of a container.
+    """
+    known = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = limits.read_text().split()
+        known = min(known, -(-int(quota) // int(period)))
+    return max(known, 1)
+
+
 def end_with_this_process(pid: int, seconds: float) -> None:
     """Makes sure that process `pid` ends at most `seconds` after this process, however this process ends.
 

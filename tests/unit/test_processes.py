@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.kafka.kafka_errors import LedgerError
-from sluice.processes import ChildProcess, ExitDeadline, descendants
+from sluice.processes import ChildProcess, ExitDeadline, descendants, processors
 
 
 def shell(script: str, folder: Path) -> ChildProcess:
@@ -192,3 +192,18 @@ def test_forked_processes_end_with_their_parents() -> None:
     numbers = [int(number) for number in done.stdout.split()]
     assert len(numbers) == 2
     await_true(lambda: not any(map(running, numbers)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("900000 100000", 8), ("", 8)],
+)
+def test_processors_are_those_of_the_container(tmp_path, monkeypatch, limits, expected):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    (tmp_path / "cpu.max").write_text(limits)
+    assert processors(tmp_path / "cpu.max") == expected
+
+
+def test_without_a_limit_processors_are_those_that_the_process_may_use(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5})
+    assert processors(tmp_path / "none") == 3

@@ -27,7 +27,7 @@ from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
 from sluice.model.types import SCALARS, Schema
-from sluice.processes import without_garbage_collection
+from sluice.processes import processors, without_garbage_collection
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
@@ -108,7 +108,7 @@ def in_processes(parts: Iterable[Work]) -> Iterator[int]:
     for each process alone, but a pool whose processes end at the same time may then wait for ever (CPython issue
     115634).
     """
-    context, count, numbers = get_context("spawn"), os.cpu_count() or 1, itertools.count(1)
+    context, count, numbers = get_context("spawn"), processors(), itertools.count(1)
     rest = list(parts)
     while rest:
         some, rest = rest[: MAX_PARTS * count], rest[MAX_PARTS * count :]

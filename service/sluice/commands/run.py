@@ -26,7 +26,7 @@ from sluice.running.service_start import start
 @click.option(
     "--buckets",
     type=click.IntRange(min=1),
-    help="Number of buckets; an existing checkpoint is divided anew [default: that of the checkpoint, or one per core].",
+    help="Buckets; an existing checkpoint is divided anew [default: as many as the checkpoint has, or one per core].",
 )
 @options.kafka
 @click.option(

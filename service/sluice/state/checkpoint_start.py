@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,6 +27,7 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
+from sluice.processes import processors
 from sluice.state.first_batch import plan_first_batch
 from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
@@ -196,7 +196,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, stand: LedgerPosition |
         if entry is not None and entry.buckets:
             lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
     return checkpoint_identity.claim(
-        store, pipeline.name, fingerprint, required_buckets(pipeline), os.cpu_count() or 1,
+        store, pipeline.name, fingerprint, required_buckets(pipeline), processors(),
         definition=checkpoint_identity.definition_of(pipeline), lost=lost,
     )  # fmt: skip
 

@@ -283,6 +283,6 @@ def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int]
         f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
         f"topic {topic}, topic partition {partition}, from offset {found.needed} on, but Kafka compacts this topic (or "
         "the user lacks the permission DESCRIBE_CONFIGS to see that it does not), so records may be missing. If none "
-        "of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its `cleanup.policy` "
-        f"to delete, start the service, and set it back. Otherwise: {REMEDIES}"
+        "of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
+        f"`cleanup.policy` to delete, start the service, and set it back. Otherwise: {REMEDIES}"
     )

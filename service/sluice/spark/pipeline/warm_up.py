@@ -10,7 +10,6 @@ as it does when a checkpoint is restored.
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import time
 import uuid
@@ -27,6 +26,7 @@ from sluice.checkpoint.checkpoint_identity import Identity
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
+from sluice.processes import processors
 from sluice.spark.failures import stopped
 from sluice.spark.progress_reports import newest_batch
 from sluice.spark.query import start
@@ -65,7 +65,7 @@ def drop(plan: Plan, batch: int, rows: list[Packed]) -> None:
 
 def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
     settings = stage.settings
-    buckets = required_buckets(stage) or os.cpu_count() or 1
+    buckets = required_buckets(stage) or processors()
     # Without the idle clock, whose source would follow the ledger.
     warm = replace(
         settings, checkpoint=folder, start="earliest", on_data_loss="continue", clock="records",
