@@ -74,7 +74,7 @@ def test_an_expression_that_yaml_cuts_at_a_comma_is_whole_in_an_operator_alone()
     assert source.data["kafka"] == {"sasl.password": "ab(c", "d": None}
     expected = "quotes around an expression with commas inside of {...}"
     assert list(map(str, source.problems)) == [
-        f'f:1: operators[0].where: expected {expected}, got "max(a, b) > 1" (did you mean \'max(a, b) > 1\'?)'
+        f"f:1: operators[0].where: expected {expected}, got \"max(a, b) > 1\" (did you mean 'max(a, b) > 1'?)"
     ]
 
 
