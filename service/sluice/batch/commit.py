@@ -115,6 +115,8 @@ class BatchResult:
         self._rows = rows
         self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None
         self.report = Report()
+        #: False after rejected records could not be read again; the others of the batch are then not tried
+        self._readable = True
 
     def records(self) -> Iterator[Records]:
         """All records to write: the streams in order of their names, then the dead letters."""
@@ -162,7 +164,10 @@ class BatchResult:
         return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in found.items()}
 
     def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
-        return read_again(self._plan.pipeline.settings.kafka, found) if self._dead else found
+        if not self._dead or not self._readable:
+            return found
+        letters, self._readable = read_again(self._plan.pipeline.settings.kafka, found)
+        return letters
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
         kind = batch.column("kind").to_numpy()

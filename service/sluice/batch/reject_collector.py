@@ -25,6 +25,9 @@ from sluice.model.spec import Stream
 from sluice.wire.dead_letter_record import DeadLetter, Reason, word_of
 from sluice.wire.received_records import Rejects
 
+#: seconds of attempts to read rejected records again; the transaction of their batch is open meanwhile
+READ_AGAIN_S = 10.0
+
 
 class RejectCollector(Rejects):
     """Collects the rejected records of a batch with their reasons, and packs them for the dead letters."""
@@ -86,11 +89,11 @@ def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
     return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
 
 
-def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """The dead letters, in which the original records replace rejected tuples.
+def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> tuple[list[DeadLetter], bool]:
+    """The dead letters, in which the original records replace rejected tuples, and whether Kafka could be read.
 
-    Reads these records from Kafka again. A tuple whose record cannot be read, or that an operator made (offset -1),
-    stays as it is: a tuple in JSON.
+    Reads these records from Kafka again, for some READ_AGAIN_S without progress. A tuple whose record cannot be read,
+    or that an operator made (offset -1), stays as it is: a tuple in JSON.
     """
     refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
     records: dict[tuple[str, int, int], Message] = {}
@@ -105,11 +108,14 @@ def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[De
         one = topic, partition
         starts[one] = min(offset, starts.get(one, offset))
         ends[one] = max(offset + 1, ends.get(one, 0))
+    readable = True
     try:
-        read(kafka, starts, ends, keep)
+        read(kafka, starts, ends, keep, retry_s=READ_AGAIN_S)
     except UnavailableError as error:
+        readable = False
         LOGGER.warning("dead letters contain tuples in JSON, because their records cannot be read again: %s", error)
-    return [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
+    letters = [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
+    return letters, readable
 
 
 def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:

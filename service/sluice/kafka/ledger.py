@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.client import client_properties
-from sluice.kafka.kafka_errors import LedgerError
+from sluice.kafka.kafka_errors import LedgerError, UnavailableError
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.requests import REQUEST, clients, produce_row, send_request
 from sluice.time_units import MILLISECOND
@@ -35,6 +35,9 @@ PARTITION = 0
 KEY_PARTS = "/"
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
+#: seconds of a wait for open transactions of other pipelines that hide what the topic must have: brokers abort one
+#: after 60 s by default, and look every 10 s
+OPEN_S = 90.0
 
 START_OVER = "to use this checkpoint nevertheless, start once with --reset-ledger (outputs may repeat)"
 
@@ -162,9 +165,9 @@ def _overwrite(
         group = group_member(kafka, query)
         try:
             producer.init_transactions(SECONDS)
+            removed: dict[bytes, bytes | None] = dict.fromkeys(_plan_keys(kafka, query))
             producer.begin_transaction()
             produce_row(producer, TOPIC, (entry, query.encode(), PARTITION))
-            removed: dict[bytes, bytes | None] = dict.fromkeys(_plan_keys(kafka, query))
             for key, value in (removed | {key: value for value, key in plans}).items():
                 produce_row(producer, TOPIC, (value, key, PARTITION))
             producer.send_offsets_to_transaction([offset], group.consumer_group_metadata(), SECONDS)
@@ -207,15 +210,25 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
-    """The topic's entry about the last batch of a query; None if the topic has none. Reads the whole topic."""
+    """The topic's entry about the last batch of a query; None if the topic has none. Reads the whole topic.
+
+    Raises UnavailableError if transactions of other pipelines hide the entry for OPEN_S.
+    """
     last: list[Message] = []
 
     def keep(message: Message) -> None:
         if message.key() == query.encode():
             last[:] = [message]
 
-    _read_entries(kafka, keep)
-    return Entry.from_json(last[0].value()) if last and last[0].value() else None
+    def found() -> Entry | None:
+        return Entry.from_json(last[0].value()) if last and last[0].value() else None
+
+    def complete() -> bool:
+        stand, entry = _from_group(kafka, query, "read_committed"), found()
+        return stand is None or (entry is not None and entry.batch >= stand.next_batch - 1)
+
+    _read_entries(kafka, keep, complete)
+    return found()
 
 
 def plan_key(query: str, query_id: str, batch: int) -> bytes:
@@ -234,7 +247,8 @@ def plan_records(query: str, query_id: str, plans: Mapping[int, Planned | None])
 def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Planned]:
     """The planned inputs of past batches, as far as the topic still has them. Reads the whole topic.
 
-    Batch -1 is the position before batch 0.
+    Batch -1 is the position before batch 0. Raises UnavailableError if transactions of other pipelines hide the plan of
+    the last batch for OPEN_S.
     """
     found: dict[int, Planned] = {}
     before = plan_key(query, query_id, 0)[:-1]
@@ -249,7 +263,11 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
         else:
             found.pop(batch, None)
 
-    _read_entries(kafka, keep)
+    def complete() -> bool:
+        stand = _from_group(kafka, query, "read_committed")
+        return stand is None or stand.query_id != query_id or stand.next_batch - 1 in found
+
+    _read_entries(kafka, keep, complete)
     return found
 
 
@@ -276,45 +294,69 @@ def _plan_keys(kafka: Mapping[str, str], query: str) -> list[bytes]:
         if key.startswith(before):
             keys[key] = bool(message.value())
 
-    _read_entries(kafka, keep)
+    _read_entries(kafka, keep, lambda: False)
     return [key for key, present in keys.items() if present]
 
 
-def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:
-    """Calls `handle` with each entry of the topic. After a transient error a new client reads the rest."""
-    own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
-    position: list[int] = []
+def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None], complete: Callable[[], bool]) -> None:
+    """Calls `handle` with each entry of the topic. After a transient error a new client reads the rest.
 
-    def read(consumer: Consumer) -> bool:
-        """Reads for at most REQUEST seconds. True if the end of the topic was reached."""
-        if not position:
+    A transaction that is open hides its own entries and all later ones, also those of other pipelines. If `complete`
+    is then False, waits until what the topic had at its end can be read. Raises UnavailableError after OPEN_S.
+    """
+    own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
+    reading = _Reading(handle, complete)
+    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
+        while not requests.send("read the ledger", reading.some, seconds=2 * REQUEST):
+            if reading.seconds_left() <= 0:
+                raise UnavailableError(
+                    f"cannot read the ledger: a transaction of another pipeline in topic {TOPIC} is open for more than "
+                    f"{OPEN_S:g} seconds; start again when it has ended"
+                )
+
+
+class _Reading:
+    """How far the topic is read, over several clients."""
+
+    def __init__(self, handle: Callable[[Message], None], complete: Callable[[], bool]) -> None:
+        self._handle, self._complete = handle, complete
+        self._position: int | None = None
+        #: the end of the topic at the first visible end, and until when to wait for it
+        self._end: int | None = None
+        self._deadline = float("inf")
+
+    def seconds_left(self) -> float:
+        """The seconds that are left of the wait for open transactions."""
+        return self._deadline - time.monotonic()
+
+    def some(self, consumer: Consumer) -> bool:
+        """Reads for at most REQUEST seconds. True if everything was read that is wanted."""
+        topic_partition = TopicPartition(TOPIC, PARTITION)
+        if self._position is None:
             # Starting at an offset is half a second faster than starting at OFFSET_BEGINNING.
-            position.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, PARTITION), timeout=REQUEST)[0])
-        consumer.assign([TopicPartition(TOPIC, PARTITION, position[0])])
+            self._position = int(consumer.get_watermark_offsets(topic_partition, timeout=REQUEST)[0])
+        consumer.assign([TopicPartition(TOPIC, PARTITION, self._position)])
         deadline = time.monotonic() + REQUEST
-        while time.monotonic() < deadline:
-            message = _next(consumer)
+        while (left := min(deadline - time.monotonic(), self.seconds_left())) > 0:
+            message = consumer.poll(left)
+            if message is None and self._end is not None:
+                return False
             if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+            if message.error() is None:
+                self._handle(message)
+                self._position = message.offset() + 1
+            elif message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                raise KafkaException(message.error())
+            elif self._at_end(message.offset(), consumer.get_watermark_offsets(topic_partition, cached=True)[1]):
                 return True
-            handle(message)
-            position[0] = message.offset() + 1
         return False
 
-    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
-        while not requests.send("read the ledger", read, seconds=2 * REQUEST):
-            pass
-
-
-def _next(consumer: Consumer) -> Message | None:
-    """The next record; None at the end of the topic. Raises KafkaException for an error, and after REQUEST seconds."""
-    message = consumer.poll(REQUEST)
-    if message is None:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-    if message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-        return None
-    if message.error():
-        raise KafkaException(message.error())
-    return message
+    def _at_end(self, visible: int, end: int) -> bool:
+        """Whether no more is wanted. `visible`: the end of what can be read; `end`: that of the topic (exclusive)."""
+        if self._end is None:
+            self._end, self._deadline = end, time.monotonic() + OPEN_S
+        return visible >= self._end or self._complete()
 
 
 def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:

@@ -111,11 +111,18 @@ def tail(kafka: Mapping[str, str], topic_partition: tuple[str, int], end: int, c
         span *= 4
 
 
-def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callable[[Message], object]) -> None:
+def read(
+    kafka: Mapping[str, str],
+    starts: Offsets,
+    ends: Offsets,
+    each: Callable[[Message], object],
+    retry_s: float | None = None,
+) -> None:
     """Calls `each` with each record from its topic partition's start (inclusive) to its end (exclusive).
 
     The records of a topic partition come in order of their offsets. A topic partition without a start is read from
-    offset 0. Raises UnavailableError if no broker answers, or if Kafka has deleted the record at a start.
+    offset 0. Raises UnavailableError if no broker answers, if Kafka has deleted the record at a start, or if a topic
+    partition ends before its end: each for `retry_s` seconds (RETRY_TIMEOUT_S) without progress.
     """
     unread = {
         topic_partition: (starts.get(topic_partition, 0), end)
@@ -129,6 +136,7 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callabl
             "read records again",
             lambda consumer: _read_some(consumer, unread, each),
             READER_PROPERTIES,
+            retry_s=retry_s,
         )
 
 
@@ -147,7 +155,7 @@ def _read_some(
     while unread and time.monotonic() < deadline:
         messages = receive(consumer, REQUEST)
         if not messages:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, _missing(unread)))  # noqa: SLF001
         for message in messages:
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
@@ -155,7 +163,11 @@ def _read_some(
 
 
 def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]) -> None:
-    """Handles a record, or the end of a topic partition. Ignores a record that was handled before."""
+    """Handles a record, or the end of a topic partition. Ignores a record that was handled before.
+
+    A topic partition may end too early for a while: a new leader, or a follower that a client reads from, knows later
+    than the leader before which records all followers have.
+    """
     topic_partition = message.topic(), message.partition()
     if topic_partition not in unread:
         return
@@ -163,5 +175,10 @@ def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each
     if message.error() is None and start <= message.offset() < end:
         each(message)
         unread[topic_partition] = message.offset() + 1, end
-    if message.error() is not None or message.offset() >= end - 1:
+    if message.offset() >= (end if message.error() else end - 1):
         del unread[topic_partition]
+
+
+def _missing(unread: Mapping[tuple[str, int], tuple[int, int]]) -> str:
+    (topic, partition), (start, end) = min(unread.items())
+    return f"topic {topic}, topic partition {partition}, has no records at the offsets {start} to {end - 1}"

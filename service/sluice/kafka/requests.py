@@ -55,6 +55,8 @@ OUTDATED_CLIENT = frozenset({
     KafkaError.NOT_COORDINATOR, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID,
     KafkaError.INCONSISTENT_TOPIC_ID, KafkaError.REBOOTSTRAP_REQUIRED, KafkaError.FETCH_SESSION_ID_NOT_FOUND,
     KafkaError.UNKNOWN_PRODUCER_ID, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.TRANSACTION_ABORTABLE,
+    # The brokers forget a transactional id that was not used for `transactional.id.expiration.ms`, by default 7 days.
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
 })  # fmt: skip
 #: errors of a broker that is temporarily unable to answer
 BUSY = frozenset({
@@ -193,12 +195,13 @@ def send_request(
     own: Mapping[str, object] | None = None,
     *,
     seconds: float = REQUEST,
+    retry_s: float | None = None,
 ) -> T:
     """The result of one request (`Requests.send`) with a client of its own.
 
-    `own` are the client's properties beside those of the `kafka:` block.
+    `own` are the client's properties beside those of the `kafka:` block. `retry_s` replaces RETRY_TIMEOUT_S.
     """
-    with clients(kafka, role, own) as requests:
+    with clients(kafka, role, own, retry_s) as requests:
         return requests.send(action, request, seconds=seconds)
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from sluice.batch import reject_collector
 from sluice.batch.reject_collector import read_again
-from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.wire.dead_letter_record import DeadLetter
 
 PIPELINE = """
@@ -64,6 +64,19 @@ def test_a_refused_tuple_whose_record_has_a_header_that_cannot_be_read_stays_a_t
         raise HeaderNameError(message)
 
     record = Message(topic="t", partition=0, offset=7, value=b"as it was")
-    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, each: each(record))
+    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, each, **____: each(record))
     monkeypatch.setattr(reject_collector, "headers_of", unreadable)
-    assert read_again({}, [letter(), letter()]) == [letter(), letter()]
+    assert read_again({}, [letter(), letter()]) == ([letter(), letter()], True)
+
+
+def test_records_that_cannot_be_read_again_are_given_up_before_the_transaction_of_their_batch_expires(monkeypatch):
+    """Its time-out is a minute by default."""
+    limits = []
+
+    def unavailable(*_, retry_s):
+        limits.append(retry_s)
+        raise UnavailableError("no broker answers")
+
+    monkeypatch.setattr(reject_collector, "read", unavailable)
+    assert read_again({}, [letter()]) == ([letter()], False)
+    assert limits == [reject_collector.READ_AGAIN_S]

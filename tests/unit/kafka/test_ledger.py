@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings
-from sluice.kafka.kafka_errors import LedgerError
+from sluice.kafka.kafka_errors import LedgerError, UnavailableError
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.planned_batch import Planned
 
@@ -162,6 +162,48 @@ def test_the_topic_has_the_plans_of_past_batches(kafka, topic):
     one.write(1, [], Report(), planned=planned_for(1))
     assert ledger.plans(kafka, topic, MINE) == {-1: before, 0: planned_for(0), 1: planned_for(1)}
     assert ledger.plans(kafka, topic, OTHER) == {}
+
+
+@pytest.fixture
+def other(kafka, name):
+    """A pipeline whose transaction stays open behind its entry in the ledger."""
+    producer = Producer(kafka | {"transactional.id": f"{name}-other"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(ledger.TOPIC, b"{}", f"{name}-other", 0)
+    producer.flush(10)
+    return producer
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        pytest.param(lambda *of: list(ledger.plans(*of, MINE)), [0, 1, 2], id="plans"),
+        pytest.param(lambda *of: ledger.last_entry(*of).batch, 2, id="last entry"),
+    ],
+)
+def test_what_an_open_transaction_of_another_pipeline_hides_is_awaited(  # noqa: PLR0917 - fixtures and a case
+    kafka, topic, monkeypatch, other, read, expected
+):
+    """The group has the position, so it is known that there is more."""
+    write(kafka, topic, 0, 1, 2)
+    from_group = ledger._from_group  # noqa: SLF001
+    monkeypatch.setattr(ledger, "_from_group", lambda *of: [from_group(*of), other.abort_transaction(10)][0])
+    assert read(kafka, topic) == expected
+
+
+def test_a_transaction_of_another_pipeline_that_does_not_end_is_an_error(kafka, topic, monkeypatch, other):
+    write(kafka, topic, 0)
+    monkeypatch.setattr(ledger, "OPEN_S", 0.0)
+    with pytest.raises(UnavailableError, match=r"a transaction of another pipeline in topic sluice\.ledger is open"):
+        ledger.plans(kafka, topic, MINE)
+    other.abort_transaction(10)
+    assert list(ledger.plans(kafka, topic, MINE)) == [0]
+
+
+def test_nothing_is_awaited_if_nothing_is_hidden(kafka, topic, other):
+    assert ledger.plans(kafka, topic, MINE) == {}
+    other.abort_transaction(10)
 
 
 def test_the_topic_forgets_the_plans_that_are_too_old(kafka, topic):

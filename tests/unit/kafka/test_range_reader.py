@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import OFFSET_INVALID
 
+from sluice.kafka import range_reader
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.kafka.range_reader import ends, headers_of, headers_of_each, read
 from sluice.kafka.requests import Requests, Time
@@ -56,3 +57,16 @@ def test_a_header_name_that_is_not_utf8_is_an_error_each_time_it_is_read(kafka, 
             each(found)
     assert headers_of_each(found[:1]) == [[("trace-é", b"h")]]
     assert found[1].value() == b"b"
+
+
+@pytest.mark.kafka
+def test_records_that_a_broker_does_not_know_yet_are_missed(kafka, topic, monkeypatch):
+    """A follower, or a new leader, may say that a topic partition ends before an offset that was read already."""
+    produce_with_header(kafka, topic, b"a", b"h")
+    monkeypatch.setattr(range_reader, "REQUEST", 1.0)
+    found = []
+    with pytest.raises(
+        UnavailableError, match=f"topic {topic}, topic partition 0, has no records at the offsets 1 to 4"
+    ):
+        read(kafka, {}, {(topic, 0): 5}, found.append, retry_s=0.0)
+    assert [message.value() for message in found] == [b"a"]

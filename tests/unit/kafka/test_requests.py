@@ -50,7 +50,10 @@ def test_a_client_that_answers_is_kept():
     assert world.used == [1, 1, 1]
 
 
-@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT, KafkaError._TRANSPORT])
+@pytest.mark.parametrize(
+    "code",
+    [KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT, KafkaError._TRANSPORT, KafkaError.INVALID_PRODUCER_ID_MAPPING],
+)
 def test_a_transient_error_is_asked_again_with_a_new_client_each_time(code):
     world = World(code, code, "yes")
     assert world.ask() == "yes"
