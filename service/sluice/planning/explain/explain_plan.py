@@ -9,7 +9,7 @@ from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pip
 from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
 from sluice.model.unparse import expressions
-from sluice.planning.explain.firing_words import firing
+from sluice.planning.explain.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
 
@@ -25,6 +25,8 @@ class Step:
     outputs: tuple[str, ...]
     fires: str
     waits: str
+    #: how old a tuple may be; empty if its window does not compare each tuple with the watermark
+    late: str
     #: None: the operator has no state
     state: str | None
 
@@ -68,9 +70,8 @@ def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
     fires, waits = firing(operator, stage)
     outputs = tuple(output.stream for output in operator.outputs)
     kind = type(operator).__name__.lower()
-    return Step(
-        operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, _state(operator, needs)
-    )
+    late, state = lateness(operator, stage), _state(operator, needs)
+    return Step(operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, late, state)
 
 
 def _windows(operator: Operator) -> tuple[str, ...]:

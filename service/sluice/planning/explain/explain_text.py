@@ -71,6 +71,8 @@ def _step(step: Step) -> Iterator[str]:
         yield f"    window    {window}"
     yield f"    fires     {step.fires}"
     yield f"    latency   {step.waits}"
+    if step.late:
+        yield f"    late      {step.late}"
     yield f"    state     {step.state or 'none'}"
 
 
