@@ -61,6 +61,7 @@ def _stream(stream: Stream) -> str:
 def _buckets(stage: Stage) -> Iterator[str]:
     if stage.spread is None:
         yield from _listed("one bucket", [f"since {why}" for why in stage.together])
+        yield from _listed("instead", stage.instead)
     else:
         yield from _listed("buckets", [f"tuples are spread: {one}" for one in stage.spread])
 

@@ -194,6 +194,39 @@ def test_a_join_over_event_time_says_how_old_a_tuple_may_be(left: str, right: st
     assert step.late == f"a tuple more than {age} can be late: a dead letter, even if its partner waits"
 
 
+MINUTES = """
+  - name: minutes
+    aggregate: {read}
+    window: "{window}"
+    partition_by: [shop]
+    output: {{totals: {{n: Count()}}}}
+"""
+TIMED = HEAD.replace("topic: orders,", "topic: orders, event_time: {attribute: time, lag: 2},").replace(
+    "  best: {topic: best}\n", ""
+)
+PANES = "timeInterval, intervalDuration(60), partitioned"
+
+
+def test_computed_watermarks_need_one_bucket_and_the_plan_says_what_to_change():
+    (stage,) = stages(MINUTES.format(read="orders", window=PANES), TIMED)
+    assert stage.together == ("minutes: the watermarks of orders are computed from the tuples of all keys (E3)",)
+    assert stage.instead == (
+        "read orders through a map and a stream with `exchange: true`: what reads that stream is spread by its keys",
+        "or let the producers of orders send watermarks, without `lag` and `idle_after`",
+    )
+    apart = TIMED + "  apart: {topic: apart, exchange: true}\n"
+    first, second = stages(
+        "\n  - {name: pass, map: orders, output: [apart]}" + MINUTES.format(read="apart", window=PANES), apart
+    )
+    assert (first.spread, first.instead) == (None, ())
+    assert (second.spread, second.instead) == (("apart by shop",), ())
+
+
+def test_what_would_not_help_is_not_named():
+    (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), TIMED)
+    assert (len(stage.together), stage.instead) == (2, ())
+
+
 @pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])
 def test_the_examples_are_explained_and_drawn(example: str, tmp_path: Path):
     picture = tmp_path / "plan.svg"
