@@ -66,7 +66,7 @@ def _stage(stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...])
         spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
     own = () if any(stream.exchange for stream in stage.inputs) else apart
     steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
-    instead = tuple(_instead(stage)) if found.why else ()
+    instead = tuple(_instead(stage)) if found.why and stage.settings.buckets != 1 else ()
     return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, instead, own, steps)
 
 

@@ -225,6 +225,8 @@ def test_computed_watermarks_need_one_bucket_and_the_plan_says_what_to_change():
 def test_what_would_not_help_is_not_named():
     (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), TIMED)
     assert (len(stage.together), stage.instead) == (2, ())
+    (stage,) = stages(MINUTES.format(read="orders", window=PANES), f"buckets: 1\n{TIMED}")
+    assert (len(stage.together), stage.instead) == (1, ())
 
 
 @pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])
