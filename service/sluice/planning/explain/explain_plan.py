@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from sluice.model.expressions import Expression
 from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pipeline, Sort, Stream, Union
 from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
 from sluice.model.unparse import expressions
-from sluice.planning.explain.firing_words import firing
+from sluice.planning.explain.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
 
@@ -25,6 +26,8 @@ class Step:
     outputs: tuple[str, ...]
     fires: str
     waits: str
+    #: how old a tuple may be; empty if its window does not compare each tuple with the watermark
+    late: str
     #: None: the operator has no state
     state: str | None
 
@@ -35,6 +38,7 @@ class Stage:
 
     spread      how the tuples of each stream are spread over buckets; None if all tuples are in one bucket
     together    the reasons why all tuples are in one bucket
+    instead     what to change in the file so that the tuples are spread
     apart       the reasons why operators that read the same inputs are in other stages
     """
 
@@ -44,6 +48,7 @@ class Stage:
     writes: tuple[Stream, ...]
     spread: tuple[str, ...] | None
     together: tuple[str, ...]
+    instead: tuple[str, ...]
     apart: tuple[str, ...]
     steps: tuple[Step, ...]
 
@@ -61,16 +66,31 @@ def _stage(stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...])
         spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
     own = () if any(stream.exchange for stream in stage.inputs) else apart
     steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
-    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, own, steps)
+    instead = tuple(_instead(stage)) if found.why and stage.settings.buckets != 1 else ()
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, instead, own, steps)
+
+
+def _instead(stage: Pipeline) -> Iterator[str]:
+    """What gives the stage several buckets if the event times of its inputs are the only reasons for one (E3)."""
+    computed = {
+        stream.name: replace(stream, event_time=replace(stream.event_time, lag=None, idle_after=None, advance=False))
+        for stream in stage.inputs
+        if stream.event_time is not None and (stream.event_time.lag, stream.event_time.idle_after) != (None, None)
+    }
+    waits = any(not isinstance(operator, Map | Union) for operator in stage.operators)
+    if not (waits and computed and layout(replace(stage, streams={**stage.streams, **computed})).keys is not None):
+        return
+    names = " and ".join(computed)
+    yield f"read {names} through a map and a stream with `exchange: true`: what reads that stream is spread by its keys"
+    yield f"or let the producers of {names} send watermarks, without `lag` and `idle_after`"
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
     fires, waits = firing(operator, stage)
     outputs = tuple(output.stream for output in operator.outputs)
     kind = type(operator).__name__.lower()
-    return Step(
-        operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, _state(operator, needs)
-    )
+    late, state = lateness(operator, stage), _state(operator, needs)
+    return Step(operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, late, state)
 
 
 def _windows(operator: Operator) -> tuple[str, ...]:

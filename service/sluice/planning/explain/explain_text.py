@@ -61,6 +61,7 @@ def _stream(stream: Stream) -> str:
 def _buckets(stage: Stage) -> Iterator[str]:
     if stage.spread is None:
         yield from _listed("one bucket", [f"since {why}" for why in stage.together])
+        yield from _listed("instead", stage.instead)
     else:
         yield from _listed("buckets", [f"tuples are spread: {one}" for one in stage.spread])
 
@@ -71,6 +72,8 @@ def _step(step: Step) -> Iterator[str]:
         yield f"    window    {window}"
     yield f"    fires     {step.fires}"
     yield f"    latency   {step.waits}"
+    if step.late:
+        yield f"    late      {step.late}"
     yield f"    state     {step.state or 'none'}"
 
 

@@ -14,6 +14,7 @@ from sluice.model.spec import (  # fmt: skip
     Pipeline,
     Sliding,
     Sort,
+    Stream,
     Union,
     Windowed,
 )
@@ -47,6 +48,21 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
             return fires + _limited(operator) + _early(operator), waits + _quiet(operator, pipeline)
     raise AssertionError(operator)
+
+
+def lateness(operator: Operator, pipeline: Pipeline) -> str:
+    """From which age on a tuple of a join by event time can be late (I4, U4); empty for other operators."""
+    if not isinstance(operator, Join) or operator.window is None:
+        return ""
+    ages = " and ".join(dict.fromkeys(_age(pipeline.streams[name], operator.window.grace) for name in operator.inputs))
+    return f"a tuple more than {ages} can be late: a dead letter, even if its partner waits"
+
+
+def _age(stream: Stream, grace: int) -> str:
+    lag = stream.event_time.lag if stream.event_time else None
+    if lag is None:
+        return f"{seconds(grace)} s before the watermark of {stream.name}"
+    return f"{seconds(lag + grace)} s before the newest one of {stream.name}"
 
 
 def _join_by_arrival(join: Join) -> tuple[str, str]:

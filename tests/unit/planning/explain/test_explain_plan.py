@@ -167,6 +167,68 @@ def test_a_join_over_event_time(window: str, shown: str, fires: str, waits: str)
     assert stage.spread == ("left by k", "right by k")
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "window", "ages"),
+    [
+        (
+            "lag: 5",
+            "lag: 0.5",
+            "interval, before(0), after(15m)",
+            ("5 s before the newest one", "0.5 s before the newest one"),
+        ),
+        (
+            "lag: 5",
+            "lag: 5",
+            "interval, before(0), after(9), grace(2)",
+            ("7 s before the newest one", "7 s before the newest one"),
+        ),
+        ("resolution: null", "lag: 5", "asOf", ("0 s before the watermark", "5 s before the newest one")),
+    ],
+)
+def test_a_join_over_event_time_says_how_old_a_tuple_may_be(left: str, right: str, window: str, ages: tuple[str, str]):
+    text = JOIN.format(window=window).replace("event_time: t}", f"event_time: {{attribute: t, {left}}}}}", 1)
+    text = text.replace("event_time: t}", f"event_time: {{attribute: t, {right}}}}}", 1)
+    (stage,) = plan(load_text(text, "joined.yaml", environment=None))
+    (step,) = stage.steps
+    age = f"{ages[0]} of left and {ages[1]} of right"
+    assert step.late == f"a tuple more than {age} can be late: a dead letter, even if its partner waits"
+
+
+MINUTES = """
+  - name: minutes
+    aggregate: {read}
+    window: "{window}"
+    partition_by: [shop]
+    output: {{totals: {{n: Count()}}}}
+"""
+TIMED = HEAD.replace("topic: orders,", "topic: orders, event_time: {attribute: time, lag: 2},").replace(
+    "  best: {topic: best}\n", ""
+)
+PANES = "timeInterval, intervalDuration(60), partitioned"
+
+
+def test_computed_watermarks_need_one_bucket_and_the_plan_says_what_to_change():
+    (stage,) = stages(MINUTES.format(read="orders", window=PANES), TIMED)
+    assert stage.together == ("minutes: the watermarks of orders are computed from the tuples of all keys (E3)",)
+    assert stage.instead == (
+        "read orders through a map and a stream with `exchange: true`: what reads that stream is spread by its keys",
+        "or let the producers of orders send watermarks, without `lag` and `idle_after`",
+    )
+    apart = TIMED + "  apart: {topic: apart, exchange: true}\n"
+    first, second = stages(
+        "\n  - {name: pass, map: orders, output: [apart]}" + MINUTES.format(read="apart", window=PANES), apart
+    )
+    assert (first.spread, first.instead) == (None, ())
+    assert (second.spread, second.instead) == (("apart by shop",), ())
+
+
+def test_what_would_not_help_is_not_named():
+    (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), TIMED)
+    assert (len(stage.together), stage.instead) == (2, ())
+    (stage,) = stages(MINUTES.format(read="orders", window=PANES), f"buckets: 1\n{TIMED}")
+    assert (len(stage.together), stage.instead) == (1, ())
+
+
 @pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])
 def test_the_examples_are_explained_and_drawn(example: str, tmp_path: Path):
     picture = tmp_path / "plan.svg"
