@@ -16,8 +16,9 @@ Spark then starts a new daemon and repeats the task.
 All these processes end when the service or the daemon ends.
 
 The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
-earlier starts of the same checkpoint: no request comes for them any more. `end_query` ends those of a query that will
-not start again. An inspection (inspection_request.py) starts no state server, and does not count as a request.
+earlier starts of the same checkpoint. `end_query` ends those of a query that will not start again. A request that a
+start sends after its end, from a task or a thread that goes on, is refused. An inspection (inspection_request.py)
+starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for MAX_IDLE_BATCHES further batches is ended, so that its memory is free. Its state is in the checkpoint.
@@ -35,7 +36,7 @@ import tempfile
 import time
 import traceback
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ INTERVAL = 1.0
 PAUSE = 0.1
 #: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
 MAX_WAIT_S = 60.0
+#: the longest wait, in seconds, for the end of state servers that were killed
+MAX_END_S = 5.0
 #: maximum number of bytes of a message in the pool socket
 MAX_MESSAGE_BYTES = 4096
 
@@ -205,10 +208,29 @@ def received_connection(control: socket.socket) -> socket.socket | None:
 
 @dataclass(slots=True)
 class StateServer:
-    """The pool's data of a state server: the pool's end of its control socket, and the version of the last request."""
+    """The pool's data of a state server: its process, the pool's end of its control socket, and the version of the last
+    request.
+    """
 
+    pid: int
     control: socket.socket
     version: int
+
+    def kill(self) -> None:
+        """Kills the process if it has not ended: otherwise another process may have its number."""
+        try:
+            ended = not self.control.recv(1, socket.MSG_DONTWAIT)  # it writes nothing; its end closes the socket
+        except OSError as error:
+            ended = not isinstance(error, BlockingIOError)
+        if not ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close(self, seconds: float) -> None:
+        """Waits until the process has ended, for at most so many seconds, and closes the control socket."""
+        with self.control, suppress(OSError):
+            self.control.settimeout(seconds)
+            self.control.recv(1)
 
 
 class Pool:
@@ -218,6 +240,8 @@ class Pool:
         self._inside, self._parent, self._work = inside, parent, work
         #: by query (least recently used first) and by bucket
         self._servers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
+        #: the queries whose state servers were ended because the query will not start again, the last ones
+        self._ended: deque[str] = deque(maxlen=QUERIES)
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
@@ -237,6 +261,8 @@ class Pool:
         if version == INSPECTION:
             self._pass_inspection(self._servers.get(query, {}).get(bucket), task)
             return
+        if query in self._ended:
+            return  # the caller closes the connection
         if query not in self._servers:
             self._end(query.partition("/")[0])
         servers = self._servers.setdefault(query, {})
@@ -248,7 +274,7 @@ class Pool:
             if bucket in servers:
                 servers.pop(bucket).control.close()
             self._end_surplus()
-            servers[bucket] = StateServer(self._fork(task), version)
+            servers[bucket] = self._forked(task, version)
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
         for other in [
             one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
@@ -268,9 +294,10 @@ class Pool:
     def _controls(self) -> Iterator[socket.socket]:
         return (server.control for servers in self._servers.values() for server in servers.values())
 
-    def _fork(self, task: socket.socket) -> socket.socket:
+    def _forked(self, task: socket.socket, version: int) -> StateServer:
         ours, theirs = socket.socketpair()
-        if not os.fork():
+        pid = os.fork()
+        if not pid:
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
             for one in (ours, task, self._inside, *self._controls()):
                 one.close()
@@ -279,12 +306,22 @@ class Pool:
             name_process("sluice-bucket")
             _run_forked(lambda: self._work(theirs))
         theirs.close()
-        return ours
+        return StateServer(pid, ours, version)
 
     def _end(self, checkpoint: str) -> None:
-        """Ends the state servers of all starts of this checkpoint."""
-        for query in [query for query in self._servers if query.partition("/")[0] == checkpoint]:
-            self._close(self._servers.pop(query))
+        """Ends the state servers of all starts of this checkpoint.
+
+        They are killed, and the pool waits for their ends: a state server that is still at work (on a snapshot, for a
+        task that was given up) would do it beside its successor, with a second copy of the state in memory.
+        """
+        ended = [query for query in self._servers if query.partition("/")[0] == checkpoint]
+        servers = [server for query in ended for server in self._servers.pop(query).values()]
+        self._ended.extend(ended)
+        for server in servers:
+            server.kill()
+        deadline = time.monotonic() + MAX_END_S
+        for server in servers:
+            server.close(max(0.0, deadline - time.monotonic()))
 
     def _end_surplus(self) -> None:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,8 +15,11 @@ import pytest
 
 from sluice.files import project_file
 from sluice.state.server import pool
-from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE
+from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE, Pool
 from tests.unit.test_processes import await_true, running
+
+#: what the daemon says of a request that the pool refuses
+REFUSED = 0, 0
 
 
 class Daemon:
@@ -108,7 +114,73 @@ def test_the_state_servers_of_a_query_that_has_ended_end(daemon):
     daemon.tell("end a")
     await_true(lambda: not running(one[0]) and not running(two[0]))
     assert daemon.ask("b/1", 0) == (other[0], 2)
-    assert daemon.ask("a/1", 0)[1] == 1, "a request makes a new one"
+    assert daemon.ask("a/2", 0)[1] == 1, "a request of a new start makes a new one"
+
+
+@pytest.mark.parametrize("how", ["new start", "end"])
+def test_a_request_of_a_start_that_has_ended_is_refused(daemon, how):
+    """Otherwise it would end the state servers of the new start, whose next request would end those of the old one."""
+    daemon.ask("a/1", 0)
+    if how == "end":
+        daemon.tell("end a")
+        assert daemon.ask("a/1", 0) == REFUSED
+    new, _ = daemon.ask("a/2", 0)
+    assert daemon.ask("a/1", 0) == daemon.ask("a/1", 1) == REFUSED
+    assert daemon.ask("a/2", 0) == (new, 2)
+
+
+class StubbornPool(Pool):
+    """A pool in this process, whose state servers do not end when they are told to."""
+
+    def __init__(self, inside: socket.socket) -> None:
+        super().__init__(inside, os.getpid(), lambda _: signal.pause())
+        self.forked: list[pool.StateServer] = []
+        #: for each fork, which of the state servers before it had ended
+        self.ended: list[list[bool]] = []
+        self._probes: list[socket.socket] = []
+
+    def ask(self, query: str, bucket: int) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._pass_request(f"{bucket} 0 {query}", theirs)
+
+    def end(self) -> None:
+        for one in self.forked:
+            os.kill(one.pid, signal.SIGKILL)
+            os.waitpid(one.pid, 0)
+            one.control.close()
+        for probe in self._probes:
+            probe.close()
+
+    def _forked(self, task: socket.socket, version: int) -> pool.StateServer:
+        self.ended.append([bool(select.select([probe], [], [], 0)[0]) for probe in self._probes])
+        self.forked.append(super()._forked(task, version))
+        self._probes.append(self.forked[-1].control.dup())
+        return self.forked[-1]
+
+
+@pytest.fixture
+def stubborn_pool() -> Iterator[StubbornPool]:
+    inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with inside, outside:
+        one = StubbornPool(inside)
+        yield one
+        one.end()
+
+
+def test_before_a_state_server_of_a_new_start_is_forked_those_of_the_old_one_have_ended(stubborn_pool):
+    stubborn_pool.ask("a/1", 0)
+    stubborn_pool.ask("a/1", 1)
+    stubborn_pool.ask("a/2", 0)
+    assert stubborn_pool.ended == [[], [False], [True, True]]
+
+
+def test_the_wait_for_the_end_of_a_state_server_is_bounded(stubborn_pool, monkeypatch):
+    monkeypatch.setattr(pool.StateServer, "kill", lambda _: None)
+    monkeypatch.setattr(pool, "MAX_END_S", 0.05)
+    stubborn_pool.ask("a/1", 0)
+    stubborn_pool.ask("a/2", 0)
+    assert stubborn_pool.ended == [[], [False]]
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])
