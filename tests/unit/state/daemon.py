@@ -27,8 +27,11 @@ def serve(control):
 
 
 def ask(service: str, bucket: str, version: str = "0") -> str:
-    with connection(service, int(bucket), int(version)) as task, task.makefile("rb") as file:
-        return file.read().decode() or "0 0"
+    try:
+        with connection(service, int(bucket), int(version)) as task, task.makefile("rb") as file:
+            return file.read().decode()
+    except EOFError:
+        return "0 0"
 
 
 def kill(*numbers: str) -> str:

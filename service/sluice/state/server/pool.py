@@ -2,8 +2,9 @@
 
 The pool is forked after all modules are imported and all kernels are compiled, so a new state server can work at once.
 A client is a Spark task or the service's own process. It creates a pair of connected sockets and sends one of them,
-with the number of the bucket and the name of the query, through the pool socket. The pool passes it on to the bucket's
-state server.
+with the number of the bucket and the name of the query, through the pool socket. The pool accepts the connection with
+one byte and passes it on to the bucket's state server. The client waits for the byte for a limited time. It then waits
+as long as the state server works: if that process dies, the connection ends.
 
 On a single machine the fork server (spark/workers/fork_server.py) forks the pool, and forks it anew after its death.
 The pool socket has a name in a folder that only the service's user can open; the environment variable VARIABLE has the
@@ -52,7 +53,8 @@ MAX_IDLE_BATCHES = 10
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
-#: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
+#: the longest wait, in seconds, for room in the pool socket, and then for the pool to accept the connection: without a
+#: pool, nothing takes requests out of the socket
 MAX_WAIT_S = 60.0
 #: the longest wait, in seconds, for the end of state servers that were killed
 MAX_END_S = 5.0
@@ -85,6 +87,7 @@ def start_pool(work: Work) -> None:
     when the other end is closed.
     """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    outside.settimeout(MAX_WAIT_S)
     daemon = os.getpid()
     sys.stdout.flush()
     if not os.fork():
@@ -140,17 +143,33 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
     `version` is the version of the state that the request is about: the number of the batch.
 
-    Raises OSError if there is no pool, and no process that will start one; in a worker on a cluster it then ends the
-    daemon. Raises RuntimeError in a process that can reach no pool.
+    Raises OSError if there is no pool, and no process that will start one, or if no pool accepts the connection in
+    time; in a worker on a cluster it then ends the daemon. Raises EOFError if the pool refuses the connection or dies,
+    and RuntimeError in a process that can reach no pool.
     """
     ours, theirs = socket.socketpair()
     try:
         with theirs:
             _send([f"{bucket} {version} {query}".encode()], [theirs.fileno()])
+        _await_acceptance(ours)
     except BaseException:
         ours.close()
         raise
     return ours
+
+
+def _await_acceptance(ours: socket.socket) -> None:
+    ours.settimeout(MAX_WAIT_S)
+    try:
+        accepted = ours.recv(1)
+    except TimeoutError:
+        _end_daemon()
+        msg = f"no process has accepted a request to a state server for {MAX_WAIT_S:.0f} seconds"
+        raise TimeoutError(msg) from None
+    if not accepted:
+        msg = "the pool of state servers has refused a request, or has ended"
+        raise EOFError(msg)
+    ours.settimeout(None)
 
 
 def send_inspection(query: str, bucket: int, theirs: socket.socket, seconds: float) -> None:
@@ -172,9 +191,14 @@ def _send(question: list[bytes], answer: list[int]) -> None:
     try:
         socket.send_fds(PoolSocket.outside, question, answer)
     except OSError:
-        if os.getppid() == PoolSocket.daemon:
-            os.kill(PoolSocket.daemon, signal.SIGTERM)
+        _end_daemon()
         raise
+
+
+def _end_daemon() -> None:
+    """In a worker on a cluster, ends the daemon, which forked this process: Spark starts another one."""
+    if os.getppid() == PoolSocket.daemon:
+        os.kill(PoolSocket.daemon, signal.SIGTERM)
 
 
 def _send_by_name(question: list[bytes], answer: list[int]) -> None:
@@ -263,6 +287,7 @@ class Pool:
             return
         if query in self._ended:
             return  # the caller closes the connection
+        task.sendall(b"!")  # an error if the client has given up
         if query not in self._servers:
             self._end(query.partition("/")[0])
         servers = self._servers.setdefault(query, {})

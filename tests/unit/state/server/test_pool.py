@@ -8,14 +8,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sluice.files import project_file
 from sluice.state.server import pool
-from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE, Pool
+from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE, Pool, PoolSocket
 from tests.unit.test_processes import await_true, running
 
 #: what the daemon says of a request that the pool refuses
@@ -245,12 +245,41 @@ def test_a_request_waits_in_the_socket_for_the_next_pool(named, socket_number):
     pool_pid = int(named.tell("pool"))
     named.kill()
     await_true(lambda: not running(process) and not running(pool_pid))
-    with pool.connection("a", 0, 0) as task, task.makefile("rb") as file:
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(asked_from_outside, 0)
+        await_true(lambda: has_requests(socket_number))
         other = Daemon(socket_number)
-        answer, asked = file.read().split()
+        answer, asked = asking.result()
         other.kill()
-    assert int(answer) != process
-    assert int(asked) == 1
+    assert answer != process
+    assert asked == 1
+
+
+def has_requests(socket_number: int) -> bool:
+    return bool(select.select([socket_number], [], [], 0)[0])
+
+
+def test_a_request_that_no_pool_accepts_fails_in_limited_time_and_disturbs_no_state_server(socket_number, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "MAX_WAIT_S", 0.05)
+        with pytest.raises(TimeoutError, match="no process has accepted a request"):
+            pool.connection("a", 0, 0)
+    assert has_requests(socket_number)
+    other = Daemon(socket_number)
+    assert other.ask("a", 0)[1] == 1, "the first request reached no state server"
+    other.kill()
+
+
+def test_a_worker_on_a_cluster_whose_request_no_pool_accepts_ends_the_daemon(monkeypatch):
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
+    monkeypatch.setattr(pool, "MAX_WAIT_S", 0.05)
+    monkeypatch.setattr(PoolSocket, "daemon", os.getppid())
+    inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(PoolSocket, "outside", outside)
+    with inside, outside, pytest.raises(TimeoutError):
+        pool.connection("a", 0, 0)
+    assert killed == [(os.getppid(), signal.SIGTERM)]
 
 
 @pytest.mark.usefixtures("socket_number")
@@ -261,9 +290,9 @@ def test_a_request_fails_in_limited_time_where_the_socket_is_full_and_no_pool_re
 
 
 def fill_the_socket() -> None:
-    with ExitStack() as stack:
+    with socket.socket() as one:
         while True:
-            stack.enter_context(pool.connection("a", 0, 0))
+            pool._send([b"0 0 a"], [one.fileno()])  # noqa: SLF001
 
 
 def test_a_named_socket_inside_of_another_leaves_the_name_of_the_outer_one(monkeypatch):
