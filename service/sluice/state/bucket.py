@@ -289,6 +289,7 @@ class Bucket:
         """
         if self._version == version:
             return
+        self._log.turn()  # another process may have gone on meanwhile, and may remove the file of this one
         start, damages = self._version, list[DamagedError]()
         if not self._snapshots.newest(version) <= start < version:
             start, body, damages = self._newest_undamaged(version)

@@ -7,6 +7,9 @@ used. The two are equal in any case, because a repeated batch gets equal rows.
 An entry begins with a head of 40 bytes that has its own checksum, so a length is verified before it is used. If a
 process is killed while it writes, its file ends inside an entry. Such an entry is ignored: its batch was never
 answered. Every other difference is damage, and the entries after a damaged position of the same file cannot be found.
+
+A file that ends inside an entry may also be one that another process writes now, so only the versions of its entries
+decide whether it is removed. A file may vanish at any time, if another process removes it.
 """
 
 from __future__ import annotations
@@ -76,10 +79,19 @@ class EntryPosition(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The complete entries of a file, and its first damaged position. Entries after that position are unknown."""
+    """The complete entries of a file, and its first damaged position. Entries after that position are unknown.
+
+    `begun` is the version of the entry inside which the file ends, 0 if there is none or its head is not complete.
+    """
 
     positions: list[EntryPosition] = field(default_factory=list)
     damage: DamagedError | None = None
+    begun: int = 0
+
+    @property
+    def newest(self) -> int:
+        """The newest version of an entry in the file, complete or not; 0 if none is known."""
+        return max([self.begun, *(position.version for position in self.positions)])
 
 
 class Log:
@@ -141,15 +153,12 @@ class Log:
     def delete_upto(self, upto: int) -> None:
         """Removes the files all of whose entries have versions up to `upto` (inclusive).
 
-        Damaged files stay, because their entries are not all known. The file that this process appends to stays, too.
+        Damaged files stay, because their entries are not all known. The file that this process appends to stays, too,
+        and so does a file without an entry: another process may be about to write its first one.
         """
         for path in self._files():
             scan = self._scan(path) if path != self._own else None
-            if (
-                scan is not None
-                and scan.damage is None
-                and all(position.version <= upto for position in scan.positions)
-            ):
+            if scan is not None and scan.damage is None and 0 < scan.newest <= upto:
                 path.unlink(missing_ok=True)
 
     def _missing(self, version: int, damages: list[DamagedError]) -> StateError:
@@ -189,8 +198,13 @@ class Log:
         return [self._scan(path) for path in self._files()]
 
     def _scan(self, path: Path) -> Scan:
-        found, size, start = Scan(), path.stat().st_size, 0
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:  # another process has removed it
+            return Scan()
+        found, start = Scan(), 0
+        with file:
+            size = os.fstat(file.fileno()).st_size
             while start + HEAD <= size:
                 head = file.read(HEAD)
                 mark, version, length, checksum = START.unpack(head[: START.size])
@@ -198,7 +212,8 @@ class Log:
                     found.damage = DamagedError(str(path), f"the entry at byte {start} is damaged, or another bucket's")
                     return found
                 position = EntryPosition(path, start, version, length, checksum)
-                if position.end > size:  # the process that wrote the entry was killed
+                if position.end > size:  # the process that writes the entry goes on, or was killed
+                    found.begun = version
                     return found
                 found.positions.append(position)
                 start = position.end

@@ -3,8 +3,8 @@
 SOCKET is the file descriptor of a pool socket that has a name; the pool is then a child of the daemon.
 
 Commands on the standard input: `ask SERVICE BUCKET VERSION` prints the number of the process of the state server and
-how often it was asked; `work` does so in a forked process; `end CHECKPOINT` ends state servers; `kill N ...` kills
-processes; `supervisor` and `pool` print numbers of processes.
+how often it was asked, or `0 0` if the request is refused; `work` does so in a forked process; `end CHECKPOINT` ends
+state servers; `kill N ...` kills processes; `supervisor` and `pool` print numbers of processes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ def serve(control):
 
 
 def ask(service: str, bucket: str, version: str = "0") -> str:
-    with connection(service, int(bucket), int(version)) as task, task.makefile("rb") as file:
-        return file.read().decode()
+    try:
+        with connection(service, int(bucket), int(version)) as task, task.makefile("rb") as file:
+            return file.read().decode()
+    except EOFError:
+        return "0 0"
 
 
 def kill(*numbers: str) -> str:

@@ -153,6 +153,22 @@ def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path
     assert driver.rows(10).read == missed.written
 
 
+def test_a_process_that_was_passed_over_goes_on_in_a_new_file_of_the_log(driver, tmp_path, monkeypatch):
+    """Its old file has entries that the other process may be about to remove."""
+    monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
+    driver.rows(2000)
+    driver.rows(10)
+    folder = module.folder_of(driver.bucket.plan, 0)
+    (old,) = folder.glob("*.log")
+    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0)
+    driver.rows(10)
+    driver.bucket, size = first, old.stat().st_size
+    driver.rows(10)
+    driver.rows(10)
+    assert old.stat().st_size == size
+    assert len(list(folder.glob("*.log"))) == 3
+
+
 def test_a_batch_that_fails_half_way_leaves_no_state_at_hand(driver, monkeypatch):
     driver.rows()
     feed = driver.bucket.graph.feed

@@ -10,6 +10,7 @@ from sluice.batch.envelope import IDLE_CLOCK, RECORDS
 from sluice.columns.tables import StateError
 from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
 from sluice.state.integrity import DamagedError, Owner
+from sluice.state.message import Message
 from tests.unit.state.damage import flip, flipped
 
 
@@ -162,3 +163,45 @@ def test_files_go_when_all_in_them_is_forgotten(tmp_path):
     assert versions(log, 2, 3) == [3], "its own file may get more"
     log.append(entry(4))
     assert versions(Log(tmp_path), 2, 4) == [3, 4]
+
+
+# ---- several processes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_file_in_which_another_process_writes_its_first_entry_stays(tmp_path, monkeypatch, begun):
+    """The file is empty, or has the head of the entry."""
+    old, new = log_of(tmp_path, 1, 2), Log(tmp_path)
+    old.turn()
+    whole = Message.write
+
+    def write(message, write_part):
+        if begun:
+            write_part.__self__.flush()
+        old.delete_upto(2)
+        whole(message, write_part)
+
+    monkeypatch.setattr(Message, "write", write)
+    new.append(entry(3))
+    new.append(entry(4))
+    assert versions(new, 2, 4) == [3, 4]
+
+
+def test_a_file_with_an_entry_that_was_cut_off_goes_when_its_version_is_forgotten(tmp_path):
+    log_of(tmp_path, 1)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    other = Log(tmp_path)
+    other.delete_upto(0)
+    assert file.exists()
+    other.delete_upto(1)
+    assert not file.exists()
+
+
+def test_a_file_that_another_process_has_just_removed_is_skipped(tmp_path, monkeypatch):
+    log = log_of(tmp_path, 1, 2)
+    found = [tmp_path / "0.log", *tmp_path.iterdir()]
+    monkeypatch.setattr(Log, "_files", lambda _: found)
+    assert versions(log, 0, 2) == [1, 2]
+    assert Log(tmp_path).last() == 2
+    log.delete_upto(2)

@@ -8,24 +8,30 @@ Spark's Python processes, and the loaded code is in memory once. If the pool end
 
     python -m sluice.spark.workers.fork_server POOL DAEMONS
 
-The arguments are the file descriptors of the pool socket and of the socket for requests of daemons. All these processes
-end when the standard input is closed, which happens however the service ends.
+The arguments are the file descriptors of the pool socket and of the socket for requests of daemons. The standard input
+is a socket: the fork server writes one byte to it when it has loaded and forked the pool. All these processes end when
+the other end is closed, which happens however the service ends.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from sluice.processes import forked_processes_end_with_their_parents, name_process
 
+LOGGER = logging.getLogger("sluice.spark")
 #: seconds between two checks whether the pool is still alive
 PAUSE = 0.1
+#: the longest wait, in seconds, for the next bytes of a request for a daemon, which is sent as a whole
+MAX_REQUEST_S = 5.0
 
 
 class ForkServer:
@@ -38,6 +44,9 @@ class ForkServer:
         from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415 - takes seconds
 
         load()
+        self._keep_pool()
+        with suppress(OSError):  # the service has ended
+            os.write(sys.stdin.fileno(), b"!")
         while True:
             self._keep_pool()
             ready = select.select([sys.stdin, self._daemons], [], [], PAUSE)[0]
@@ -64,11 +73,22 @@ class ForkServer:
                 run_pool(self._pool_socket, server, serve)
 
     def _fork_daemon(self, connection: socket.socket) -> None:
-        """Forks a daemon with the standard streams, the arguments and the environment of the requesting process."""
-        _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-        with connection.makefile("rb") as file:
-            question = json.loads(file.read())
-        if not os.fork():
+        """Forks a daemon with the standard streams, the arguments and the environment of the requesting process.
+
+        Without effect if that process dies before its request is complete, or if no process can be forked: the
+        connection ends, and Spark starts another one.
+        """
+        connection.settimeout(MAX_REQUEST_S)
+        streams: list[int] = []
+        try:
+            streams = [*socket.recv_fds(connection, 1, 3)[1]]
+            with connection.makefile("rb") as file:
+                question = json.loads(file.read())
+            forked = os.fork()
+        except (OSError, ValueError) as error:
+            LOGGER.warning("no daemon for Spark was forked: %s", error)
+            forked = -1
+        if forked == 0:
             for closed in (self._pool_socket, self._daemons):
                 closed.close()
             for stream, number in enumerate(streams):

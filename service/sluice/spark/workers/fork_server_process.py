@@ -1,4 +1,8 @@
-"""Starts the fork server of a service, starts it again if it has ended, and ends it with the service."""
+"""Starts the fork server of a service, starts it again if it has ended, and ends it with the service.
+
+Without a fork server nothing of a batch can be done, and requests wait. So if none comes up for MAX_DOWN_S seconds,
+for instance because memory is short or the disk is full, the service ends.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from sluice.processes import environment_variable
+from sluice.ops.log_lines import in_form
+from sluice.processes import end_at_once, environment_variable
 from sluice.spark.masking import filtered_pipe
 from sluice.spark.workers.daemon import VARIABLE
 from sluice.state.server.pool import named_socket
@@ -22,6 +28,10 @@ LOGGER = logging.getLogger("sluice.spark")
 MODULE = "sluice.spark.workers.fork_server"
 #: seconds between the end of a fork server and the start of the next one
 PAUSE = 1.0
+#: the seconds without a fork server that came up after which the service ends, and its exit code then
+MAX_DOWN_S, EXIT_CODE = 60.0, 3
+#: maximum seconds until a fork server has come up. The kernels of a new version take minutes
+MAX_LOAD_S = 1800.0
 #: requests for a daemon that may wait while the fork server starts
 BACKLOG = 16
 
@@ -67,39 +77,102 @@ def fork_server(sockets: Sockets | None) -> Iterator[None]:
         server.end()
 
 
+def _end_service(message: str) -> None:
+    end_at_once(EXIT_CODE, in_form(message, plain=f"sluice: {message}"))
+
+
+class Started(NamedTuple):
+    """A fork server, and the socket whose other end is its standard input."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+    def wait(self) -> tuple[bool, int]:
+        """Waits until it has ended. Returns whether it had come up, and its exit code."""
+        with self.control:
+            self.control.settimeout(MAX_LOAD_S)
+            try:
+                came_up = bool(self.control.recv(1))
+            except OSError:  # it takes too long
+                came_up = False
+                self.process.kill()
+            return came_up, self.process.wait()
+
+
 class ForkServerProcess:
     """A fork server, which a thread starts again whenever it has ended."""
 
-    def __init__(self, sockets: Sockets) -> None:
-        self._sockets = sockets
+    def __init__(
+        self, sockets: Sockets, give_up: Callable[[str], object] = _end_service,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """If none comes up for MAX_DOWN_S seconds of the clock `now`, `give_up` is called with a message, and none is
+        started any more.
+        """
+        self._sockets, self._give_up, self._now = sockets, give_up, now
         self._stderr = filtered_pipe()
         self._ending = threading.Event()
-        self._process = self._started()
+        #: why there is none at the moment
+        self._trouble = ""
+        self._server = self._started()
         self._thread = threading.Thread(target=self._keep, name="sluice-fork-server", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
         """Ends the fork server, and with it all that it forked."""
         self._ending.set()
-        self._process.kill()
+        self._kill()
         self._thread.join()
         os.close(self._stderr)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Started | None:
+        """A new fork server; None if no process can be started."""
         numbers = map(str, self._sockets)
-        return subprocess.Popen(
-            [sys.executable, "-m", MODULE, *numbers],
-            stdin=subprocess.PIPE, stdout=self._stderr, stderr=self._stderr, pass_fds=self._sockets,
-        )  # fmt: skip
+        ours = None
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", MODULE, *numbers],
+                    stdin=theirs.fileno(), stdout=self._stderr, stderr=self._stderr, pass_fds=self._sockets,
+                )  # fmt: skip
+        except OSError as error:
+            self._trouble = str(error)
+            if ours is not None:
+                ours.close()
+            return None
+        return Started(process, ours)
+
+    def _kill(self) -> None:
+        if self._server is not None:
+            self._server.process.kill()
 
     def _keep(self) -> None:
+        #: since when there is none that came up
+        down: float | None = None
         while True:
-            with self._process as process:  # closes the pipe to its standard input
-                code = process.wait()
+            came_up = self._wait()
             if self._ending.is_set():
                 return
-            LOGGER.warning("the fork server has ended, and is started again", extra={"exit_code": code})
+            now = self._now()
+            if came_up or down is None:
+                down = now
+            if now - down >= MAX_DOWN_S:
+                self._give_up(
+                    "the fork server, from which state servers and Spark's Python processes are forked, could not be "
+                    f"started for {MAX_DOWN_S:.0f} seconds ({self._trouble})"
+                )
+                return
+            LOGGER.warning("there is no fork server, and it is started again: %s", self._trouble)
             self._ending.wait(PAUSE)
-            self._process = self._started()
+            self._server = self._started()
             if self._ending.is_set():
-                self._process.kill()
+                self._kill()
+
+    def _wait(self) -> bool:
+        """Waits until the fork server has ended. Returns whether it had come up."""
+        if self._server is None:
+            return False
+        came_up, code = self._server.wait()
+        self._trouble = f"it has ended with exit code {code}"
+        return came_up

@@ -2,8 +2,9 @@
 
 The pool is forked after all modules are imported and all kernels are compiled, so a new state server can work at once.
 A client is a Spark task or the service's own process. It creates a pair of connected sockets and sends one of them,
-with the number of the bucket and the name of the query, through the pool socket. The pool passes it on to the bucket's
-state server.
+with the number of the bucket and the name of the query, through the pool socket. The pool accepts the connection with
+one byte and passes it on to the bucket's state server. The client waits for the byte for a limited time. It then waits
+as long as the state server works: if that process dies, the connection ends.
 
 On a single machine the fork server (spark/workers/fork_server.py) forks the pool, and forks it anew after its death.
 The pool socket has a name in a folder that only the service's user can open; the environment variable VARIABLE has the
@@ -16,8 +17,9 @@ Spark then starts a new daemon and repeats the task.
 All these processes end when the service or the daemon ends.
 
 The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
-earlier starts of the same checkpoint: no request comes for them any more. `end_query` ends those of a query that will
-not start again. An inspection (inspection_request.py) starts no state server, and does not count as a request.
+earlier starts of the same checkpoint. `end_query` ends those of a query that will not start again. A request that a
+start sends after its end, from a task or a thread that goes on, is refused. An inspection (inspection_request.py)
+starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for MAX_IDLE_BATCHES further batches is ended, so that its memory is free. Its state is in the checkpoint.
@@ -35,7 +37,7 @@ import tempfile
 import time
 import traceback
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -51,8 +53,11 @@ MAX_IDLE_BATCHES = 10
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
-#: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
+#: the longest wait, in seconds, for room in the pool socket, and then for the pool to accept the connection: without a
+#: pool, nothing takes requests out of the socket
 MAX_WAIT_S = 60.0
+#: the longest wait, in seconds, for the end of state servers that were killed
+MAX_END_S = 5.0
 #: maximum number of bytes of a message in the pool socket
 MAX_MESSAGE_BYTES = 4096
 
@@ -82,6 +87,7 @@ def start_pool(work: Work) -> None:
     when the other end is closed.
     """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    outside.settimeout(MAX_WAIT_S)
     daemon = os.getpid()
     sys.stdout.flush()
     if not os.fork():
@@ -137,17 +143,33 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
     `version` is the version of the state that the request is about: the number of the batch.
 
-    Raises OSError if there is no pool, and no process that will start one; in a worker on a cluster it then ends the
-    daemon. Raises RuntimeError in a process that can reach no pool.
+    Raises OSError if there is no pool, and no process that will start one, or if no pool accepts the connection in
+    time; in a worker on a cluster it then ends the daemon. Raises EOFError if the pool refuses the connection or dies,
+    and RuntimeError in a process that can reach no pool.
     """
     ours, theirs = socket.socketpair()
     try:
         with theirs:
             _send([f"{bucket} {version} {query}".encode()], [theirs.fileno()])
+        _await_acceptance(ours)
     except BaseException:
         ours.close()
         raise
     return ours
+
+
+def _await_acceptance(ours: socket.socket) -> None:
+    ours.settimeout(MAX_WAIT_S)
+    try:
+        accepted = ours.recv(1)
+    except TimeoutError:
+        _end_daemon()
+        msg = f"no process has accepted a request to a state server for {MAX_WAIT_S:.0f} seconds"
+        raise TimeoutError(msg) from None
+    if not accepted:
+        msg = "the pool of state servers has refused a request, or has ended"
+        raise EOFError(msg)
+    ours.settimeout(None)
 
 
 def send_inspection(query: str, bucket: int, theirs: socket.socket, seconds: float) -> None:
@@ -169,9 +191,14 @@ def _send(question: list[bytes], answer: list[int]) -> None:
     try:
         socket.send_fds(PoolSocket.outside, question, answer)
     except OSError:
-        if os.getppid() == PoolSocket.daemon:
-            os.kill(PoolSocket.daemon, signal.SIGTERM)
+        _end_daemon()
         raise
+
+
+def _end_daemon() -> None:
+    """In a worker on a cluster, ends the daemon, which forked this process: Spark starts another one."""
+    if os.getppid() == PoolSocket.daemon:
+        os.kill(PoolSocket.daemon, signal.SIGTERM)
 
 
 def _send_by_name(question: list[bytes], answer: list[int]) -> None:
@@ -205,10 +232,29 @@ def received_connection(control: socket.socket) -> socket.socket | None:
 
 @dataclass(slots=True)
 class StateServer:
-    """The pool's data of a state server: the pool's end of its control socket, and the version of the last request."""
+    """The pool's data of a state server: its process, the pool's end of its control socket, and the version of the last
+    request.
+    """
 
+    pid: int
     control: socket.socket
     version: int
+
+    def kill(self) -> None:
+        """Kills the process if it has not ended: otherwise another process may have its number."""
+        try:
+            ended = not self.control.recv(1, socket.MSG_DONTWAIT)  # it writes nothing; its end closes the socket
+        except OSError as error:
+            ended = not isinstance(error, BlockingIOError)
+        if not ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close(self, seconds: float) -> None:
+        """Waits until the process has ended, for at most so many seconds, and closes the control socket."""
+        with self.control, suppress(OSError):
+            self.control.settimeout(seconds)
+            self.control.recv(1)
 
 
 class Pool:
@@ -218,6 +264,8 @@ class Pool:
         self._inside, self._parent, self._work = inside, parent, work
         #: by query (least recently used first) and by bucket
         self._servers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
+        #: the queries whose state servers were ended because the query will not start again, the last ones
+        self._ended: deque[str] = deque(maxlen=QUERIES)
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
@@ -237,6 +285,9 @@ class Pool:
         if version == INSPECTION:
             self._pass_inspection(self._servers.get(query, {}).get(bucket), task)
             return
+        if query in self._ended:
+            return  # the caller closes the connection
+        task.sendall(b"!")  # an error if the client has given up
         if query not in self._servers:
             self._end(query.partition("/")[0])
         servers = self._servers.setdefault(query, {})
@@ -248,7 +299,7 @@ class Pool:
             if bucket in servers:
                 servers.pop(bucket).control.close()
             self._end_surplus()
-            servers[bucket] = StateServer(self._fork(task), version)
+            servers[bucket] = self._forked(task, version)
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
         for other in [
             one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
@@ -268,9 +319,10 @@ class Pool:
     def _controls(self) -> Iterator[socket.socket]:
         return (server.control for servers in self._servers.values() for server in servers.values())
 
-    def _fork(self, task: socket.socket) -> socket.socket:
+    def _forked(self, task: socket.socket, version: int) -> StateServer:
         ours, theirs = socket.socketpair()
-        if not os.fork():
+        pid = os.fork()
+        if not pid:
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
             for one in (ours, task, self._inside, *self._controls()):
                 one.close()
@@ -279,12 +331,22 @@ class Pool:
             name_process("sluice-bucket")
             _run_forked(lambda: self._work(theirs))
         theirs.close()
-        return ours
+        return StateServer(pid, ours, version)
 
     def _end(self, checkpoint: str) -> None:
-        """Ends the state servers of all starts of this checkpoint."""
-        for query in [query for query in self._servers if query.partition("/")[0] == checkpoint]:
-            self._close(self._servers.pop(query))
+        """Ends the state servers of all starts of this checkpoint.
+
+        They are killed, and the pool waits for their ends: a state server that is still at work (on a snapshot, for a
+        task that was given up) would do it beside its successor, with a second copy of the state in memory.
+        """
+        ended = [query for query in self._servers if query.partition("/")[0] == checkpoint]
+        servers = [server for query in ended for server in self._servers.pop(query).values()]
+        self._ended.extend(ended)
+        for server in servers:
+            server.kill()
+        deadline = time.monotonic() + MAX_END_S
+        for server in servers:
+            server.close(max(0.0, deadline - time.monotonic()))
 
     def _end_surplus(self) -> None:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""

@@ -24,6 +24,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     """Applies the rows to the bucket's state of `version`, which becomes that of `version` + 1. Returns the outputs.
 
     Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
+    Raises OSError or EOFError if no state server could be reached, or if several died while they worked.
     """
     question = Message(
         (bucket, version, *(kind for kind, _ in rows)),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -16,7 +20,9 @@ from sluice.batch import kernel_warm_up
 from sluice.config.load import load_text
 from sluice.processes import descendants
 from sluice.spark.workers import daemon
-from sluice.spark.workers.fork_server_process import MODULE, fork_server, named_sockets
+from sluice.spark.workers import fork_server_process as module
+from sluice.spark.workers.fork_server import ForkServer
+from sluice.spark.workers.fork_server_process import MODULE, ForkServerProcess, Sockets, fork_server, named_sockets
 from sluice.state.server import pool
 from tests.unit.test_processes import await_true, running
 
@@ -105,3 +111,121 @@ def test_a_fork_server_that_was_killed_is_replaced_and_all_that_it_forked_ends(s
     other = Daemon()
     assert server not in fork_servers()
     other.end()
+
+
+def test_a_daemon_whose_request_is_not_complete_harms_nobody(server):
+    await_true(lambda: children(server))
+    forked = children(server)
+    for sent in (b"", b'{"arguments"'):
+        with socket.socket(socket.AF_UNIX) as requester:
+            requester.connect(os.environ[daemon.VARIABLE])
+            if sent:
+                socket.send_fds(requester, [b"!"], [0, 1, 2])
+                requester.sendall(sent)
+    one = Daemon()
+    assert children(server)[0] == forked[0], "the same pool"
+    one.end()
+
+
+def test_a_daemon_that_does_not_complete_its_request_is_waited_for_in_limited_time(monkeypatch):
+    monkeypatch.setattr("sluice.spark.workers.fork_server.MAX_REQUEST_S", 0.05)
+    requester, connection = socket.socketpair()
+    with requester, connection, socket.socket() as unused:
+        socket.send_fds(requester, [b"!"], [0, 1, 2])
+        ForkServer(unused, unused)._fork_daemon(connection)  # noqa: SLF001
+
+
+def test_a_daemon_that_cannot_be_forked_is_not_forked(monkeypatch):
+    def fork():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    requester, connection = socket.socketpair()
+    with requester, connection, socket.socket() as unused:
+        socket.send_fds(requester, [b"!"], [0, 1, 2])
+        requester.sendall(json.dumps({"arguments": [], "environment": {}, "path": []}).encode())
+        requester.shutdown(socket.SHUT_WR)
+        ForkServer(unused, unused)._fork_daemon(connection)  # noqa: SLF001
+
+
+# ---- fork servers that do not come up --------------------------------------------------------------------------------
+
+#: shell scripts in place of the fork server: one that comes up and ends, and one that ends before it has come up
+UP, DOWN = "printf ! >&0", "exit 7"
+#: a process that cannot be started
+NONE = ""
+
+
+class Starts:
+    """Replaces the starts of the fork server, one after the other, until the service would end; repeats the last one.
+
+    The clock is at 0 when the first one has ended, at 40 seconds at the end of the second, and so on.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *scripts: str) -> None:
+        self.count, self.messages = 0, list[str]()
+        start = subprocess.Popen
+
+        def started(_, **options):
+            script = scripts[min(self.count, len(scripts) - 1)]
+            self.count += 1
+            if script == NONE:
+                raise OSError(errno.ENOMEM, "Cannot allocate memory")
+            return start(["/bin/sh", "-c", script], **options)
+
+        monkeypatch.setattr(module, "PAUSE", 0.0)
+        monkeypatch.setattr(subprocess, "Popen", started)
+        with named_sockets() as sockets:
+            assert sockets
+            one = ForkServerProcess(sockets, self.messages.append, itertools.count(0, 40).__next__)
+            await_true(lambda: self.messages)
+            one.end()
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [(NONE, "[Errno 12] Cannot allocate memory"), (DOWN, "it has ended with exit code 7")],
+)
+def test_if_none_comes_up_for_a_minute_the_service_ends_with_a_message(monkeypatch, caplog, script, reason):
+    starts = Starts(monkeypatch, script)
+    assert starts.count == 3
+    (message,) = starts.messages
+    assert message.endswith(f"could not be started for 60 seconds ({reason})")
+    assert caplog.messages == [f"there is no fork server, and it is started again: {reason}"] * 2
+
+
+@pytest.mark.parametrize(("scripts", "count"), [([NONE, DOWN, UP, DOWN], 5), ([*[UP] * 5, NONE], 7)])
+def test_the_minute_begins_again_with_the_end_of_one_that_came_up(monkeypatch, scripts, count):
+    assert Starts(monkeypatch, *scripts).count == count
+
+
+def test_one_that_takes_too_long_to_come_up_is_killed(monkeypatch):
+    monkeypatch.setattr(module, "MAX_LOAD_S", 0.05)
+    (message,) = Starts(monkeypatch, "exec sleep 1000").messages
+    assert "exit code -9" in message
+
+
+def test_one_that_cannot_be_started_is_tried_again(server, monkeypatch):
+    failures, start = [OSError(errno.ENOMEM, "Cannot allocate memory")], subprocess.Popen
+
+    def started(command, *arguments, **options):
+        if MODULE in command and failures:
+            raise failures.pop()
+        return start(command, *arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    os.kill(server, signal.SIGKILL)
+    Daemon().end()
+    assert not failures
+
+
+def test_the_service_ends_with_the_exit_code_of_something_that_is_not_available(monkeypatch):
+    ended = []
+    monkeypatch.setattr(module, "end_at_once", lambda *arguments: ended.append(arguments))
+    monkeypatch.setattr(module, "MAX_DOWN_S", 0.0)
+    monkeypatch.setattr(module, "MODULE", "sluice.spark.workers.no_module")
+    with fork_server(Sockets(0, 1)):
+        await_true(lambda: ended)
+    ((code, line),) = ended
+    assert code == 3
+    assert line.startswith("sluice: the fork server, from which ")

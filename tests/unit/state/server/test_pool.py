@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sluice.files import project_file
 from sluice.state.server import pool
-from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE
+from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE, Pool, PoolSocket
 from tests.unit.test_processes import await_true, running
+
+#: what the daemon says of a request that the pool refuses
+REFUSED = 0, 0
 
 
 class Daemon:
@@ -108,7 +114,73 @@ def test_the_state_servers_of_a_query_that_has_ended_end(daemon):
     daemon.tell("end a")
     await_true(lambda: not running(one[0]) and not running(two[0]))
     assert daemon.ask("b/1", 0) == (other[0], 2)
-    assert daemon.ask("a/1", 0)[1] == 1, "a request makes a new one"
+    assert daemon.ask("a/2", 0)[1] == 1, "a request of a new start makes a new one"
+
+
+@pytest.mark.parametrize("how", ["new start", "end"])
+def test_a_request_of_a_start_that_has_ended_is_refused(daemon, how):
+    """Otherwise it would end the state servers of the new start, whose next request would end those of the old one."""
+    daemon.ask("a/1", 0)
+    if how == "end":
+        daemon.tell("end a")
+        assert daemon.ask("a/1", 0) == REFUSED
+    new, _ = daemon.ask("a/2", 0)
+    assert daemon.ask("a/1", 0) == daemon.ask("a/1", 1) == REFUSED
+    assert daemon.ask("a/2", 0) == (new, 2)
+
+
+class StubbornPool(Pool):
+    """A pool in this process, whose state servers do not end when they are told to."""
+
+    def __init__(self, inside: socket.socket) -> None:
+        super().__init__(inside, os.getpid(), lambda _: signal.pause())
+        self.forked: list[pool.StateServer] = []
+        #: for each fork, which of the state servers before it had ended
+        self.ended: list[list[bool]] = []
+        self._probes: list[socket.socket] = []
+
+    def ask(self, query: str, bucket: int) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._pass_request(f"{bucket} 0 {query}", theirs)
+
+    def end(self) -> None:
+        for one in self.forked:
+            os.kill(one.pid, signal.SIGKILL)
+            os.waitpid(one.pid, 0)
+            one.control.close()
+        for probe in self._probes:
+            probe.close()
+
+    def _forked(self, task: socket.socket, version: int) -> pool.StateServer:
+        self.ended.append([bool(select.select([probe], [], [], 0)[0]) for probe in self._probes])
+        self.forked.append(super()._forked(task, version))
+        self._probes.append(self.forked[-1].control.dup())
+        return self.forked[-1]
+
+
+@pytest.fixture
+def stubborn_pool() -> Iterator[StubbornPool]:
+    inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with inside, outside:
+        one = StubbornPool(inside)
+        yield one
+        one.end()
+
+
+def test_before_a_state_server_of_a_new_start_is_forked_those_of_the_old_one_have_ended(stubborn_pool):
+    stubborn_pool.ask("a/1", 0)
+    stubborn_pool.ask("a/1", 1)
+    stubborn_pool.ask("a/2", 0)
+    assert stubborn_pool.ended == [[], [False], [True, True]]
+
+
+def test_the_wait_for_the_end_of_a_state_server_is_bounded(stubborn_pool, monkeypatch):
+    monkeypatch.setattr(pool.StateServer, "kill", lambda _: None)
+    monkeypatch.setattr(pool, "MAX_END_S", 0.05)
+    stubborn_pool.ask("a/1", 0)
+    stubborn_pool.ask("a/2", 0)
+    assert stubborn_pool.ended == [[], [False]]
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])
@@ -173,12 +245,41 @@ def test_a_request_waits_in_the_socket_for_the_next_pool(named, socket_number):
     pool_pid = int(named.tell("pool"))
     named.kill()
     await_true(lambda: not running(process) and not running(pool_pid))
-    with pool.connection("a", 0, 0) as task, task.makefile("rb") as file:
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(asked_from_outside, 0)
+        await_true(lambda: has_requests(socket_number))
         other = Daemon(socket_number)
-        answer, asked = file.read().split()
+        answer, asked = asking.result()
         other.kill()
-    assert int(answer) != process
-    assert int(asked) == 1
+    assert answer != process
+    assert asked == 1
+
+
+def has_requests(socket_number: int) -> bool:
+    return bool(select.select([socket_number], [], [], 0)[0])
+
+
+def test_a_request_that_no_pool_accepts_fails_in_limited_time_and_disturbs_no_state_server(socket_number, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "MAX_WAIT_S", 0.05)
+        with pytest.raises(TimeoutError, match="no process has accepted a request"):
+            pool.connection("a", 0, 0)
+    assert has_requests(socket_number)
+    other = Daemon(socket_number)
+    assert other.ask("a", 0)[1] == 1, "the first request reached no state server"
+    other.kill()
+
+
+def test_a_worker_on_a_cluster_whose_request_no_pool_accepts_ends_the_daemon(monkeypatch):
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
+    monkeypatch.setattr(pool, "MAX_WAIT_S", 0.05)
+    monkeypatch.setattr(PoolSocket, "daemon", os.getppid())
+    inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(PoolSocket, "outside", outside)
+    with inside, outside, pytest.raises(TimeoutError):
+        pool.connection("a", 0, 0)
+    assert killed == [(os.getppid(), signal.SIGTERM)]
 
 
 @pytest.mark.usefixtures("socket_number")
@@ -189,9 +290,9 @@ def test_a_request_fails_in_limited_time_where_the_socket_is_full_and_no_pool_re
 
 
 def fill_the_socket() -> None:
-    with ExitStack() as stack:
+    with socket.socket() as one:
         while True:
-            stack.enter_context(pool.connection("a", 0, 0))
+            pool._send([b"0 0 a"], [one.fileno()])  # noqa: SLF001
 
 
 def test_a_named_socket_inside_of_another_leaves_the_name_of_the_outer_one(monkeypatch):
