@@ -53,9 +53,11 @@ MAX_IDLE_BATCHES = 10
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
-#: the longest wait, in seconds, for room in the pool socket, and then for the pool to accept the connection: without a
-#: pool, nothing takes requests out of the socket
+#: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
 MAX_WAIT_S = 60.0
+#: the longest wait, in seconds, for the pool to accept a connection. At the first start of a new version the pool comes
+#: after the kernels are compiled, which takes minutes
+MAX_ACCEPT_S = 1800.0
 #: the longest wait, in seconds, for the end of state servers that were killed
 MAX_END_S = 5.0
 #: maximum number of bytes of a message in the pool socket
@@ -159,12 +161,12 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
 
 def _await_acceptance(ours: socket.socket) -> None:
-    ours.settimeout(MAX_WAIT_S)
+    ours.settimeout(MAX_ACCEPT_S)
     try:
         accepted = ours.recv(1)
     except TimeoutError:
         _end_daemon()
-        msg = f"no process has accepted a request to a state server for {MAX_WAIT_S:.0f} seconds"
+        msg = f"no process has accepted a request to a state server for {MAX_ACCEPT_S:.0f} seconds"
         raise TimeoutError(msg) from None
     if not accepted:
         msg = "the pool of state servers has refused a request, or has ended"

@@ -261,7 +261,7 @@ def has_requests(socket_number: int) -> bool:
 
 def test_a_request_that_no_pool_accepts_fails_in_limited_time_and_disturbs_no_state_server(socket_number, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(pool, "MAX_WAIT_S", 0.05)
+        patch.setattr(pool, "MAX_ACCEPT_S", 0.05)
         with pytest.raises(TimeoutError, match="no process has accepted a request"):
             pool.connection("a", 0, 0)
     assert has_requests(socket_number)
@@ -273,7 +273,7 @@ def test_a_request_that_no_pool_accepts_fails_in_limited_time_and_disturbs_no_st
 def test_a_worker_on_a_cluster_whose_request_no_pool_accepts_ends_the_daemon(monkeypatch):
     killed = []
     monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
-    monkeypatch.setattr(pool, "MAX_WAIT_S", 0.05)
+    monkeypatch.setattr(pool, "MAX_ACCEPT_S", 0.05)
     monkeypatch.setattr(PoolSocket, "daemon", os.getppid())
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     monkeypatch.setattr(PoolSocket, "outside", outside)
