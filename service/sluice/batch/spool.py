@@ -13,6 +13,7 @@ tasks.
 from __future__ import annotations
 
 import mmap
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,6 +23,10 @@ from typing import BinaryIO, Self
 import orjson
 
 from sluice.batch.envelope import SPOOLED, Packed
+
+#: the name of a spool's file: the number of its batch, and a random UUID. NFS keeps a file that is removed while a
+#: process has mapped it under another name (.nfs...) in the same folder, until the process unmaps it
+FILE_NAME = re.compile(r"(\d+)\.[0-9a-f]{32}")
 
 
 class Spool:
@@ -86,11 +91,12 @@ def in_memory(checkpoint: str, rows: Iterable[Packed]) -> Iterator[Packed]:
 
 
 def remove_files(checkpoint: str, batch: int) -> None:
-    """Removes the files of this batch and of all earlier ones."""
+    """Removes the files of this batch and of all earlier ones. Files with other names than a spool's stay."""
     for path in folder_of(checkpoint).glob("*.*"):
-        if int(path.name.partition(".")[0]) <= batch:
+        name = FILE_NAME.fullmatch(path.name)
+        if name and int(name[1]) <= batch:
             path.unlink(missing_ok=True)
-    with suppress(OSError):  # the folder does not exist, or has a file of a later batch
+    with suppress(OSError):  # the folder does not exist, or has another file
         folder_of(checkpoint).rmdir()
 
 

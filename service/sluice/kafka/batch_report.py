@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sluice.kafka.planned_batch import Planned
@@ -68,12 +68,22 @@ class Report:
 
     @classmethod
     def from_json(cls, text: bytes) -> Report:
-        return cls(**json.loads(text))
+        return cls.of_fields(json.loads(text))
+
+    @classmethod
+    def of_fields(cls, values: Mapping[str, Any]) -> Report:
+        """The report of these JSON values. Fields that only a newer version has are left out."""
+        return cls(**_own(cls, values))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the ledger topic about one batch. The record's key is the query's name."""
+    """A record of the ledger topic about one batch. The record's key is the query's name.
+
+    After a return to an earlier version of Sluice, the last entry may have fields that this version does not know. They
+    are left out: what an entry reports is counted and shown, and what a batch read is in `planned`, whose digest is
+    compared. Whether this version can read the states is decided by the formats of the states.
+    """
 
     query: str
     query_id: str
@@ -93,15 +103,21 @@ class Entry:
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
-        fields = asdict(replace(self, planned=None)) | {"planned": planned}
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+        values = asdict(replace(self, planned=None)) | {"planned": planned}
+        return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Entry:
-        fields = json.loads(text)
-        planned = fields.get("planned")
-        own = {"report": Report(**fields["report"]), "planned": planned and Planned.of_fields(planned)}
-        return cls(**{**fields, **own})
+        values = json.loads(text)
+        planned = values.get("planned")
+        read = {"report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned)}
+        return cls(**{**_own(cls, values), **read})
+
+
+def _own(of: type[Report | Entry], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the fields that the class has."""
+    names = {one.name for one in fields(of)}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _least(*times: int | None) -> int | None:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.client import client_properties
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client_log import LOGGER, VARYING
 from sluice.kafka.kafka_errors import HungError, UnavailableError
 from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request
 
@@ -31,12 +31,17 @@ class Follower:
     A consumer that reports an error, or gets no answer from a broker, is replaced by one that continues at the same
     offset. The number of replacements has no limit: nothing depends on the follower. If Kafka stays unreachable, the
     writer of the batches ends the service.
+
+    An entry that cannot be read, or that `on_entry` does not take, is left out. The thread ends at no error; an error
+    other than those of Kafka is logged once for each cause.
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:
         self._kafka, self._query, self._on_entry = kafka, query.encode(), on_entry
         self._next = send_request(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
         self._stopped = threading.Event()
+        #: the errors that were logged, without the numbers in their texts
+        self._logged: set[str] = set()
         work = copy_context().run  # so that log lines of the thread name the pipeline
         self._thread = threading.Thread(target=work, args=(self._run,), name="sluice-ledger-follower", daemon=True)
         self._thread.start()
@@ -61,6 +66,9 @@ class Follower:
             except (KafkaException, HungError) as error:
                 LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
                 self._stopped.wait(PAUSE)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on, and so must its metrics
+                self._log("following the ledger with a new Kafka client", error)
+                self._stopped.wait(PAUSE)
             finally:
                 discard(consumers)
 
@@ -82,9 +90,22 @@ class Follower:
     def _take(self, message: Message) -> None:
         if message.error():
             raise KafkaException(message.error())
-        if message.key() == self._query and message.value():
-            self._on_entry(Entry.from_json(message.value()))
+        # Before the entry is handled: an error must not make the next consumer read the same entry for ever.
         self._next = message.offset() + 1
+        if message.key() == self._query and message.value():
+            try:
+                self._on_entry(Entry.from_json(message.value()))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next entry may be all right
+                self._log(f"the metrics leave out the ledger's entry at offset {message.offset()}", error)
+
+    def _log(self, what: str, error: Exception) -> None:
+        """Logs an error with its stack trace, if its cause was not logged before."""
+        cause = VARYING.sub("", f"{what} {type(error).__name__} {error}")
+        if cause not in self._logged:
+            self._logged.add(cause)
+            LOGGER.warning(
+                "%s (%s: %s); this error is not logged again", what, type(error).__name__, error, exc_info=error
+            )
 
 
 def _end(consumer: Consumer) -> int:

@@ -12,7 +12,7 @@ from sluice.model.secrets import masked
 from sluice.ops.log_lines import PIPELINE
 from sluice.processes import ExitDeadline
 from sluice.running.supervisor import Outcome
-from sluice.spark.failures import JavaEndedError, explaining
+from sluice.spark.failures import JavaEndedError, UnexpectedError, explaining, unexpected
 from sluice.spark.pipeline.pipeline_run import PipelineRun
 from sluice.spark.pipeline.standby import Standby
 from sluice.spark.watch import FINISH, StopRequest
@@ -24,12 +24,6 @@ LOGGER = logging.getLogger("sluice")
 def _with_true(locks: AbstractContextManager[None]) -> Iterator[bool]:
     with locks:
         yield True
-
-
-class UnexpectedError(SluiceError):
-    """An error that is no SluiceError: a defect of Sluice itself."""
-
-    exit_code = 70
 
 
 class PipelineThread:
@@ -122,4 +116,4 @@ def _outcome_of(error: Exception) -> Outcome:
     if isinstance(error, SluiceError):
         return Outcome(error, fatal=isinstance(error, JavaEndedError))
     LOGGER.error("an unexpected error", exc_info=error)
-    return Outcome(UnexpectedError(masked(f"an unexpected error ({type(error).__name__}: {error})")))
+    return Outcome(unexpected(error))

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
 from sluice.model.errors import SluiceError
+from sluice.model.secrets import masked
 
 LOGGER = logging.getLogger("sluice.spark")
 #: maximum seconds from the closing of the connections to the end of the Java process
@@ -41,6 +42,12 @@ class JavaEndedError(SluiceError):
     """The Java process in which Spark runs has ended or did not start."""
 
     exit_code = 3
+
+
+class UnexpectedError(SluiceError):
+    """An error that is no SluiceError: a defect of Sluice itself."""
+
+    exit_code = 70
 
 
 class Cause(NamedTuple):
@@ -113,6 +120,11 @@ def explained(failure: str) -> SluiceError:
     """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log."""
     LOGGER.error("a query failed; Spark's description follows", extra={"failure": failure})
     return _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
+
+
+def unexpected(error: Exception) -> UnexpectedError:
+    """The error that stands for one that is no SluiceError, without secrets."""
+    return UnexpectedError(masked(f"an unexpected error ({type(error).__name__}: {error})"))
 
 
 def _own(failure: str) -> SluiceError | None:

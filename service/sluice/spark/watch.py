@@ -13,7 +13,7 @@ from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.model.errors import SluiceError
 from sluice.ops.health import Health
 from sluice.ops.progress_log import StartLog
-from sluice.spark.failures import explained
+from sluice.spark.failures import explained, explaining, stopped, unexpected
 from sluice.spark.progress_reports import Progress, newest_timestamp, reports_after
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
@@ -91,10 +91,38 @@ def watch(
     stop_s: float = STOP,
 ) -> None:  # fmt: skip
     """Returns after `stop` was set and the queries have ended. If a query fails, stops the others and raises its error.
+    An error of a listener, or of the connection to Spark, is raised after all queries are stopped.
 
     Queries that do not stop within `stop_s` seconds are left as they are. `ending` is called before they are stopped,
     unless they start again afterwards (TopicPartitionsAddedError).
     """
+    try:
+        with explaining():
+            _watch_until_end(queries, stop, health)
+    except Exception as error:
+        # Without this the queries would go on, and nothing would watch or stop them.
+        ending(error if isinstance(error, SluiceError) else unexpected(error))
+        _stop(queries, stop_s)
+        raise
+    failure = _failure(queries, stop)
+    if not isinstance(failure, TopicPartitionsAddedError):
+        ending(failure)
+    since = time.monotonic()
+    for one in queries:
+        if stop.is_set() and one.query.isActive:
+            _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
+    stopped_in_time = _stop(queries, stop_s)
+    failure = failure or _failure(queries, stop)
+    try:
+        for one in stopped_in_time:
+            one.report()
+    finally:
+        if failure:
+            raise failure
+
+
+def _watch_until_end(queries: Sequence[WatchedQuery], stop: StopRequest, health: Health) -> None:
+    """Passes reports on until a query ends or `stop` is set."""
     slow = StartLog()
     while all(one.query.isActive for one in queries) and not stop.wait(INTERVAL):
         for one in queries:
@@ -103,17 +131,6 @@ def watch(
         began = all(one.began for one in queries)
         health.report(began=began, batch=oldest)
         slow.report(began=began)
-    failure = _failure(queries, stop)
-    if not isinstance(failure, TopicPartitionsAddedError):
-        ending(failure)
-    since = time.monotonic()
-    for one in queries:
-        if stop.is_set() and one.query.isActive:
-            _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
-    _stop(queries, stop_s)
-    failure = failure or _failure(queries, stop)
-    if failure:
-        raise failure
 
 
 def _failure(queries: Sequence[WatchedQuery], stop: StopRequest) -> SluiceError | None:
@@ -126,16 +143,20 @@ def _failure(queries: Sequence[WatchedQuery], stop: StopRequest) -> SluiceError 
     return next((e for e in errors if not (stop.is_set() and isinstance(e, TopicPartitionsAddedError))), None)
 
 
-def _stop(queries: Sequence[WatchedQuery], seconds: float) -> None:
-    """Stops all queries in parallel. Waits at most so many seconds: Spark waits for a hanging batch without limit."""
-    threads = [threading.Thread(target=one.query.stop, name="sluice-stop", daemon=True) for one in queries]
+def _stop(queries: Sequence[WatchedQuery], seconds: float) -> list[WatchedQuery]:
+    """Stops all queries in parallel. Waits at most so many seconds: Spark waits for a hanging batch without limit.
+
+    Returns the queries that have stopped by then.
+    """
+    threads = [
+        threading.Thread(target=stopped, args=(one.query.stop,), name="sluice-stop", daemon=True) for one in queries
+    ]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + seconds
-    for one, thread in zip(queries, threads, strict=True):
+    for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-        if not thread.is_alive():
-            one.report()
+    return [one for one, thread in zip(queries, threads, strict=True) if not thread.is_alive()]
 
 
 def _finish_batch(query: StreamingQuery, may_wait: Callable[[], bool]) -> None:

@@ -1,7 +1,11 @@
+from itertools import groupby, pairwise
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sluice.batch.merge import merged
+from sluice.batch.merge import merged, merged_parts
 from sluice.batch.record_order import NO_ORDINAL, ordinal
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 
@@ -87,3 +91,109 @@ def test_lone_marks_of_different_causes_are_not_mixed_up():
     first = part((4, NO_ORDINAL, EMPTY_FIRING, None), (5, NO_ORDINAL, EMPTY_FIRING, None))
     second = part((4, NO_ORDINAL, EMPTY_FIRING, None), (5, NO_ORDINAL, TUPLE, b"a"), (5, NO_ORDINAL, WINDOW, b"a"))
     assert merged([first, second], 2).column("kind").to_pylist() == [EMPTY_FIRING, TUPLE, WINDOW]
+
+
+# ---- in pieces -------------------------------------------------------------------------------------------------------
+
+
+def sorted_slowly(sources, buckets):
+    """The values of all rows of all buckets in order."""
+    rows = [(bucket, row) for bucket, own in enumerate(sources) for row in own]
+    found = []
+    for _, same in groupby(sorted(rows, key=lambda one: one[1][:2]), key=lambda one: one[1][:2]):
+        group = list(same)
+        if len({bucket for bucket, _ in group}) > 1:
+            group.sort(key=lambda one: place(one[1]))
+        lone = [n for n, (_, row) in enumerate(group) if row[2] == EMPTY_FIRING]
+        dropped = lone[len(lone) // buckets :]
+        found += [row[-1] for n, (_, row) in enumerate(group) if n not in dropped]
+    return found
+
+
+def place(row):
+    """What the order of rows of several buckets with one time and ordinal is by."""
+    _, _, kind, key, window, *_ = row
+    last = {WATERMARK: 1, FINAL: 2}.get(kind, 0)
+    return last, 0 if last else window, key or b""
+
+
+def batch_of(rows, *, windows=True):
+    """An Arrow batch of rows (at, ordinal, kind, key, window, value)."""
+    *columns, window, value = zip(*rows, strict=True)
+    batch = part(*zip(*columns, strict=True)).append_column("value", pa.array(value, pa.binary()))
+    return batch.append_column("window", pa.array(window, pa.int64())) if windows else batch
+
+
+def cut(batch, ends):
+    return [batch.slice(start, end - start) for start, end in pairwise(sorted({0, batch.num_rows, *ends}))]
+
+
+def values(pieces):
+    return [value for piece in pieces for value in piece.column("value").to_pylist()]
+
+
+KINDS = [TUPLE, TUPLE, TUPLE, TUPLE, WINDOW, WATERMARK, FINAL, EMPTY_FIRING]
+KEYS = [None, b"", b"a", b"a\0", b"ab", b"b", b"\xff"]
+
+
+@st.composite
+def outputs(draw, *, windows):
+    """The rows of each bucket, in order of time and ordinal, and perhaps of window and key. All values differ."""
+    row = st.tuples(
+        st.sampled_from([1, 2]), st.sampled_from([NO_ORDINAL, 7]), st.sampled_from(KINDS), st.sampled_from(KEYS),
+        st.sampled_from([0, -5, 5] if windows else [0]),
+    )  # fmt: skip
+    sources = draw(st.lists(st.lists(row, min_size=1, max_size=25), min_size=1, max_size=4))
+    in_order = draw(st.booleans())
+    return [
+        [
+            (*one, b"%d.%d" % (bucket, number))
+            for number, one in enumerate(sorted(own, key=lambda r: (r[:2], place(r)) if in_order else r[:2]))
+        ]
+        for bucket, own in enumerate(sources)
+    ]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@given(data=st.data(), more=st.integers(0, 1), size=st.sampled_from([1, 100, 1 << 20]))
+def test_the_order_is_that_of_a_sort_of_all_rows_however_they_are_cut(windows, data, more, size):
+    sources = data.draw(outputs(windows=windows))
+    buckets = len(sources) + more
+    whole = [batch_of(own, windows=windows) for own in sources]
+    pieces = [cut(batch, data.draw(st.sets(st.integers(1, batch.num_rows), max_size=8))) for batch in whole]
+    expected = sorted_slowly(sources, buckets)
+    assert values([merged(whole, buckets)]) == expected
+    assert values(merged_parts(pieces, buckets, size)) == expected
+
+
+def firing(bucket, buckets, rows, value):
+    """The outputs of one firing in a bucket: each bucket has other keys."""
+    keys = [b"%06d" % (number * buckets + bucket) for number in range(rows)]
+    return batch_of([(5, NO_ORDINAL, TUPLE, key, 0, value) for key in keys])
+
+
+@pytest.mark.parametrize("pieces", [1, 20], ids=["one Arrow batch a bucket", "several"])
+def test_no_piece_is_larger_than_the_limit(pieces):
+    """The offsets of an Arrow array reach to 2 GiB; a firing may be larger."""
+    batches = [firing(bucket, 3, 200, b"x" * 1000) for bucket in range(3)]
+    sources = [cut(batch, range(0, 200, 200 // pieces)) for batch in batches]
+    found = list(merged_parts(sources, 3, 16_000))
+    assert [key for piece in found for key in keys(piece)] == [f"{number:06}" for number in range(600)]
+    assert max(piece.num_rows for piece in found) == 15
+
+
+def test_a_record_above_the_limit_is_a_piece_of_its_own():
+    batches = [firing(bucket, 3, 1, b"x" * 1000) for bucket in range(3)]
+    assert [keys(piece) for piece in merged_parts([[batch] for batch in batches], 3, 10)] == [
+        ["000000"], ["000001"], ["000002"],
+    ]  # fmt: skip
+
+
+def test_a_firing_of_many_pieces_is_not_held_in_memory():
+    """What is allocated is about a piece of each bucket, not the whole firing."""
+    batches = [firing(bucket, 4, 2000, b"x" * 1000) for bucket in range(4)]
+    sources = [cut(batch, range(0, 2000, 20)) for batch in batches]
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in merged_parts(sources, 4):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 20 * 4 * 1000 * 10, "the firing has a hundred times as much as four pieces"

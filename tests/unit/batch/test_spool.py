@@ -47,3 +47,14 @@ def test_files_of_done_batches_are_removed(tmp_path):
     remove_files(str(tmp_path), 5)
     assert not folder_of(str(tmp_path)).exists()
     remove_files(str(tmp_path), 6)
+
+
+def test_files_of_others_stay(tmp_path):
+    """NFS keeps a mapped file that was removed as .nfs..."""
+    with Spool(str(tmp_path), 3, 0) as spool:
+        spool.stored(ROWS[0])
+    others = [folder_of(str(tmp_path)) / name for name in (".nfs00000000012a00000001", ".nfs0001.swp", "3.txt", "x.y")]
+    for path in others:
+        path.touch()
+    remove_files(str(tmp_path), 4)
+    assert sorted(folder_of(str(tmp_path)).iterdir()) == sorted(others)

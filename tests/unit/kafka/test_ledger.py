@@ -286,6 +286,17 @@ def test_an_entry_of_an_earlier_version_can_be_read():
     assert Entry.from_json(json.dumps(fields).encode()).planned is None
 
 
+def test_an_entry_of_a_newer_version_is_read_without_the_fields_that_are_not_known():
+    """After a return to this version, the last entry of the topic is one of the newer version."""
+    entry = Entry("q", "id", 7, 1, 1, Report(read={"in": {"tuple": 1}}), planned=planned_for(7))
+    fields = json.loads(entry.to_json())
+    fields["region"] = "north"
+    fields["report"]["retries"] = {"out": 3}
+    fields["planned"]["lease"] = 5
+    assert Entry.from_json(json.dumps(fields).encode()) == entry
+    assert Report.from_json(json.dumps(fields["report"]).encode()) == entry.report
+
+
 def test_a_digest_depends_on_all_that_enters_a_batch_and_on_nothing_else():
     one = Planned(1, {("a", 0): 1, ("b", 0): 2}, 3)
     assert one.digest == Planned(1, {("b", 0): 2, ("a", 0): 1}, 3).digest == Planned.of_fields(one.to_fields()).digest

@@ -77,6 +77,48 @@ def test_the_end_is_bounded_with_the_failure_before_the_others_are_stopped():
     assert endings == [(5, "what happened: and why", False)]
 
 
+def refuse(_):
+    raise ValueError("a report that nothing can read")
+
+
+def reported(listener):
+    """A running query with a report for this listener."""
+    query = Query()
+    query.reports = [worked(4, 0)]
+    return WatchedQuery(query, listener)
+
+
+def test_an_error_of_a_listener_stops_all_queries_and_is_raised():
+    endings, queries = [], [reported(refuse), reported(lambda _: None)]
+    with pytest.raises(ValueError, match="that nothing can read"):
+        watch(
+            queries, StopRequest(), Health(),
+            lambda failure: endings.append((failure.exit_code, str(failure), queries[1].query.stopped)),
+        )  # fmt: skip
+    assert all(one.query.stopped for one in queries)
+    message = "an unexpected error (ValueError: a report that nothing can read)"
+    assert endings == [(70, message, False)], "the end is bounded before the queries are stopped"
+
+
+def test_an_error_of_a_listener_that_is_expected_keeps_its_exit_code():
+    def fence(_):
+        raise FencedError("another instance")
+
+    endings, one = [], reported(fence)
+    with pytest.raises(FencedError):
+        watch([one], StopRequest(), Health(), endings.append)
+    assert one.query.stopped
+    assert [error.exit_code for error in endings] == [5]
+
+
+def test_an_error_of_a_listener_after_a_failed_query_does_not_hide_the_failure():
+    stop, other = StopRequest(), reported(refuse)
+    stop.set(finish=0)
+    with pytest.raises(UnavailableError, match="what happened: and why"):
+        watch([*watched(Query(SPARK_SAYS.format(error="UnavailableError"))), other], stop, Health())
+    assert other.query.stopped
+
+
 def grown():
     return Query(SPARK_SAYS.format(error="TopicPartitionsAddedError"))
 

@@ -1,0 +1,119 @@
+"""What the follower of the ledger does at errors that are not Kafka's."""
+
+from __future__ import annotations
+
+import logging
+import queue
+
+import pytest
+
+from sluice.kafka import ledger_follower
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.ledger_follower import Follower
+
+
+NOWHERE = {"bootstrap.servers": "nowhere:1"}
+
+
+class Message:
+    def __init__(self, offset, value):
+        self._offset, self._value = offset, value
+
+    def error(self):
+        return None
+
+    def key(self):
+        return b"q"
+
+    def value(self):
+        return self._value
+
+    def offset(self):
+        return self._offset
+
+
+class Consumer:
+    """A consumer of the ledger topic, as far as the follower uses it. An error among the messages is raised."""
+
+    def __init__(self, messages):
+        self.messages, self.assigned = messages, []
+
+    def assign(self, places):
+        self.assigned += [place.offset for place in places]
+
+    def poll(self, seconds):
+        try:
+            message = self.messages.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    def close(self):
+        pass
+
+
+def entry(batch):
+    return Entry("q", "id", batch, 1, 0, Report()).to_json()
+
+
+@pytest.fixture
+def ledger(monkeypatch):
+    """The messages of the topic, and the consumers that were made to read them."""
+    messages, consumers = queue.Queue(), []
+
+    def consumer(_):
+        consumers.append(Consumer(messages))
+        return consumers[-1]
+
+    monkeypatch.setattr(ledger_follower, "send_request", lambda *_: 40)
+    monkeypatch.setattr(ledger_follower, "Consumer", consumer)
+    monkeypatch.setattr(ledger_follower, "PAUSE", 0.0)
+    return messages, consumers
+
+
+def warnings(caplog):
+    return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_an_entry_that_cannot_be_read_is_logged_once_per_cause_and_left_out(ledger, caplog):
+    messages, consumers = ledger
+    values = [b"no JSON", b"no JSON", b"{}", entry(7)]
+    for offset, value in enumerate(values, 40):
+        messages.put(Message(offset, value))
+    entries = queue.Queue()
+    with Follower(NOWHERE, "q", entries.put):
+        assert entries.get(timeout=30).batch == 7
+    assert len(consumers) == 1
+    assert len(warnings(caplog)) == 2
+    assert "offset 40 (JSONDecodeError" in warnings(caplog)[0]
+    assert "offset 42 (KeyError" in warnings(caplog)[1]
+
+
+def test_an_error_of_what_takes_the_entries_does_not_end_the_follower(ledger, caplog):
+    messages, consumers = ledger
+    entries = queue.Queue()
+
+    def take(one):
+        if one.batch < 9:
+            raise ValueError(f"batch {one.batch} cannot be counted")
+        entries.put(one)
+
+    for batch in range(6, 10):
+        messages.put(Message(34 + batch, entry(batch)))
+    with Follower(NOWHERE, "q", take):
+        assert entries.get(timeout=30).batch == 9
+    assert len(consumers) == 1
+    assert len(warnings(caplog)) == 1
+
+
+def test_after_any_error_of_the_client_a_new_one_goes_on_where_it_was(ledger, caplog):
+    messages, consumers = ledger
+    for message in (Message(40, entry(6)), RuntimeError("lost"), RuntimeError("lost"), Message(41, entry(7))):
+        messages.put(message)
+    entries = queue.Queue()
+    with Follower(NOWHERE, "q", entries.put):
+        assert [entries.get(timeout=30).batch for _ in range(2)] == [6, 7]
+    assert [one.assigned for one in consumers] == [[40], [41], [41]]
+    assert len(warnings(caplog)) == 1
