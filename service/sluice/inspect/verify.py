@@ -22,6 +22,7 @@ from sluice.kafka import ledger, topics
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, ends, headers_of, tail
 from sluice.kafka.records import Records
+from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.state.integrity import LOGGER, DamagedError
 
@@ -70,8 +71,10 @@ Outputs = Mapping[tuple[str, int], list[BatchOutputs]]
 def verify(pipeline: Pipeline) -> ComparisonReport:
     """Repeats as many of the last batches as the checkpoint still has, and compares their records with the topics.
 
-    The service may run meanwhile. Raises CheckpointError if no batch can be repeated.
+    The service may run meanwhile. Raises CheckpointError if no batch can be repeated, and ServersError if the pipeline
+    names no broker.
     """
+    require_servers(pipeline.settings.kafka, f"pipeline {pipeline.name}")
     plan = _plan(pipeline)
     last, written = _position(plan)
     log = _log(plan.store)

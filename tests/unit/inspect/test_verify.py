@@ -19,6 +19,7 @@ from sluice.kafka.planned_batch import Planned
 FILE = """
 pipeline: sums
 checkpoint: {folder}
+kafka: {{bootstrap.servers: nowhere}}
 streams:
   in: {{topic: in, schema: {{v: int64}}}}
   out: {{topic: out}}
