@@ -97,7 +97,7 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
 
 def _plan(pipeline: Pipeline) -> Plan:
     store = store_of(pipeline)
-    identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    identity = checkpoint_identity.read_identity(store, pipeline)
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     return Plan.of(pipeline, identity, topics.known(pipeline))
 
