@@ -331,6 +331,30 @@ def test_what_would_be_lost_is_refused_unless_it_is_accepted(tmp_path: Path, cap
     require_accepted(changed, accept=True)
 
 
+@pytest.mark.parametrize("text", [ONE, TWO], ids=["one stage", "two stages"])
+def test_a_refusal_lasts_until_the_checkpoint_is_made_anew_or_gone(tmp_path: Path, text: str):
+    def refused() -> ChangedFileError:
+        with pytest.raises(ChangedFileError) as caught:
+            require_accepted(pipeline(text.replace("count(2)", "count(3)"), tmp_path / "c"), accept=False)
+        return caught.value
+
+    with_checkpoints(text, tmp_path / "c")
+    first = refused()
+    (tmp_path / "c" / "sluice.lock").touch()
+    assert first.lasts(), "a start that is refused locks the checkpoint, and changes nothing"
+    stage = stages(pipeline(text, tmp_path / "c"))[-1]
+    checkpoint_identity.write_definition(store_of(stage), definition_of(stage))
+    assert not first.lasts()
+    second = refused()
+    assert second.lasts()
+    (tmp_path / "c").rename(tmp_path / "away")
+    assert not second.lasts()
+
+
+def test_a_refusal_for_another_reason_does_not_last():
+    assert not ChangedFileError("a class is missing").lasts()
+
+
 def test_the_checkpoint_of_another_pipeline_is_refused(tmp_path: Path):
     with_checkpoints(ONE, tmp_path)
     with pytest.raises(CheckpointError, match="belongs to the pipeline shop"):
