@@ -59,7 +59,7 @@ def test_windows_over_record_timestamps_are_those_of_a_replay_of_the_recorded_to
     service.run(pipeline)
 
     kafka = {"bootstrap.servers": service.broker}
-    made = list(replay(pipeline, record(kafka, service.topic("clicks"), 100), clock_origin="first"))
+    made = list(replay(pipeline, record(kafka, {service.topic("clicks"): None}, 100), clock_origin="first"))
     shown = [{word: one[word] for word in ("tuple", "punct") if word in one} for one in made if "stream" in one]
     assert service.outputs("out") == shown
     assert sum("tuple" in one for one in shown) > 3
@@ -99,7 +99,7 @@ def test_a_time_of_the_records_passes_an_exchange_in_the_value(service):
     sent = [{"value": json.dumps({"page": page}), "timestamp": ORIGIN + at} for page, at in clicks]
     service.send("clicks", sent)
     service.run(pipeline, until=lambda: len(service.read("thirties")) >= 4)
-    made = replay(pipeline, record({"bootstrap.servers": service.broker}, service.topic("clicks"), 100))
+    made = replay(pipeline, record({"bootstrap.servers": service.broker}, {service.topic("clicks"): None}, 100))
     expected = [one["tuple"] for one in made if one.get("stream") == "thirties" and "tuple" in one]
     assert [one["clicks"] for one in expected] == [8, 1, 1]
     assert [one["tuple"] for one in service.outputs("thirties") if "tuple" in one] == expected
@@ -134,7 +134,7 @@ def test_the_records_of_a_window_have_the_event_time_as_their_timestamp(service,
     service.send("clicks", sent)
     service.run(pipeline)
 
-    made = list(replay(pipeline, record({"bootstrap.servers": service.broker}, service.topic("clicks"), 100)))
+    made = list(replay(pipeline, record({"bootstrap.servers": service.broker}, {service.topic("clicks"): None}, 100)))
     shown = [(one["tuple"], one["timestamp"]) for one in made if one.get("stream") == "tens" and "tuple" in one]
     assert len(shown) == 6
     found = [m for m in service.read("tens") if m.value()]

@@ -112,7 +112,7 @@ def test_records_that_wait_for_others_and_a_record_that_the_service_did_not_writ
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout) == found._asdict()
-    assert f"{pipeline.name}: batches 2 to 3, 10 records: differences in 1 topic partition(s)\n" in done.stderr
+    assert f"{pipeline.name}: batches 2 to 3, 10 output records: differences in 1 topic partition(s)\n" in done.stderr
 
     forget(pipeline, 3)
     with pytest.raises(CheckpointError, match="no longer records batch 3"):

@@ -29,6 +29,14 @@ Definition = dict[str, Any]
 LOCK = "sluice.lock"
 
 
+#: what to do about a checkpoint that cannot be used: to start the service, and for a command that only reads
+TO_START = (
+    "Start with the pipeline file that it was made for. Or start anew, with both --checkpoint ANOTHER_FOLDER and "
+    "--reset-ledger: outputs of records that are read again are then written again."
+)
+TO_READ = "Give the pipeline file that it was made for."
+
+
 class CheckpointError(SluiceError):
     exit_code = 4
 
@@ -89,14 +97,25 @@ def write_definition(store: CheckpointStore, definition: Definition) -> None:
     _put(store, DEFINITION, definition)
 
 
-def known(store: CheckpointStore, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
-    """The identity of the existing checkpoint in `store`. Raises CheckpointError if it is not this pipeline's."""
+def known(
+    store: CheckpointStore, pipeline: str, fingerprint: str, definition: Definition | None = None,
+    *, advice: str = TO_START,
+) -> Identity:  # fmt: skip
+    """The identity of the existing checkpoint in `store`.
+
+    Raises CheckpointError, which ends with `advice`, if it is not this pipeline's.
+    """
     found = stored(store)
     if found is None:
         message = f"checkpoint {store.location()}: it does not exist; the service creates it at its first start"
         raise CheckpointError(message)
-    _require_owner(store, found, pipeline, fingerprint, definition)
+    _require_owner(store, found, pipeline, fingerprint, definition, advice=advice)
     return found
+
+
+def read_identity(store: CheckpointStore, pipeline: Pipeline) -> Identity:
+    """The identity of the checkpoint in `store`, for a command that only reads it. Raises as `known` does."""
+    return known(store, pipeline.name, fingerprint_of(pipeline), definition_of(pipeline), advice=TO_READ)
 
 
 def folder_of(pipeline: Pipeline) -> Path:
@@ -167,15 +186,16 @@ def fingerprint_of(pipeline: Pipeline) -> str:
 
 
 def _require_owner(
-    store: CheckpointStore, found: Identity, pipeline: str, fingerprint: str, definition: Definition | None
-) -> None:
+    store: CheckpointStore, found: Identity, pipeline: str, fingerprint: str, definition: Definition | None,
+    *, advice: str = TO_START,
+) -> None:  # fmt: skip
     """Raises CheckpointError if the identity is that of another pipeline, or of another definition of this one."""
     if found.pipeline != pipeline:
-        raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}"))
+        raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}", advice))
     if found.fingerprint != fingerprint:
         what = changes(definition_in(store), definition) if definition is not None else []
         named = f" ({', '.join(what)})" if what else ""
-        raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}"))
+        raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}", advice))
 
 
 def _made(store: CheckpointStore, identity: Identity) -> Identity:
@@ -227,9 +247,5 @@ def _checksum(identity: Identity) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _refused(store: CheckpointStore, why: str) -> str:
-    return (
-        f"checkpoint {store.location()}: {why}. Start with the pipeline file that it was made for. Or start anew, with "
-        "both --checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then written "
-        "again."
-    )
+def _refused(store: CheckpointStore, why: str, advice: str = TO_START) -> str:
+    return f"checkpoint {store.location()}: {why}. {advice}"

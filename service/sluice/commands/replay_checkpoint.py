@@ -29,4 +29,5 @@ def repeat(pipeline: Pipeline) -> int:
 
 def summary(compared: ComparisonReport) -> str:
     found = f"differences in {count} topic partition(s)" if (count := len(compared.differences)) else "no difference"
-    return f"{compared.pipeline}: batches {compared.first} to {compared.last}, {compared.records:,} records: {found}"
+    batches = f"batches {compared.first} to {compared.last}"
+    return f"{compared.pipeline}: {batches}, {compared.records:,} output records: {found}"

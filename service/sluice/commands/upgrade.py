@@ -20,8 +20,9 @@ LOSES, REFUSED = 7, 4
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder, overrides that of the FILE.")
+@options.kafka
 @click.option("--json", "as_data", is_flag=True, help="Write one JSON object.")
-def upgrade(file: Path, checkpoint: Path | None, as_data: bool) -> None:  # noqa: FBT001 - click passes it so
+def upgrade(file: Path, checkpoint: Path | None, kafka: dict[str, str], *, as_data: bool) -> None:
     """Compare the pipeline FILE with its checkpoint, and show for each operator what becomes of its state.
 
     The command changes nothing. It reads the checkpoint, and finds out from Kafka whether the inputs of changed
@@ -31,7 +32,7 @@ def upgrade(file: Path, checkpoint: Path | None, as_data: bool) -> None:  # noqa
     Exit codes: 0: nothing is lost; 1: the file is wrong; 4: there is no checkpoint, or the service cannot go on with
     the changes; 7: the state of an operator would be lost.
     """
-    pipeline = load(file, overrides=options.given(checkpoint=checkpoint))
+    pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))
     from sluice.inspect.upgrade_reader import read_changes  # noqa: PLC0415 - it is not needed if the file is wrong
 
     changes = read_changes(pipeline)

@@ -1,4 +1,4 @@
-"""Reads the last records of a topic as events of a replay."""
+"""Reads the last records of topics as events of a replay."""
 
 from __future__ import annotations
 
@@ -26,15 +26,22 @@ RETRY_S = 10.0
 Event = dict[str, Any]
 
 
-def record(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[Event]:
+def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: int) -> Iterator[Event]:
     """The last committed records of each topic partition, at most `limit` of each, ordered by their timestamps.
+
+    `topics` has the name of the stream that the events of a topic get; None: they get none. Among records with one
+    timestamp those of an earlier topic come first.
 
     The records of a topic partition keep their order: the event of a record with an earlier timestamp than one before
     it has the time of that one, as in a service, and the record in it has its own timestamp. Raises TopicError if there
     is no such topic.
     """
-    events = [_events(partition, messages) for partition, messages in _last(kafka, topic, limit)]
-    for *_, event in heapq.merge(*events, key=lambda one: one[:3]):
+    events = [
+        _events(partition, messages, (number, stream))
+        for number, (topic, stream) in enumerate(topics.items())
+        for partition, messages in _last(kafka, topic, limit)
+    ]
+    for *_, event in heapq.merge(*events, key=lambda one: one[:4]):
         yield event
 
 
@@ -68,9 +75,15 @@ def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[in
         yield topic_partition[1], tail(kafka, topic_partition, end, limit)
 
 
-def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int, Event]]:
-    """An event for each record, with its time in milliseconds, its topic partition and its offset."""
+def _events(
+    partition: int, messages: list[Message], of: tuple[int, str | None]
+) -> list[tuple[int, int, int, int, Event]]:
+    """An event for each record, with its time in milliseconds, the number of its topic, its topic partition and its
+    offset. `of` has the number of the topic, and the stream that the events name.
+    """
     found, newest = [], 0
+    number, stream = of
+    named = {} if stream is None else {"stream": stream}
     for message in messages:
         own = message.timestamp()[1]
         newest = max(newest, own)
@@ -81,10 +94,10 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
         if own < newest:
             parts["timestamp"] = _seconds(own)
         event = {
-            "at": _seconds(newest), "topic_partition": partition, "offset": message.offset(),
+            "at": _seconds(newest), **named, "topic_partition": partition, "offset": message.offset(),
             "record": parts,
         }  # fmt: skip
-        found.append((newest, partition, message.offset() or 0, event))
+        found.append((newest, number, partition, message.offset() or 0, event))
     return found
 
 

@@ -13,13 +13,16 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.checkpoint.offset_log import PLANNED, batches_in, before_batch, planned
+from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known
 from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
 from sluice.inspect.rerun import BatchReplay
 from sluice.kafka import ledger, topics
+from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, ends, headers_of, tail
 from sluice.kafka.records import Records
+from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.state.integrity import LOGGER, DamagedError
 
@@ -68,19 +71,21 @@ Outputs = Mapping[tuple[str, int], list[BatchOutputs]]
 def verify(pipeline: Pipeline) -> ComparisonReport:
     """Repeats as many of the last batches as the checkpoint still has, and compares their records with the topics.
 
-    The service may run meanwhile. Raises CheckpointError if no batch can be repeated.
+    The service may run meanwhile. Raises CheckpointError if no batch can be repeated, and ServersError if the pipeline
+    names no broker.
     """
+    require_servers(pipeline.settings.kafka, f"pipeline {pipeline.name}")
     plan = _plan(pipeline)
     last, written = _position(plan)
-    first, repetition = _oldest(plan, last)
-    store, outputs = plan.store, defaultdict(list)
-    before = before_batch(store, first)
+    log = _log(plan.store)
+    first, repetition = _oldest(plan, log, last)
+    outputs = defaultdict(list)
+    before = log[first - 1] if first else before_all(plan.store)
     for number in range(first, last + 1):
-        batch = planned(store, number)
-        for records in repetition.records(before, batch):
+        for records in repetition.records(before, log[number]):
             for partition, rows in _by_partition(records):
                 outputs[records.topic, partition].append(BatchOutputs(number, rows))
-        before = batch
+        before = log[number]
     differences = [
         found
         for topic_partition in sorted(outputs)
@@ -92,7 +97,7 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
 
 def _plan(pipeline: Pipeline) -> Plan:
     store = store_of(pipeline)
-    identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    identity = checkpoint_identity.read_identity(store, pipeline)
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     return Plan.of(pipeline, identity, topics.known(pipeline))
 
@@ -121,14 +126,24 @@ def _position(plan: Plan) -> tuple[int, Offsets]:
     raise CheckpointError(message)
 
 
-def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
+def _log(store: CheckpointStore) -> dict[int, Planned]:
+    """The plans in Spark's log, by batch.
+
+    All are read at once, before any batch is repeated: with each batch of a running service, Spark removes the oldest
+    one. One that is removed after it was listed is left out.
+    """
+    found = {number: known(store, number) for number in batches_in(store, PLANNED)}
+    return {number: plan for number, plan in found.items() if plan is not None}
+
+
+def _oldest(plan: Plan, log: Mapping[int, Planned], last: int) -> tuple[int, BatchReplay]:
     """The first batch up to `last` from which all batches can be repeated, and the state of the buckets before it.
 
     Raises CheckpointError if there is none.
     """
-    log, damages = batches_in(plan.store, PLANNED), list[str]()
+    damages = list[str]()
     for first in sorted(log):
-        if not log.issuperset(range(max(0, first - 1), last + 1)):
+        if not log.keys() >= set(range(max(0, first - 1), last + 1)):
             continue
         try:
             return first, BatchReplay(plan, first)

@@ -30,7 +30,7 @@ def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]
     """
     folder = checkpoint_identity.folder_of(pipeline)
     store = store_of(pipeline)
-    identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    identity = checkpoint_identity.read_identity(store, pipeline)
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, store))
     done, _ = batches(store)

@@ -29,6 +29,10 @@ class SluiceError(Exception):
 
     exit_code = 1
 
+    def lasts(self) -> bool:
+        """Whether the error knows that its cause is still there, so that a new start would be refused again."""
+        return False
+
 
 class PipelineError(SluiceError):
     def __init__(self, problems: Iterable[Problem]) -> None:

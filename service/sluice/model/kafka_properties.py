@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from sluice.files import read_file
-from sluice.model.errors import nearest, one_of
+from sluice.model.errors import SluiceError, nearest, one_of
 
 #: properties that the service sets itself, because exactly-once outputs depend on them
 RESERVED = frozenset({
@@ -45,6 +45,8 @@ TEXTS = frozenset({
 })  # fmt: skip
 
 KNOWN = NUMBERS | TEXTS
+#: the property with the addresses of brokers, by its two names
+SERVERS = frozenset({"bootstrap.servers", "metadata.broker.list"})
 
 #: properties of librdkafka without an equivalent in Spark's Java client -> what to use instead
 UNTRANSLATED = {
@@ -82,6 +84,10 @@ OLD_KEYS = ("RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY")
 PBES2 = bytes.fromhex("06092a864886f70d01050d")
 
 
+class ServersError(SluiceError):
+    exit_code = 2
+
+
 class Fault(NamedTuple):
     """An error in a property. `got` never contains a secret; None means that the property is missing."""
 
@@ -89,6 +95,18 @@ class Fault(NamedTuple):
     expected: str
     got: str | None = None
     hint: str | None = None
+
+
+def require_servers(kafka: Mapping[str, str], where: str) -> None:
+    """Raises ServersError if the properties name no broker. A file may leave that to `--kafka`, so `faults` does not
+    report it. `where` names the file or the pipeline.
+    """
+    if SERVERS.isdisjoint(kafka):
+        message = (
+            f"{where}: kafka: expected the property bootstrap.servers (host:port of a broker), got none; give it in "
+            "the file, or with --kafka bootstrap.servers=HOST:PORT"
+        )
+        raise ServersError(message)
 
 
 def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[Fault]:

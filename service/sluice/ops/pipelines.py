@@ -39,7 +39,7 @@ class State(StrEnum):
     WAITING    it has failed, and is started again at `PipelineStatus.next_start`
     STOPPING   it was requested to stop, and finishes its batch
     ENDED      it has ended because all its inputs are final, or because it was requested to stop
-    FAILED     it has failed, and is not started again
+    FAILED     it has failed, and is not started again, or only after a change of its file or its checkpoint
     """
 
     STARTING = "starting"

@@ -1,4 +1,4 @@
-"""The memory of a window's state: bytes for each window partition, and bytes for each stored tuple."""
+"""The memory of a window's state: bytes for each window partition, for each stored tuple, and for each time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.join.join_state import SIDES
@@ -33,13 +34,15 @@ class Measured(Protocol):
 
 
 class Footprint(NamedTuple):
-    """Bytes for each window partition, and bytes for each stored tuple.
+    """Bytes for each window partition, for each stored tuple, and for each time that a window over event time keeps.
 
-    The texts of keys and attributes are not counted; each distinct text is stored once.
+    The tuples of one slice of a pane, or with slidingTime of one event time, share a time. The texts of keys and
+    attributes are not counted; each distinct text is stored once.
     """
 
     partition: int
     tuple: int
+    time: int = 0
 
 
 def footprints(pipeline: Pipeline) -> dict[str, Footprint]:
@@ -59,8 +62,9 @@ def _of(operator: object) -> Footprint | None:
             return Footprint(partition + unfilled, -(-stored // state.block) + state.footprint("queue"))
         case Measured():
             of_partition, of_tuple = operator.spaces
+            of_time = operator.time_spaces if isinstance(operator, EventAggregateOperator) else ()
             tables = operator.initial()
-            return Footprint(tables.footprint(*of_partition), tables.footprint(*of_tuple))
+            return Footprint(*(tables.footprint(*spaces) for spaces in (of_partition, of_tuple, of_time)))
         case SortOperator() | EventSortOperator():
             return _of(operator.windows)
         case JoinOperator() | EventJoinOperator():

@@ -87,12 +87,12 @@ class Cutter:
 
     def _add(self, location: str, event: Event) -> int:
         if event and not any(key in KEYS for key in event):
-            what = f"expected an event with `at` and the keys {', '.join(KEYS[1:5])}, got {quoted(event)}"
+            what = f"expected an event with `at` and the keys {', '.join(KEYS[1:])}, got {quoted(event)}"
             hint = "if the lines are plain records, name the attribute of their time (--at FIELD)"
             raise EventError(location, f"{what}; {hint}")
         for key in event:
             if key not in KEYS:
-                known = nearest(key, KEYS) or f"; an event has {', '.join(KEYS[:5])}, and attributes are in tuple"
+                known = nearest(key, KEYS) or f"; an event has {', '.join(KEYS)}, and attributes are in tuple"
                 raise EventError(location, f"unknown key {quoted(key)}{known}")
         at = self._at(location, event)
         contents = [key for key in CONTENTS if key in event]

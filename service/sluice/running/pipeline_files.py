@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sluice.config.load import load
 from sluice.model.errors import PipelineError, Problem, SluiceError
+from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.planning.pipeline_set import problems
 
@@ -37,7 +38,8 @@ def files_in(folder: Path) -> list[Path]:
 
 @dataclass
 class Loader:
-    """Gives the pipeline of a file. Raises PipelineError if the file is wrong.
+    """Gives the pipeline of a file. Raises PipelineError if the file is wrong, and ServersError if neither the file nor
+    the command line names a broker: without one the service would find that out only after the start of Java.
 
     overrides   keys that the command line sets in place of the file
     parent      folder with the checkpoints of all pipelines: each is in the subfolder with the name of its pipeline.
@@ -54,6 +56,7 @@ class Loader:
         pipeline = load(path, overrides=self.overrides)
         self._secrets.update(pipeline.settings.kafka.secrets)
         self.mask(self._secrets)
+        require_servers(pipeline.settings.kafka, str(path))
         if self.parent is None:
             return pipeline
         return replace(pipeline, settings=replace(pipeline.settings, checkpoint=str(self.parent / pipeline.name)))

@@ -77,6 +77,8 @@ class Member:
     #: whether it was started in this service, with any version of its file
     launched: bool = False
     error: SluiceError | None = None
+    #: the failure that a new start would repeat, as long as it lasts: nothing is started until then
+    refusal: SluiceError | None = None
     #: whether its file was removed or changed and its run has not ended yet; then `wanted` takes its place
     leaving: bool = False
     #: the pipeline that its file has now; None: the file was removed
@@ -121,12 +123,14 @@ class Supervisor:
                 self._replace(name, member, pipeline)
 
     def tick(self) -> None:
-        """Handles the runs that have ended, and starts what is due."""
+        """Handles the runs that have ended, and starts what is due. A refused start is due when its cause is gone."""
         for name, member in list(self._members.items()):
             outcome = member.run.outcome() if member.run is not None else None
             if outcome is not None:
                 member.run = None
                 self._ended(name, member, outcome)
+            if member.refusal is not None and not member.refusal.lasts():
+                member.refusal, member.next_start = None, self._now()
         if not self._stopping and self.fatal is None:
             self._start_due()
 
@@ -134,7 +138,7 @@ class Supervisor:
         """Requests the end of all pipelines. Nothing is started any more."""
         self._stopping = True
         for name, member in self._members.items():
-            member.next_start = None
+            member.next_start = member.refusal = None
             if member.run is not None:
                 member.run.stop()
                 self._pipelines.update(name, state=State.STOPPING)
@@ -142,7 +146,10 @@ class Supervisor:
     @property
     def active(self) -> bool:
         """Whether a pipeline runs, or is to be started."""
-        return any(member.run is not None or member.next_start is not None for member in self._members.values())
+        return any(
+            one.run is not None or one.next_start is not None or one.refusal is not None
+            for one in self._members.values()
+        )
 
     @property
     def members(self) -> Sequence[str]:
@@ -168,6 +175,7 @@ class Supervisor:
         member.pipeline, member.leaving = member.wanted, False
         member.metrics = self._new_metrics(member.pipeline)
         member.backoff, member.error, member.next_start, member.starts = Backoff(), None, self._now(), 0
+        member.refusal = None
         self._register(member)
 
     def _ended(self, name: str, member: Member, outcome: Outcome) -> None:
@@ -185,6 +193,10 @@ class Supervisor:
             self.failure = self.failure or failure
             state = State.ENDED if failure is None else State.FAILED
             self._pipelines.update(name, state=state, error=str(failure or ""), next_start=None)
+        elif failure is not None and failure.lasts():
+            member.error = member.refusal = failure
+            LOGGER.info("not started again until its file or its checkpoint is changed", extra={"pipeline": name})
+            self._pipelines.update(name, state=State.FAILED, error=str(failure), next_start=None)
         else:
             delay = member.backoff.delay(self._now())
             member.error, member.next_start = failure, self._now() + delay

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from sluice.cli import main
 from sluice.running import service, service_start
+from sluice.running.pipeline_files import Loader
+from sluice.running.pipeline_folder import PipelineFolder
 from sluice.running.service_options import Restart
 
 FILE = """
@@ -18,6 +20,7 @@ streams:
   out: {{topic: {name}.out}}
 operators:
   - {{name: copy, map: in, output: [out]}}
+kafka: {{bootstrap.servers: nowhere}}
 {more}
 """
 
@@ -125,3 +128,32 @@ def test_a_standby_cannot_reset_the_ledger(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["run", "a.yaml", "--standby", "--reset-ledger"])
     assert result.exit_code == 2
     assert "--reset-ledger cannot be used with --standby" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["f/a.yaml"], ["f/a.yaml", "f/b.yaml"]], ids=["one file", "files"])
+def test_without_a_broker_nothing_is_started(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").mkdir()
+    started = []
+    monkeypatch.setattr(service_start, "early_processes", lambda _: started.append("java"))
+    (tmp_path / "f" / "a.yaml").write_text(FILE.format(name="a", more="").replace("bootstrap.servers", "client.id"))
+    (tmp_path / "f" / "b.yaml").write_text(FILE.format(name="b", more=""))
+    result = CliRunner().invoke(main, ["run", *arguments])
+    assert (result.exit_code, started) == (2, [])
+    assert result.output == (
+        "sluice: f/a.yaml: kafka: expected the property bootstrap.servers (host:port of a broker), got none; give it "
+        "in the file, or with --kafka bootstrap.servers=HOST:PORT\n"
+    )
+
+
+def test_a_broker_may_come_from_the_command_line(called):
+    pipelines, _, _ = called("f", "--kafka", "bootstrap.servers=here")
+    assert {one.settings.kafka["bootstrap.servers"] for one in pipelines.values()} == {"here"}
+
+
+def test_in_a_folder_a_file_without_a_broker_is_a_wrong_file(tmp_path):
+    (tmp_path / "a.yaml").write_text(FILE.format(name="a", more="").replace("bootstrap.servers", "client.id"))
+    (tmp_path / "b.yaml").write_text(FILE.format(name="b", more=""))
+    found = PipelineFolder(tmp_path, Loader({}, None, lambda _: None)).first()
+    assert list(found.wanted) == ["b"]
+    assert "expected the property bootstrap.servers" in found.wrong[str(tmp_path / "a.yaml")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
+from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.spark_logs import write_logs
 from sluice.config.load import load_text
@@ -49,3 +51,15 @@ def test_streams_have_the_order_of_the_checkpoint_although_the_file_has_another(
     monkeypatch.setattr(window_reader, "_windows_of", lambda plan, *_: [{"order": list(plan.topic_partitions)}])
     turned = replace(pipeline, streams=dict(reversed(pipeline.streams.items())))
     assert list(read_windows(turned, None)) == [{"order": ["out", "in"]}]
+
+
+def test_a_changed_file_is_refused_without_the_advice_to_start_anew(tmp_path):
+    pipeline = load_text(FILE, "sums.yaml", overrides={"checkpoint": str(tmp_path)})
+    claim(FolderStore(tmp_path), "sums", fingerprint_of(pipeline), 1, 1, definition=definition_of(pipeline))
+    changed = load_text(FILE.replace("count(9)", "count(8)"), "sums.yaml", overrides={"checkpoint": str(tmp_path)})
+    with pytest.raises(CheckpointError) as refused:
+        list(read_windows(changed, None))
+    assert str(refused.value) == (
+        f"checkpoint {tmp_path}: the pipeline file has changed since it was made (operator sums: window). Give the "
+        "pipeline file that it was made for."
+    )

@@ -11,7 +11,6 @@ from sluice.kafka import ledger_follower
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.ledger_follower import Follower
 
-
 NOWHERE = {"bootstrap.servers": "nowhere:1"}
 
 

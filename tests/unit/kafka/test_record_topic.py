@@ -33,7 +33,7 @@ def test_records_become_events(kafka, topic):
         producer.produce(topic, value, key, partition, timestamp=at, headers=headers)
     producer.flush(10)
 
-    events = list(record(kafka, topic, 10))
+    events = list(record(kafka, {topic: None}, 10))
     assert events == [
         {"at": 4.0, "topic_partition": 1, "offset": 0, "record": {"value": '{"x": 2}'}},
         {"at": 5.0, "topic_partition": 0, "offset": 0, "record": {"value": {"x": 1}, "key": "A"}},
@@ -56,7 +56,7 @@ def test_a_replay_of_recorded_events_has_the_timestamps_of_the_records(kafka, to
     for x, at in enumerate((1_711_965_600_123, 1_711_965_599_999, 1_711_965_601_000)):
         producer.produce(topic, json.dumps({"x": x}), partition=0, timestamp=at)
     producer.flush(10)
-    found = replay(load_text(SENT, "p.yaml"), list(record(kafka, topic, 10)))
+    found = replay(load_text(SENT, "p.yaml"), list(record(kafka, {topic: None}, 10)))
     assert [one["tuple"]["sent"] for one in found] == [
         "2024-04-01T10:00:00.123Z", "2024-04-01T09:59:59.999Z", "2024-04-01T10:00:01Z",
     ]  # fmt: skip

@@ -63,7 +63,8 @@ WRONG = {
     "each line, without [ ] around the lines and commas between them",
     "[1]": "expected a JSON object in each line, got [1]",
     '{"at": 5, "x": 1}':
-        'unknown key "x"; an event has at, stream, tuple, punct, watermark, and attributes are in tuple',
+        'unknown key "x"; an event has at, stream, tuple, punct, watermark, record, delete, topic_partition, offset, '
+        "key, and attributes are in tuple",
     '{"at": 1767261600000}': "`at` is not a time between the years 1677 and 2262: 1767261600000, as a number is "
     "seconds; perhaps it has milliseconds",
     '{"tuple": {}}': '`at` is missing: expected seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"',

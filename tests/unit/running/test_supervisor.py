@@ -8,6 +8,7 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.kafka.kafka_errors import TopicError
+from sluice.model.errors import SluiceError
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import Pipelines, State
 from sluice.running.pipeline_files import Wanted
@@ -221,6 +222,56 @@ def test_the_service_has_nothing_left_to_do_when_all_have_ended_and_knows_the_fi
     service.end("a", TopicError("second"))
     assert not service.supervisor.active
     assert service.supervisor.failure is first
+
+
+class RefusedError(SluiceError):
+    """A failure that lasts until the test says otherwise."""
+
+    gone = False
+
+    def lasts(self):
+        return not self.gone
+
+
+def test_a_refused_start_is_repeated_only_when_its_cause_is_gone(service):
+    service.set_wanted(pipeline("a"), pipeline("b"))
+    refusal = RefusedError("state would be lost")
+    service.end("a", refusal)
+    service.end("b")
+    service.wait(1000)
+    assert service.starts() == {"a": 1, "b": 1}
+    assert service.pipelines.ready() == "a: failed: state would be lost"
+    assert service.supervisor.active, "it waits for a change"
+    refusal.gone = True
+    service.wait(0.25)
+    assert service.starts() == {"a": 2, "b": 1}
+    service.end("a", TopicError("no topic"))
+    service.wait(1)
+    assert service.starts() == {"a": 3, "b": 1}, "another failure is followed by a new start"
+
+
+def test_a_change_of_the_file_starts_a_pipeline_that_was_refused(service):
+    service.set_wanted(pipeline("a"))
+    service.end("a", RefusedError("state would be lost"))
+    service.set_wanted(pipeline("a", topic="other"))
+    assert service.starts() == {"a": 2}
+    service.wait(1000)
+    assert service.starts() == {"a": 2}
+
+
+def test_a_refused_pipeline_does_not_delay_the_end_of_the_service(service):
+    service.set_wanted(pipeline("a"))
+    service.end("a", RefusedError("state would be lost"))
+    service.supervisor.stop()
+    assert not service.supervisor.active
+
+
+def test_a_refusal_is_final_if_nothing_is_started_again():
+    service = Service(Restart.NEVER)
+    service.set_wanted(pipeline("a"))
+    refusal = RefusedError("state would be lost")
+    service.end("a", refusal)
+    assert (service.supervisor.active, service.supervisor.failure) == (False, refusal)
 
 
 def test_the_end_of_java_ends_the_service(service):

@@ -14,6 +14,7 @@ from sluice.config.syntax.file_models.operator_models import (
     PLUS,
     AggregateShape,
     CustomShape,
+    JoinShape,
     OperatorShape,
     SortShape,
     input_key,
@@ -120,11 +121,16 @@ class ExpressionChecks:
             times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]
             return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""
         writer = self.streams.operators[self.streams.writers[stream]]
-        of = next((of for _, name in inputs_of(writer) if (of := self.streams.event_times.get(name))), None)
-        if of is None or of.attribute in dict(self.streams.schemas.get(stream, ())):
+        sources = [name for _, name in inputs_of(writer)]
+        attributes = {of.attribute for name in sources if (of := self.streams.event_times.get(name))}
+        if len(attributes) != 1 or attributes <= dict(self.streams.schemas.get(stream, ())).keys():
             return ""
-        window, time = str(getattr(writer, "window", "")), of.attribute
-        value = "intervalLast()" if window.startswith("timeInterval") else f"Last({time})" if window else time
+        (time,) = attributes
+        value = time
+        if isinstance(writer, AggregateShape):
+            value = "intervalLast()" if str(writer.window).startswith("timeInterval") else f"Last({time})"
+        elif isinstance(writer, JoinShape) and all(time in dict(self.streams.schemas.get(one, ())) for one in sources):
+            value = f"left.{time}"
         return f"; {stream} has one if it has the attribute {time}, for example {time}: {value}"
 
     def wrong(self, stream: str) -> bool:

@@ -18,7 +18,7 @@ from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, match
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type
-from sluice.model.windows.kinds import SIGNATURES, kinds_with
+from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
 
 LIMIT = 2**63
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
@@ -283,7 +283,10 @@ class Typing:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
         kind = self.scope.panes.get(function.name)
         if kind is None:
-            return self.fault(tree, f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)")
+            described = WINDOW_FUNCTIONS[function.name].describes
+            alike = next((one for one in self.scope.panes if WINDOW_FUNCTIONS[one].describes == described), None)
+            what = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
+            return self.fault(tree, what, None if alike is None else f"{alike}()")
         if given:
             return self.fault(tree, f"{function.name}() without arguments")
         return AggregateCall(function.name, (), kind)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluice.model.expressions import Expression
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pipeline, Sort, Stream, Union
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Custom,
+    Dedup,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Sort,
+    Stream,
+    TimeInterval,
+    Union,
+)
 from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
-from sluice.model.unparse import expressions
+from sluice.model.unparse import expressions, seconds
+from sluice.model.windows.session_window import Session
 from sluice.planning.explain.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
@@ -123,20 +137,46 @@ def _by(keys: tuple[Expression, ...]) -> str:
 
 
 def _state(operator: Operator, needs: Footprint | None) -> str | None:
-    """The size of the state in words: bytes for each window partition, and for each tuple that it stores."""
+    """The size of the state in words: bytes for each window partition, and for what it stores in it."""
     if isinstance(operator, Custom):
         return "what its window holds, and what the class remembers of it, as JSON"
     if needs is None:
         return None
-    each = f"{needs.partition:,} bytes for each {'key' if isinstance(operator, Dedup) else 'window partition'}"
-    if not needs.tuple:
-        return each
+    parts = [f"{needs.partition:,} bytes for each {_partition_of(operator, needs)}"]
+    if needs.time:
+        parts.append(f"{needs.time:,} for each {_time_of(operator)} in it")
+    if needs.tuple:
+        parts.append(f"{needs.tuple:,} for {_tuples_of(operator, needs)}")
+    *before, last = parts
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _partition_of(operator: Operator, needs: Footprint) -> str:
+    """What `Footprint.partition` is the size of."""
     if isinstance(operator, Dedup):
-        return f"{each} with one period and {needs.tuple:,} for its stored tuple"
+        return "key with one period" if needs.tuple else "key"
+    session = isinstance(operator, Aggregate) and isinstance(operator.window, Session)
+    return "window partition with one session" if session else "window partition"
+
+
+def _tuples_of(operator: Operator, needs: Footprint) -> str:
+    """The tuples that a window partition stores."""
+    if isinstance(operator, Dedup):
+        return "its stored tuple"
     count = _held(operator)
     if count is None:
-        return f"{each} and {needs.tuple:,} for each tuple in it"
-    return f"{each} and {needs.tuple:,} for each of its {count:,} tuples: {needs.partition + count * needs.tuple:,}"
+        return "each tuple in it"
+    return f"each of its {count:,} tuples: {needs.partition + count * needs.tuple:,}"
+
+
+def _time_of(operator: Operator) -> str:
+    """What a window over event time keeps for the tuples of one time, in words."""
+    window = operator.window if isinstance(operator, Aggregate | Sort) else None
+    if not isinstance(window, TimeInterval):
+        return "event time"
+    # panes that overlap share slices (engine/windows/event_time/panes.py)
+    width = math.gcd(window.period, window.duration)
+    return "pane" if width == window.duration else f"slice of {seconds(width)} s of its panes"
 
 
 def _held(operator: Operator) -> int | None:

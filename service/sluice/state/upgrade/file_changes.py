@@ -7,11 +7,13 @@ none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import (
+    DEFINITION,
     FILE,
     CheckpointError,
     Definition,
@@ -35,7 +37,30 @@ from sluice.state.integrity import LOGGER
 
 
 class ChangedFileError(CheckpointError):
-    """The pipeline file has changed so that the service cannot go on with the checkpoint, or not without a loss."""
+    """The pipeline file has changed so that the service cannot go on with the checkpoint, or not without a loss.
+
+    `folder` is that of the checkpoint, if the cause lasts as long as neither the file nor the checkpoint is changed.
+    """
+
+    def __init__(self, message: str, folder: Path | None = None) -> None:
+        super().__init__(message)
+        self._folder, self._files = folder, _owner_files(folder)
+
+    def lasts(self) -> bool:
+        return self._folder is not None and _owner_files(self._folder) == self._files
+
+
+def _owner_files(folder: Path | None) -> dict[Path, tuple[int, int]]:
+    """The files of a checkpoint that say of which pipeline and of which stages it is, each with what differs after it
+    was written again. A start that goes on with another pipeline file writes them.
+    """
+    found: dict[Path, tuple[int, int]] = {}
+    for part in () if folder is None else (folder, *folder.glob("*/")):
+        for name in (FILE, DEFINITION, RETIRED):
+            with suppress(FileNotFoundError):
+                stat = (part / name).stat()
+                found[part / name] = (stat.st_ino, stat.st_mtime_ns)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +174,15 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
             f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and the service "
             f"cannot go on with it ({what}). Start with the pipeline file that it was made for. Or start anew, with "
             "both --checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then "
-            "written again"
+            "written again",
+            checkpoint_identity.folder_of(pipeline),
         )
     what = ", ".join(f"{one.name} {one.word}" for one in changes.all if one.loses)
     raise ChangedFileError(
         f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and state would be lost "
         f"({what}). To go on without this state, start with --accept. Or start with the pipeline file that it was made "
-        "for"
+        "for",
+        checkpoint_identity.folder_of(pipeline),
     )
 
 

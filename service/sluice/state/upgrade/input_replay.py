@@ -21,6 +21,7 @@ from sluice.kafka.range_reader import beginnings
 from sluice.kafka.requests import clients
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.model.changes.operator_data import input_topics
+from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
 from sluice.time_units import SECOND, UNSET
@@ -59,8 +60,9 @@ class InputReplay:
 
 
 def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
-    """What can be read again for a query; None if nothing can."""
+    """What can be read again for a query; None if nothing can. Raises ServersError if the stage names no broker."""
     kafka, name = stage.settings.kafka, stage.name
+    require_servers(kafka, f"pipeline {name}")
     stand = ledger.read_position(kafka, name, "read_uncommitted")
     batch, known = -1 if stand is None else stand.next_batch - 1, topics.known_inputs(stage)
     # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change

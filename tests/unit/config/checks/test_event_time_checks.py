@@ -278,6 +278,21 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("window", "written", "hint"),
+    [
+        ("session, inactivityGap(5m)", "windowStart()", "sessionStart()"),
+        ("session, inactivityGap(5m)", "intervalEnd()", "sessionEnd()"),
+        (TIME_INTERVAL, "sessionStart()", "intervalStart()"),
+        ("session, inactivityGap(5m)", "paneIndex()", None),
+    ],
+)
+def test_the_function_that_says_the_same_of_this_window_is_named(window, written, hint):
+    with pytest.raises(PipelineError) as raised:
+        loaded(window=window, output=f"n: {written}")
+    assert [(one.got, one.hint) for one in raised.value.problems] == [(written, hint)]
+
+
 @pytest.mark.parametrize(("parts", "message"), WRONG.values(), ids=WRONG)
 def test_wrong(parts, message):
     assert problems(**parts) == [message]

@@ -172,7 +172,7 @@ def test_explain():
     )
     assert step.waits == "its session, 30 s of quiet and 5 s of grace, and 2 s, by which watermarks lag"
     assert step.state is not None
-    assert step.state.endswith("bytes for each window partition")
+    assert step.state.endswith("bytes for each window partition with one session")
 
 
 def test_explain_over_the_clock():

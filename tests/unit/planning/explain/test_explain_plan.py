@@ -131,6 +131,31 @@ def test_the_state_is_given_in_bytes_for_each_window_partition(eviction, pattern
     assert re.fullmatch(pattern, stage.steps[0].state)
 
 
+@pytest.mark.parametrize(
+    ("window", "function", "stored"),
+    [
+        ("timeInterval, intervalDuration(1h)", "Sum(amount)", r"and \d+ for each pane in it"),
+        ("timeInterval, intervalDuration(1h)", "Collect(amount)",
+         r", \d+ for each pane in it and \d+ for each tuple in it"),
+        ("timeInterval, intervalDuration(15), creationPeriod(10)", "Sum(amount)",
+         r"and \d+ for each slice of 5 s of its panes in it"),
+        ("slidingTime, timeDifference(1h)", "Sum(amount)", r"and \d+ for each event time in it"),
+        ("session, inactivityGap(5m)", "Sum(amount)", r"with one session"),
+        ("session, inactivityGap(5m)", "Collect(amount)", r"with one session and \d+ for each tuple in it"),
+    ],
+    ids=["panes", "listed in panes", "panes that overlap", "slidingTime", "session", "listed in sessions"],
+)  # fmt: skip
+def test_the_state_over_event_time_is_given_for_each_pane_that_tuples_share(window: str, function: str, stored: str):
+    partitioned = ", partitioned" if window.startswith("timeInterval") else ""
+    operator = f"""
+  - {{name: totals, aggregate: orders, window: "{window}{partitioned}", partition_by: [shop],
+     output: {{totals: {{x: {function}}}}}}}
+"""
+    head = HEAD.replace("topic: orders,", "topic: orders, event_time: {attribute: time, lag: 2},")
+    (stage,) = stages(operator, head.replace("  best: {topic: best}\n", ""))
+    assert re.fullmatch(rf"[\d,]+ bytes for each window partition ?{stored}", stage.steps[0].state or "")
+
+
 JOIN = """
 pipeline: joined
 streams:

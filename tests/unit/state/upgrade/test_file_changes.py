@@ -18,6 +18,7 @@ from sluice.checkpoint.stage_folders import placed_stages
 from sluice.commands.upgrade import upgrade
 from sluice.config.load import load_text
 from sluice.model.changes.operator_changes import Changes
+from sluice.model.kafka_properties import ServersError
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.state.upgrade import input_replay
@@ -43,6 +44,9 @@ operators:
 kafka: {bootstrap.servers: nowhere}
 """
 TWO = ONE.replace("totals: {topic: totals}", "totals: {topic: totals, exchange: true}")
+
+
+WITH_REBUILT = input_replay.with_rebuilt
 
 
 @pytest.fixture(autouse=True)
@@ -327,6 +331,30 @@ def test_what_would_be_lost_is_refused_unless_it_is_accepted(tmp_path: Path, cap
     require_accepted(changed, accept=True)
 
 
+@pytest.mark.parametrize("text", [ONE, TWO], ids=["one stage", "two stages"])
+def test_a_refusal_lasts_until_the_checkpoint_is_made_anew_or_gone(tmp_path: Path, text: str):
+    def refused() -> ChangedFileError:
+        with pytest.raises(ChangedFileError) as caught:
+            require_accepted(pipeline(text.replace("count(2)", "count(3)"), tmp_path / "c"), accept=False)
+        return caught.value
+
+    with_checkpoints(text, tmp_path / "c")
+    first = refused()
+    (tmp_path / "c" / "sluice.lock").touch()
+    assert first.lasts(), "a start that is refused locks the checkpoint, and changes nothing"
+    stage = stages(pipeline(text, tmp_path / "c"))[-1]
+    checkpoint_identity.write_definition(store_of(stage), definition_of(stage))
+    assert not first.lasts()
+    second = refused()
+    assert second.lasts()
+    (tmp_path / "c").rename(tmp_path / "away")
+    assert not second.lasts()
+
+
+def test_a_refusal_for_another_reason_does_not_last():
+    assert not ChangedFileError("a class is missing").lasts()
+
+
 def test_the_checkpoint_of_another_pipeline_is_refused(tmp_path: Path):
     with_checkpoints(ONE, tmp_path)
     with pytest.raises(CheckpointError, match="belongs to the pipeline shop"):
@@ -381,3 +409,22 @@ def test_the_command_without_a_checkpoint(tmp_path: Path):
     done = CliRunner().invoke(upgrade, [str(tmp_path / "shop.yaml"), "--checkpoint", str(tmp_path / "none")])
     assert isinstance(done.exception, CheckpointError)
     assert "it does not exist" in str(done.exception)
+
+
+def test_the_command_takes_properties_of_kafka_that_the_file_does_not_have(tmp_path: Path, monkeypatch):
+    with_checkpoints(ONE, tmp_path / "checkpoint")
+    changed = ONE.replace("count(2)", "count(3)").replace("kafka: {bootstrap.servers: nowhere}\n", "")
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        input_replay, "with_rebuilt", lambda changes, stage, *_: asked.append(dict(stage.settings.kafka)) or changes
+    )
+    code, _ = called(tmp_path, changed, "--kafka", "bootstrap.servers=here")
+    assert (code, asked) == (7, [{"bootstrap.servers": "here"}])
+
+
+def test_without_a_broker_it_names_the_option(tmp_path: Path, monkeypatch):
+    with_checkpoints(ONE, tmp_path)
+    monkeypatch.setattr(input_replay, "with_rebuilt", WITH_REBUILT)
+    text = ONE.replace("count(2)", "count(3)").replace("kafka: {bootstrap.servers: nowhere}\n", "")
+    with pytest.raises(ServersError, match=r"bootstrap\.servers .* with --kafka bootstrap\.servers=HOST:PORT"):
+        file_changes(pipeline(text, tmp_path))
