@@ -131,7 +131,7 @@ def test_explain_describes_each_pipeline_and_what_connects_them(folder):
 
 
 def test_run_refuses_files_that_disturb_each_other_before_it_starts_anything(folder):
-    files = ("files/a.yaml", "files/b.yaml")
-    result = folder("run", ("a", "x", "z"), ("b", "y", "z"), files=(*files, "--restart", "on-failure", "--page", "off"))
+    call = ("files/a.yaml", "files/b.yaml", "--kafka", "bootstrap.servers=nowhere", "--restart", "on-failure")
+    result = folder("run", ("a", "x", "z"), ("b", "y", "z"), files=(*call, "--page", "off"))
     assert "expected a topic that no other pipeline writes" in result.stderr
     assert result.exit_code == 1
