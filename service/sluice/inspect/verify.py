@@ -14,7 +14,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore
-from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known
+from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known, last_planned
 from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
 from sluice.inspect.rerun import BatchReplay
@@ -31,6 +31,8 @@ Row = dict[str, Any]
 
 #: maximum number of attempts to read the output topics and the ledger at one moment while a service writes
 MAX_ATTEMPTS = 50
+#: maximum number of attempts to find the state before a batch that was written, beside a service that goes on
+MAX_SEARCHES = 5
 
 
 class Difference(NamedTuple):
@@ -76,9 +78,16 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
     """
     require_servers(pipeline.settings.kafka, f"pipeline {pipeline.name}")
     plan = _plan(pipeline)
-    last, written = _position(plan)
-    log = _log(plan.store)
-    first, repetition = _oldest(plan, log, last)
+    for left in reversed(range(MAX_SEARCHES)):
+        last, written = _position(plan)
+        log = _log(plan.store)
+        try:
+            first, repetition = _oldest(plan, log, last)
+        except CheckpointError:
+            if not left or (last_planned(plan.store) or 0) <= last:  # else the service went on meanwhile
+                raise
+        else:
+            break
     outputs = defaultdict(list)
     before = log[first - 1] if first else before_all(plan.store)
     for number in range(first, last + 1):
@@ -142,7 +151,7 @@ def _oldest(plan: Plan, log: Mapping[int, Planned], last: int) -> tuple[int, Bat
     Raises CheckpointError if there is none.
     """
     damages = list[str]()
-    for first in sorted(log):
+    for first in sorted(number for number in log if number <= last):
         if not log.keys() >= set(range(max(0, first - 1), last + 1)):
             continue
         try:

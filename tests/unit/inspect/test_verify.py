@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_identity import claim, fingerprint_of
+from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.spark_logs import write_first_offsets, write_logs
 from sluice.config.load import load_text
@@ -86,3 +86,31 @@ def test_a_plan_that_spark_removes_after_it_was_listed_is_left_out(pipeline, tmp
     monkeypatch.setattr(Plan, "store", Removing(tmp_path))
     assert verify(pipeline) == ("sums", 2, LAST, 0, [])
     assert ranges == [(2, 3), (3, 4)], "batch 1 tells where batch 2 begins"
+
+
+def test_a_state_that_has_gone_past_the_last_batch_repeats_nothing_and_is_looked_for_again(pipeline, monkeypatch):
+    """Beside a running service the state before a batch may be removed after the position was read."""
+    lasts, tried = iter([1, LAST]), []
+
+    class Gone:
+        def __init__(self, _plan: Plan, batch: int) -> None:
+            tried.append(batch)
+            if batch < LAST:
+                raise FileNotFoundError
+
+        def records(self, _before: Planned, _batch: Planned) -> Iterator[None]:
+            return iter(())
+
+    monkeypatch.setattr(module, "_position", lambda _: (next(lasts), {}))
+    monkeypatch.setattr(module, "BatchReplay", Gone)
+    assert verify(pipeline) == ("sums", LAST, LAST, 0, [])
+    assert tried == [*range(2), *range(LAST + 1)]
+
+
+def test_a_last_batch_whose_state_is_gone_is_an_error(pipeline, monkeypatch):
+    def gone(_plan: Plan, _batch: int) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(module, "BatchReplay", gone)
+    with pytest.raises(CheckpointError, match=f"no longer records batch {LAST}"):
+        verify(pipeline)
