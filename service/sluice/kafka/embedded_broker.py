@@ -97,6 +97,8 @@ class EmbeddedBroker(Running):
         listeners: Mapping[str, str] | None = None,
         advertised: Mapping[str, str] | None = None,
         member: Member | None = None,
+        *,
+        port: int | None = None,
     ) -> None:
         """Stores the settings; `with` or `launch` starts the broker.
 
@@ -106,7 +108,9 @@ class EmbeddedBroker(Running):
         advertised   name of a listener -> `host:port` to which its clients connect, for instance of a proxy; by default
                      the listener's own address
         member       the broker's membership in a cluster of several; None for a single broker
+        port         the port of PLAINTEXT on 127.0.0.1; None: a free one
         """
+        self._port = port
         self._member = member
         self._extra = dict(properties or {})
         self._advertised = dict(advertised or {})
@@ -202,6 +206,8 @@ class EmbeddedBroker(Running):
         controller, *ports = free_ports(1 + len(self._protocols))
         node, controllers, cluster = self._member or Member(1, {1: controller}, new_cluster())
         self._ports = dict(zip(self._protocols, ports, strict=True))
+        if self._port is not None:
+            self._ports["PLAINTEXT"] = self._port
         listeners = ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._protocols)
         advertised = {name: self.bootstrap_of(name) for name in self._protocols} | self._advertised
         protocols = ",".join(f"{name}:{protocol}" for name, protocol in self._protocols.items())
@@ -245,6 +251,11 @@ class EmbeddedBroker(Running):
 
     def _properties_file(self) -> str:
         return str(self._data / "server.properties")
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the process; None while it runs."""
+        return self._running.exit_code
 
     def await_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
