@@ -314,6 +314,7 @@ def goes_on(
 def lose_machine(service: Service, moment: str, some: list[tuple[str, Record]], chance: random.Random) -> None:
     """Loses the machine at the moment, while or after the service reads these records."""
     if moment == "rest":
+        service.await_log("message=running")  # a start that is killed earlier has restored nothing
         before = position(service)
         service.send_all(some)
         await_batch(service, before + chance.randint(0, 2))
