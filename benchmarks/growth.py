@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.load import PARTITIONS, fill, make_topic
-from benchmarks.machine import cores, machine
+from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.plot import Line, Points, svg
 from benchmarks.running import batches, service, tuples_read
@@ -25,6 +25,7 @@ from benchmarks.workloads import Workload, sliding, tumbling
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.processes import processors
 
 #: keys where the number of keys is not what grows
 KEYS = 100
@@ -87,7 +88,9 @@ def _plots() -> list[Plot]:
     sizes = _usual(lambda of: [Run(PLAIN + n, of(KEYS), Load(padding=n)) for n in (0, 450, 2000, 10_000)])
     partitions = _usual(lambda of: [Run(n, of(KEYS), Load(partitions=n)) for n in (1, 2, 8, 64)])
     buckets = _usual(lambda of: [Run(n, replace(of(KEYS), settings={"buckets": n})) for n in (1, 2, 4, 8)])
-    spark = _usual(lambda of: [Run(n, of(KEYS), options=("--master", f"local[{n}]")) for n in range(1, cores() + 1)])
+    spark = _usual(
+        lambda of: [Run(n, of(KEYS), options=("--master", f"local[{n}]")) for n in range(1, processors() + 1)]
+    )
     return [
         Plot("length", "records of a window", lengths),
         Plot("keys", "keys", keys),

@@ -9,7 +9,6 @@ first batch. The log of the start with an empty folder says how long it fetched 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from benchmarks.running import Service, batches, service
 from benchmarks.state import pipeline_text, plant, send
 from sluice.config.load import load_text
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.processes import processors
 
 NAME = "lost"
 TOPIC = f"{NAME}-records"
@@ -119,7 +119,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tuples", type=int, default=100, help="held by each key")
     parser.add_argument("--since", type=int, default=1_000_000, help="records that are read after the snapshots")
     parser.add_argument("--batch", type=int, default=10_000, help="records")
-    parser.add_argument("--buckets", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--buckets", type=int, default=processors())
     parser.add_argument("--state", default="", help="URL of the store; default: a folder")
     parser.add_argument("--scratch", help="folder for the files, which need four times the state")
     parser.set_defaults(window="", durability="process")

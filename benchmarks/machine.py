@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))
+from sluice.processes import processors
 
 
 def machine() -> str:
@@ -17,4 +14,5 @@ def machine() -> str:
         platform.processor(),
     )
     total = int(Path("/proc/meminfo").read_text().split()[1]) // 1_000_000
-    return f"{cores()} cores of {model}, {total} GB of memory, Python {platform.python_version()}, {platform.system()}"
+    software = f"Python {platform.python_version()}, {platform.system()}"
+    return f"{processors()} cores of {model}, {total} GB of memory, {software}"

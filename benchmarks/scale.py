@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.load import PARTITIONS, fill, make_topic, value_of
-from benchmarks.machine import cores, machine
+from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.plot import Line, svg
 from benchmarks.processes import cpu_seconds, tree
@@ -38,7 +38,7 @@ from sluice.config.load import load_text
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.processes import descendants
+from sluice.processes import descendants, processors
 from sluice.state.bucket import Bucket
 
 CHOSEN = ("pass-through, 100 keys", "tumbling, time(10), 100 keys", "sliding, count(100), count(1), 100 keys")
@@ -81,7 +81,7 @@ class Run:
     @property
     def share(self) -> float:
         """The share of the machine's processor time that the run got."""
-        return (sum(self.cpu.values()) + self.broker) / (cores() * self.seconds)
+        return (sum(self.cpu.values()) + self.broker) / (processors() * self.seconds)
 
     def micro(self, kind: str) -> float:
         """Microseconds of this kind of processes per record read."""
@@ -278,13 +278,13 @@ def _lines(results: list[Result]) -> Iterator[str]:
     yield ""
     yield from _table("workload", "`make bench`, records/s", "model of this machine", "measured / model")
     for result in results:
-        seen, model = bench_rate(result.title), _here(result.costs, cores())
+        seen, model = bench_rate(result.title), _here(result.costs, processors())
         yield _row(result.title, f"{seen:,.0f}", f"{model:,.0f}", f"{seen / model:.2f}")
 
 
 def _here(costs: Costs, executors: int) -> float:
     """The model of this machine, whose cores the executors share with the driver and the broker."""
-    return rate(costs, Cluster(executors, shared=cores()))
+    return rate(costs, Cluster(executors, shared=processors()))
 
 
 def bench_rate(title: str) -> float:
@@ -318,7 +318,7 @@ def plot(results: list[Result]) -> str:
         Line(
             result.title,
             [(number, rate(result.costs, Cluster(number))) for number in numbers],
-            [(cores(), bench_rate(result.title))],
+            [(processors(), bench_rate(result.title))],
         )
         for result in results
     ]

@@ -33,7 +33,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.load import PARTITIONS, make_topic
 from benchmarks.machine import machine
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.processes import ChildProcess, descendants
+from sluice.processes import ChildProcess, descendants, processors
 
 NAME = "standby"
 INPUT, OUTPUT = f"{NAME}-records", f"{NAME}-results"
@@ -246,7 +246,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rate", type=int, default=50, help="records a second")
     parser.add_argument("--pause", type=float, default=3.0, help="seconds from a ready standby to the next kill")
-    parser.add_argument("--buckets", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--buckets", type=int, default=processors())
     parser.add_argument("--direct", type=int, default=2000, help="`direct_records` of the pipeline (%(default)s)")
     parser.add_argument("--state", default="", help="URL of a store, or a folder, for snapshots")
     parser.add_argument("--scratch", help="folder for the files")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -37,6 +36,7 @@ from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Pipeline
+from sluice.processes import processors
 from sluice.state.bucket import Bucket, folder_of
 
 MILLISECOND = 1_000_000
@@ -244,7 +244,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tuples", type=int, default=100, help="held by each key")
     parser.add_argument("--batch", type=int, default=10_000, help="records")
     parser.add_argument("--batches", type=int, default=60)
-    parser.add_argument("--buckets", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--buckets", type=int, default=processors())
     parser.add_argument("--window", default="", help="instead of sliding, count(tuples), count(1), partitioned")
     parser.add_argument("--durability", default="process", choices=["process", "machine"])
     parser.add_argument("--alone", action="store_true", help="one bucket, without Kafka and Spark")

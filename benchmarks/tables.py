@@ -7,7 +7,6 @@ and reads nothing else. Then records of the left side are sent, each of which me
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from benchmarks.load import BATCH, PARTITIONS, START, make_topic, produce, quick
 from benchmarks.machine import machine
 from benchmarks.running import batches, outputs, service, watched
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.processes import processors
 
 NAME = "enrich"
 HEAD = (
@@ -122,7 +122,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-tables", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--records", type=int, default=1_000_000, help="of the left side")
-    parser.add_argument("--buckets", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--buckets", type=int, default=processors())
     parser.add_argument("--scratch", help="folder for the files of the service")
     return parser.parse_args()
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from sluice.kafka.client_log import CLIENT
 from sluice.kafka.kafka_errors import PropertyError
-from sluice.model.kafka_properties import AUTHORITY, CERTIFICATE, KEY, faults, pem
+from sluice.model.kafka_properties import AUTHORITY, CERTIFICATE, KEY, NO_SERVERS, faults, pem
 
 Role = Literal["admin", "consumer", "producer"]
 
@@ -131,8 +131,7 @@ def checked(kafka: Mapping[str, str]) -> dict[str, str]:
         hint = f" (did you mean {fault.hint}?)" if fault.hint else ""
         raise PropertyError(f"kafka.{fault.name}: expected {fault.expected}, got {got}{hint}")
     if "bootstrap.servers" not in properties:
-        message = "kafka: expected the property bootstrap.servers (host:port of a broker), got none"
-        raise PropertyError(message)
+        raise PropertyError(NO_SERVERS)
     if "sasl.mechanism" in properties:  # librdkafka accepts only capitals
         properties["sasl.mechanism"] = properties["sasl.mechanism"].upper()
     return properties

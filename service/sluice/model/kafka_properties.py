@@ -47,6 +47,7 @@ TEXTS = frozenset({
 KNOWN = NUMBERS | TEXTS
 #: the property with the addresses of brokers, by its two names
 SERVERS = frozenset({"bootstrap.servers", "metadata.broker.list"})
+NO_SERVERS = "kafka: expected the property bootstrap.servers (host:port of a broker), got none"
 
 #: properties of librdkafka without an equivalent in Spark's Java client -> what to use instead
 UNTRANSLATED = {
@@ -102,10 +103,7 @@ def require_servers(kafka: Mapping[str, str], where: str) -> None:
     report it. `where` names the file or the pipeline.
     """
     if SERVERS.isdisjoint(kafka):
-        message = (
-            f"{where}: kafka: expected the property bootstrap.servers (host:port of a broker), got none; give it in "
-            "the file, or with --kafka bootstrap.servers=HOST:PORT"
-        )
+        message = f"{where}: {NO_SERVERS}; give it in the file, or with --kafka bootstrap.servers=HOST:PORT"
         raise ServersError(message)
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.join.join_state import SIDES
@@ -25,10 +24,10 @@ class Rows(Protocol):
 
 @runtime_checkable
 class Measured(Protocol):
-    """An operator that names the row spaces of its state: those of a window partition, and those of a tuple."""
+    """An operator that names the row spaces of its state: those of a window partition, of a tuple, and of a time."""
 
     @property
-    def spaces(self) -> tuple[Sequence[str], Sequence[str]]: ...
+    def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]: ...
 
     def initial(self) -> Rows: ...
 
@@ -61,10 +60,8 @@ def _of(operator: object) -> Footprint | None:
             unfilled = stored if state.packed else 0
             return Footprint(partition + unfilled, -(-stored // state.block) + state.footprint("queue"))
         case Measured():
-            of_partition, of_tuple = operator.spaces
-            of_time = operator.time_spaces if isinstance(operator, EventAggregateOperator) else ()
             tables = operator.initial()
-            return Footprint(*(tables.footprint(*spaces) for spaces in (of_partition, of_tuple, of_time)))
+            return Footprint(*(tables.footprint(*spaces) for spaces in operator.spaces))
         case SortOperator() | EventSortOperator():
             return _of(operator.windows)
         case JoinOperator() | EventJoinOperator():

@@ -14,6 +14,7 @@ from sluice.batch import kernel_warm_up
 from sluice.batch.kernel_warm_up import everything, from_text, in_processes, in_this_process, of_pipeline, to_text
 from sluice.config.load import load, load_text
 from sluice.engine import operator_warm_up
+from sluice.processes import processors
 
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 
@@ -88,7 +89,7 @@ def test_parts_are_counted_as_they_are_compiled_in_other_processes():
 
 def test_processes_end_after_some_parts_and_others_go_on(monkeypatch):
     monkeypatch.setattr(kernel_warm_up, "MAX_PARTS", 1)
-    count = 2 * (os.cpu_count() or 1) + 1
+    count = 2 * processors() + 1
     assert list(in_processes([os.getpid] * count)) == [*range(1, count + 1)]
 
 

@@ -127,15 +127,16 @@ def test_a_daemon_whose_request_is_not_complete_harms_nobody(server):
     one.end()
 
 
-def test_a_daemon_that_does_not_complete_its_request_is_waited_for_in_limited_time(monkeypatch):
+def test_a_daemon_that_does_not_complete_its_request_is_waited_for_in_limited_time(monkeypatch, caplog):
     monkeypatch.setattr("sluice.spark.workers.fork_server.MAX_REQUEST_S", 0.05)
     requester, connection = socket.socketpair()
     with requester, connection, socket.socket() as unused:
         socket.send_fds(requester, [b"!"], [0, 1, 2])
         ForkServer(unused, unused)._fork_daemon(connection)  # noqa: SLF001
+    assert "no daemon for Spark was forked: timed out" in caplog.text
 
 
-def test_a_daemon_that_cannot_be_forked_is_not_forked(monkeypatch):
+def test_a_daemon_that_cannot_be_forked_is_not_forked(monkeypatch, caplog):
     def fork():
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
@@ -146,6 +147,7 @@ def test_a_daemon_that_cannot_be_forked_is_not_forked(monkeypatch):
         requester.sendall(json.dumps({"arguments": [], "environment": {}, "path": []}).encode())
         requester.shutdown(socket.SHUT_WR)
         ForkServer(unused, unused)._fork_daemon(connection)  # noqa: SLF001
+    assert "no daemon for Spark was forked: [Errno 11] Resource temporarily unavailable" in caplog.text
 
 
 # ---- fork servers that do not come up --------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_a_request_of_a_start_that_has_ended_is_refused(daemon, how):
 
 
 class StubbornPool(Pool):
-    """A pool in this process, whose state servers do not end when they are told to."""
+    """A pool in this process, whose state servers do not end when the pool closes their control sockets."""
 
     def __init__(self, inside: socket.socket) -> None:
         super().__init__(inside, os.getpid(), lambda _: signal.pause())

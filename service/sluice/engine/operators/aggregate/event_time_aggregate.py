@@ -87,14 +87,11 @@ class EventAggregateOperator(Stateful[EventState]):
         return self.program.listing
 
     @property
-    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The row spaces of a window partition, and those of a tuple, which is stored only if tuples are listed."""
-        return ("partition", "group"), ["slot"] * self.holding
-
-    @property
-    def time_spaces(self) -> Sequence[str]:
-        """The row spaces of a time, which tuples share: a slice of a pane, or with slidingTime an event time."""
-        return ("node", "slice")
+    def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """The row spaces of a window partition, of a tuple, which is stored only if tuples are listed, and of a time,
+        which tuples share: a slice of a pane, or with slidingTime an event time.
+        """
+        return ("partition", "group"), ["slot"] * self.holding, ("node", "slice")
 
     def initial(self) -> EventState:
         return EventState(self.program, self._apart, self._nodes)

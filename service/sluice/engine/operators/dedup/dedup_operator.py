@@ -55,9 +55,9 @@ class DedupOperator(Stateful[DedupState]):
         self._rule = DedupSettings(size, self._holding, of is None)
 
     @property
-    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The spaces with rows per key (with one period), and with rows per stored tuple."""
-        return ("partition", "period"), ["slot"] * self._holding
+    def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """The spaces with rows per key (with one period), and with rows per stored tuple; no rows per time."""
+        return ("partition", "period"), ["slot"] * self._holding, ()
 
     def initial(self) -> DedupState:
         return DedupState(self._stored)

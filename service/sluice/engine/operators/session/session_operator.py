@@ -76,9 +76,11 @@ class SessionOperator(Stateful[SessionState]):
         return self._program.listing
 
     @property
-    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The spaces with rows per window partition (with one open session), and with rows per listed tuple."""
-        return ("partition", "group", "session", "content"), ["slot"] * self.holding
+    def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """The spaces with rows per window partition (with one open session), and with rows per listed tuple; no rows
+        per time.
+        """
+        return ("partition", "group", "session", "content"), ["slot"] * self.holding, ()
 
     def initial(self) -> SessionState:
         return SessionState(self._program)
