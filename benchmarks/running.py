@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +90,33 @@ def watched(running: Service) -> Iterator[None]:
 
 def batches(running: Service, bootstrap: str, query: str, records: int) -> list[Entry]:
     """The ledger's entries of the query, up to the one with which `records` tuples had been read."""
+    return _entries(running, bootstrap, query, lambda entries: sum(map(tuples_read, entries)) >= records)
+
+
+def await_end(running: Service, bootstrap: str, query: str, topic: str) -> None:
+    """Until the query has read all of the topic, with the marks behind its tuples."""
+    consumer = committed_consumer(bootstrap)
+    places = [TopicPartition(topic, number) for number in consumer.list_topics(topic, 10).topics[topic].partitions]
+    ends = {(topic, place.partition): consumer.get_watermark_offsets(place, 10)[1] for place in places}
+    consumer.close()
+
+    def at_end(entries: list[Entry]) -> bool:
+        planned = entries[-1].planned if entries else None
+        return planned is not None and all(planned.offsets.get(place, 0) >= end for place, end in ends.items())
+
+    _entries(running, bootstrap, query, at_end)
+
+
+def _entries(running: Service, bootstrap: str, query: str, done: Callable[[list[Entry]], bool]) -> list[Entry]:
+    """The ledger's entries of the query, oldest first, until `done` with them."""
     consumer = committed_consumer(bootstrap)
     entries: list[Entry] = []
     deadline = time.monotonic() + PATIENCE
     placed = False
-    while sum(map(tuples_read, entries)) < records:
+    while not done(entries):
         running.check()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{sum(map(tuples_read, entries))} of {records} records after {PATIENCE} s")
+            raise TimeoutError(f"{sum(map(tuples_read, entries))} records read after {PATIENCE} s")
         if not placed and ledger.TOPIC in consumer.list_topics(timeout=10).topics:
             consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)])
             placed = True

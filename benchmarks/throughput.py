@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.running import batches, outputs, service, tuples_read, watched
+from benchmarks.running import await_end, batches, outputs, service, tuples_read, watched
 from benchmarks.workloads import Workload
 
 
@@ -28,6 +28,7 @@ def throughput(
     pipeline = workload.pipeline(name, source, f"{name}-results")
     with service(pipeline, bootstrap, folder, options) as running, watched(running):
         entries = batches(running, bootstrap, name, together)
+        await_end(running, bootstrap, name, source)  # a mark at the end closes the last windows
     count, total = outputs(bootstrap, f"{name}-results")
     if not workload.right(together, workload.keys, count, total):
         raise SystemExit(f"{workload.title}: {count:,} outputs over {total:,} records are wrong")
