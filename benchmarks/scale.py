@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import tempfile
 import time
 from collections import Counter
@@ -94,6 +95,9 @@ class Run:
 
 def main() -> None:
     options = _options()
+    if options.plot:
+        project_file(PLOT).write_text(plot(results_of_page()))
+        return
     chosen = [workload for workload in WORKLOADS if workload.title in CHOSEN and options.only in workload.title]
     print(machine(), flush=True)
     results = []
@@ -311,6 +315,23 @@ def _first_limit(costs: Costs) -> str:
     return "none up to 1024 executors"
 
 
+def results_of_page() -> list[Result]:
+    """The costs that the page has, without the rates that were seen."""
+    page = project_file(PAGE).read_text()
+    words = re.search(r"takes (\d+) ms, and the driver ([\d.]+) ms per task", page)
+    if words is None:
+        message = f"{PAGE} has no costs of a batch and a task"
+        raise ValueError(message)
+    head, rows = _row("workload", *UNITS), page.splitlines()
+    found = []
+    for line in rows[rows.index(head) + 2 :]:
+        if not line.startswith("|"):
+            break
+        title, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        found.append(Result(title, Costs(*map(float, cells), batch=float(words[1]), task=float(words[2])), {}))
+    return found
+
+
 def plot(results: list[Result]) -> str:
     """The plot of the model, with the rates of `make bench` as measured points."""
     numbers = [2 ** (power / 4) for power in range(25)]
@@ -334,6 +355,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", default="", help="run the workloads whose title has this")
     parser.add_argument("--write", action="store_true", help=f"put the results into {PAGE}, and the plot into {PLOT}")
+    parser.add_argument("--plot", action="store_true", help=f"only draw {PLOT} again, from the costs in {PAGE}")
     return parser.parse_args()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.scale import CHOSEN, EXECUTORS, PAGE, PLOT, Result, plot
+from benchmarks.scale import CHOSEN, EXECUTORS, PAGE, PLOT, plot, results_of_page
 from benchmarks.scale_model import Cluster, Costs, most, rate
 from sluice.files import project_file
 
@@ -26,13 +25,7 @@ def rows(first: str) -> Iterator[list[str]]:
 
 
 def costs() -> dict[str, Costs]:
-    words = re.search(r"takes (\d+) ms, and the driver ([\d.]+) ms per task", TEXT)
-    assert words
-    found = {}
-    for title, *cells in rows("| workload | outputs per record"):
-        numbers = list(map(float, cells))
-        found[title] = Costs(*numbers, batch=float(words[1]), task=float(words[2]))
-    return found
+    return {result.title: result.costs for result in results_of_page()}
 
 
 def test_the_page_has_the_chosen_workloads():
@@ -49,10 +42,10 @@ def test_the_modelled_rates_follow_from_the_measured_costs():
 
 
 def test_the_plot_shows_the_model():
-    results = [Result(title, of, {}) for title, of in costs().items()]
-    assert lines(project_file(PLOT).read_text()) == lines(plot(results))
+    assert lines(project_file(PLOT).read_text()) == lines(plot(results_of_page())), "run `make bench-scale ARGS=--plot`"
 
 
 def lines(image: str) -> list[str]:
+    """The lines. The circles depend on the machine and on docs/benchmarks.md."""
     root = ET.fromstring(image)  # noqa: S314 - a file of this repository
     return [element.attrib["points"] for element in root.iter() if element.tag.endswith("polyline")]

@@ -85,9 +85,9 @@ def run(  # noqa: PLR0917 - click passes them by name
 
     Exit codes: 0: ended by a signal or --until-final; 1: a file is wrong; 2: the call or a client property is wrong;
     3: Kafka, Java or a package is missing, or Kafka refuses; 4: the checkpoint is damaged, belongs to another pipeline,
-    or does not fit the ledger; 5: another instance is running; 6: a batch failed. After a restart the service continues
-    where it ended, without loss or duplicates. With several pipelines the failure of one ends the service only if
-    nothing else is left to run.
+    or does not fit the ledger, or a changed file would lose state; 5: another instance is running; 6: a batch failed.
+    After a restart the service continues where it ended, without loss or duplicates. With several pipelines the failure
+    of one ends the service only if nothing else is left to run.
     """
     if standby and reset_ledger:
         message = "--reset-ledger cannot be used with --standby: each take-over would reset the ledger"

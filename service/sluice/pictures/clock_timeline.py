@@ -84,7 +84,7 @@ class ClockTimeline:
 
     def _head(self, canvas: Canvas, top: float) -> float:
         """The times of the clock, and what arrives besides tuples."""
-        canvas.text(8, top + 12, "clock", "soft")
+        canvas.text(8, top + 12, labels.clock_name(self._story), "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         last, before = 0.0, ""
         for number in range(len(self._story.steps)):
@@ -96,8 +96,7 @@ class ClockTimeline:
                 last = x + width_of(words) + 4
             canvas.line(x, top + 15, x, top + 21, kind="line")
         for gap in self._axis.broken:
-            x = (self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2
-            canvas.path(f"M{x - 4:.1f} {top + 23:.1f}l3 -10m2 10l3 -10", "line")
+            canvas.break_in_axis((self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2, top + 18)
         signs = [(number, self._sign(step)) for number, step in enumerate(self._story.steps)]
         signs = [(number, sign) for number, sign in signs if sign]
         if not signs:
@@ -193,6 +192,6 @@ def result_texts(outputs: tuple[Shown, ...], *, named: bool) -> list[str]:
         if one.kind == "punct" and texts and not texts[-1].startswith(labels.LATE):
             texts[-1] += f" {text}"
         else:
-            text = labels.cut(text, labels.MOST_TEXT)
+            text = labels.cut_result(text)
             texts.append(f"{one.stream}: {text}" if named and one.kind not in ("punct", "dead_letter") else text)
     return texts

@@ -114,10 +114,14 @@ class EventTimeline:
         y = self._head(canvas, top)
         y = self._arrivals(canvas, y)
         begin, lines = y, top + 18
-        y = self._bars(canvas, y)
-        for number, time in self._watermarks:
+        panes = sorted([*self._old, *self._panes.values()], key=lambda one: one.window)
+        rows = self._rows([pane for pane in panes if not pane.replaced])
+        end = y + ((max(rows) + 1) * (TALL + 4) if rows else 0)
+        for number, time in self._watermarks:  # before the bars, so that no line crosses a text
             x = self._axis.at(time)
-            canvas.line(x, lines, x, y, kind="time", tag=shown_from(number))
+            canvas.line(x, lines, x, end, kind="time", tag=shown_from(number))
+        self._bars(canvas, y, panes, rows)
+        y = end
         texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
         for number, text in texts:
             at = labels.at_step(self._story, number)
@@ -128,7 +132,8 @@ class EventTimeline:
     def _head(self, canvas: Canvas, top: float) -> float:
         """The event times, and the watermarks with the times of the clock at which they came."""
         scale = self._port.scale
-        canvas.text(8, top + 12, labels.cut(scale.name if scale else "clock", 14), "soft")
+        name = scale.name if scale else labels.clock_name(self._story)
+        canvas.text(8, top + 12, labels.cut(name, 14), "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         before = ""
         for time, x in zip(self._axis.times, self._axis.positions, strict=True):
@@ -138,6 +143,8 @@ class EventTimeline:
                 canvas.text(x, top + 12 - DATE, date, "soft", anchor="middle")
             before = date
             canvas.line(x, top + 15, x, top + 21, kind="line")
+        for gap in self._axis.broken:
+            canvas.break_in_axis((self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2, top + 18)
         if not self._watermarks:
             return top + 26
         canvas.text(8, top + 36, "watermark", "time")
@@ -172,16 +179,14 @@ class EventTimeline:
             )
         return top + (max(rows) + 1) * 20 + 8
 
-    def _bars(self, canvas: Canvas, top: float) -> float:
-        panes = sorted([*self._old, *self._panes.values()], key=lambda one: one.window)
+    def _bars(self, canvas: Canvas, top: float, panes: list[Pane], rows: list[int]) -> None:
+        """The bars of all windows. `rows` has the rows of those that no other window replaced."""
         last = [pane for pane in panes if not pane.replaced]
-        rows = self._rows(last)
         for pane, row in zip(last, rows, strict=True):
             self._bar(canvas, top + row * (TALL + 4), pane)
         for pane in panes:
             if pane.replaced:
                 self._bar(canvas, top, pane, past=True)
-        return top + ((max(rows) + 1) * (TALL + 4) if rows else 0)
 
     def _rows(self, panes: list[Pane]) -> list[int]:
         """The rows of the bars; those of another key are in other rows."""

@@ -12,8 +12,8 @@ from sluice.engine.stream.watermark_text import watermark
 from sluice.pictures.story import Scale, Shown, Story
 from sluice.time_units import SECOND
 
-#: the most letters of a chip, and of the text of a record
-MOST_CHIP, MOST_TEXT = 9, 64
+#: the most letters of a chip, of the text of a record, and of the reason why a tuple is late
+MOST_CHIP, MOST_TEXT, MOST_REASON = 9, 64, 96
 MARK, FINAL_MARK, LATE = "■", "F", "✕"
 
 
@@ -50,6 +50,11 @@ def short(value: Any) -> str:  # noqa: ANN401 - of JSON
 
 def _is_time(text: str) -> bool:
     return text.endswith("Z") and len(text) > len("2013-01-01T") and text[10] == "T" and text[:4].isdigit()
+
+
+def cut_result(text: str) -> str:
+    """What comes out, in as many letters as a picture has room for."""
+    return cut(text, MOST_REASON if text.startswith(LATE) else MOST_TEXT)
 
 
 def cut(text: str, most: int) -> str:
@@ -99,6 +104,11 @@ def clock(at: int, *, calendar: bool) -> str:
     after = at % 1_000_000 == 1
     text = moment(at - after) if calendar else number((at - after) / SECOND)
     return f"{text}+" if after else text
+
+
+def clock_name(story: Story) -> str:
+    """The name of the axis of the operator clock, with its unit."""
+    return "clock (UTC)" if story.calendar else "clock (s)"
 
 
 def at_step(story: Story, number: int) -> str:

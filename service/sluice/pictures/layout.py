@@ -9,7 +9,9 @@ from statistics import median
 #: width of a letter of the picture's font, and height of a row
 LETTER, ROW = 7.3, 22
 #: a gap between two times is drawn as at least and at most this multiple of the median gap
-MIN_GAP, MAX_GAP = 0.75, 2.5
+BOUNDS = 0.75, 2.5
+#: the bounds of an axis that would be longer than `WIDEST` with the others: a page shrinks a wide picture and its text
+TIGHT_BOUNDS, WIDEST = (1.0, 1.25), 720.0
 
 
 class Axis:
@@ -25,15 +27,18 @@ class Axis:
         """
         gaps = [later - earlier for earlier, later in pairwise(times)]
         usual = median([gap for gap in gaps if gap] or [1])
-        weights = [min(max(gap / usual, MIN_GAP), MAX_GAP) for gap in gaps]
-        unit = max(width / sum(weights), least / MIN_GAP) if weights else 0.0
+        bounds = BOUNDS
+        if sum(_weights(gaps, usual, bounds)) * least / bounds[0] > WIDEST:
+            bounds = TIGHT_BOUNDS
+        weights = _weights(gaps, usual, bounds)
+        unit = max(width / sum(weights), least / bounds[0]) if weights else 0.0
         unit = min(unit, 2.2 * least)
         self.times = list(times)
         self.positions = [left]
         for weight in weights:
             self.positions.append(self.positions[-1] + weight * unit)
         #: the numbers of the gaps that are drawn shorter than they are
-        self.broken = [index for index, gap in enumerate(gaps) if gap / usual > MAX_GAP]
+        self.broken = [index for index, gap in enumerate(gaps) if gap / usual > bounds[1]]
 
     @property
     def right(self) -> float:
@@ -48,6 +53,11 @@ class Axis:
                 share = (time - earlier) / (later - earlier) if later > earlier else 1.0
                 return self.positions[k] + share * (self.positions[k + 1] - self.positions[k])
         return self.right
+
+
+def _weights(gaps: Sequence[int], usual: float, bounds: tuple[float, float]) -> list[float]:
+    """The lengths of gaps as multiples of the usual one, within bounds."""
+    return [min(max(gap / usual, bounds[0]), bounds[1]) for gap in gaps]
 
 
 def packed(spans: Iterable[tuple[float, float]], gap: float = 5.0) -> list[int]:

@@ -14,14 +14,15 @@ LINE, MOST_EVENT, MOST_OUTPUT, MOST_CHIPS = 22.0, 38, 52, 12
 
 def draw(canvas: Canvas, story: Story, top: float) -> float:
     """Draws the steps below `top` and returns the y behind them."""
+    clock = labels.clock_name(story)
     clocks = [labels.at_step(story, number) for number in range(len(story.steps))]
     events = [labels.cut(event_words(step), MOST_EVENT) for step in story.steps]
     names = several_streams(story)
-    at = 8.0 + max([width_of(words) for words in [*clocks, "clock"]]) + 16
+    at = 8.0 + max([width_of(words) for words in [*clocks, clock]]) + 16
     inside = at + max([width_of(words) for words in [*events, "arrives"]]) + 16
     widths = [_width(change, story) for step in story.steps for change in step.changes]
     out = inside + max([90.0, *widths]) + 16
-    for x, words in ((8.0, "clock"), (at, "arrives"), (inside, "windows"), (out, "comes out")):
+    for x, words in ((8.0, clock), (at, "arrives"), (inside, "windows"), (out, "comes out")):
         canvas.text(x, top + 14, words, "soft")
     y = top + LINE
     for number, step in enumerate(story.steps):

@@ -33,6 +33,7 @@ STYLE = """
 .sluice-picture .strike{stroke:var(--gone-edge)}.sluice-picture text.late{fill:var(--gone-edge)}
 .sluice-picture .fire{stroke:var(--fire);stroke-width:1.5;fill:none}
 .sluice-picture text.fire,.sluice-picture .fire-head{stroke:none;fill:var(--fire)}
+.sluice-picture text.fire{paint-order:stroke;stroke:var(--paper);stroke-width:3}
 .sluice-picture .time{stroke:var(--time);stroke-dasharray:3 3;fill:none}
 .sluice-picture text.time{stroke:none;fill:var(--time)}
 .sluice-picture .past{display:none}
@@ -87,6 +88,10 @@ class Canvas:
         known = {"x": positions[0], "y": top, "width": right - positions[0] + 4, "height": bottom - top}
         steps = {"class": "cover", "data-positions": " ".join(map(_number, positions))}
         ET.SubElement(self.svg, "rect", {name: _number(value) for name, value in known.items()} | steps)
+
+    def break_in_axis(self, x: float, y: float) -> None:
+        """The sign `//` on an axis at this y: the distance of the times beside it is drawn shorter than it is."""
+        self.path(f"M{x - 4:.1f} {y + 5:.1f}l3 -10m2 10l3 -10", "line")
 
     def path(self, shape: str, kind: str, tag: dict[str, str] | None = None) -> None:
         ET.SubElement(self.svg, "path", {"d": shape, "class": kind} | (tag or {}))

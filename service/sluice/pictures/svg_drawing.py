@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.pictures import labels, step_rows
 from sluice.pictures.clock_timeline import ClockTimeline, result_texts, several_streams
 from sluice.pictures.event_timeline import EventTimeline
+from sluice.pictures.layout import width_of
 from sluice.pictures.story import Port, Story
 from sluice.pictures.svg_canvas import Canvas
 
@@ -22,10 +23,33 @@ def drawing(story: Story, *, steps: bool = True, heading: str = "") -> str:
         y = _timeline(canvas, story, port, y, owner=owners.get(port.operator) is port, heading=bool(heading))
     if steps or not story.ports:
         y = step_rows.draw(canvas, story, y + 4)
+    if steps and story.ports:
+        y = _legend(canvas, story, y + 6)
     if story.left_out:
         y += 18
         canvas.text(8, y, f"{story.left_out:,} more events are not drawn", "soft")
     return canvas.document(y + 8)
+
+
+def _legend(canvas: Canvas, story: Story, top: float) -> float:
+    """What the boxes and the lines of the timelines and of the steps mean."""
+    rows: list[tuple[tuple[str, str], ...]] = []
+    if any(port.scale is None for port in story.ports):
+        rows.append((("chip", "a tuple in its window"), ("open", "still in it at the end")))
+    if any(port.scale is not None for port in story.ports):
+        rows.append((("chip", "a window that has fired"), ("open", "one that has not")))
+    rows.append((("new", "inserted"), ("gone", "evicted, or late")))
+    y = top
+    for row in rows:
+        x = 8.0
+        for kind, words in row:
+            canvas.box(x, y + 3, 14, 12, kind)
+            canvas.text(x + 20, y + 13, words, "soft")
+            x += 20 + width_of(words) + 22
+        y += 18
+    canvas.text(8, y + 13, "▶ ▼", "fire")
+    canvas.text(8 + width_of("▶ ▼ "), y + 13, f"a result   {labels.MARK} the window mark that ends it", "soft")
+    return y + 22
 
 
 def _owners(story: Story) -> dict[str, Port]:
@@ -57,7 +81,7 @@ def _outputs(story: Story, port: Port) -> dict[int, list[str]]:
     for number, step in enumerate(story.steps):
         if several and not last:
             continue
-        texts = [labels.cut(text, labels.MOST_TEXT) for text in result_texts(step.outputs, named=names)]
+        texts = [labels.cut_result(text) for text in result_texts(step.outputs, named=names)]
         if texts:
             found[number] = texts
     return found

@@ -102,7 +102,7 @@ def _port(pipeline: Pipeline, operator: str, side: str, stream: str, window: Win
     types = dict(pipeline.streams[stream].schema)
     scale = None if by_clock or of is None else Scale(of.attribute, str(types[of.attribute]), of.tick)
     if not window.traced and scale is None:
-        scale = Scale("the clock", "float64")
+        scale = Scale("clock (s)", "float64")
     return Port(operator, side, window.clause(), scale, clears)
 
 

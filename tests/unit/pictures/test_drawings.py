@@ -85,6 +85,26 @@ def test_a_drawing_loads_nothing_and_has_both_colour_schemes(operator: dict[str,
     assert "<script" not in svg
 
 
+def test_a_drawing_with_its_steps_explains_its_boxes_and_the_unit_of_its_clock():
+    found = texts(drawing(story(TUMBLING, event(0, x=1))))
+    assert {"clock (s)", "a tuple in its window", "still in it at the end", "inserted"} <= set(found)
+    assert "a window that has fired" in texts(drawing(story(PANES, event(0, ts=1.0, x=1))))
+
+
+def test_a_long_time_without_events_is_marked_on_an_axis_of_event_time():
+    events = [event(number, ts=float(ts), x=1) for number, ts in enumerate([1, 2, 3, 900])]
+    assert shapes(drawing(story(SESSION, *events[:3]), steps=False), "line") + 2 == shapes(
+        drawing(story(SESSION, *events), steps=False), "line"
+    )
+
+
+def test_the_reason_why_a_tuple_is_late_is_not_cut():
+    late = story(
+        {**SESSION, "window": "session, inactivityGap(5), grace(1)"}, {"at": 0, "watermark": 30}, event(1, ts=10.5, x=1)
+    )
+    assert any(text.endswith("the watermark less grace") for text in texts(drawing(late, steps=False)))
+
+
 def test_text_of_users_is_escaped():
     svg = drawing(story({**TUMBLING, "window": "tumbling, count(1)"}, event(0, x="<script>&")))
     assert "<script>" not in svg

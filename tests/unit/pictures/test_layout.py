@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sluice.pictures import labels
-from sluice.pictures.layout import Axis, packed
+from sluice.pictures.layout import WIDEST, Axis, packed
 from sluice.pictures.story import Scale
 from sluice.time_units import SECOND
 
@@ -21,6 +21,13 @@ def test_a_long_gap_is_drawn_shorter_and_marked():
     axis = Axis([0, 1, 2, 1000], left=0, width=400, least=10)
     assert axis.broken == [2]
     assert axis.at(1000) - axis.at(2) < 4 * (axis.at(2) - axis.at(1))
+
+
+def test_an_axis_that_would_be_too_wide_for_a_page_draws_long_gaps_shorter():
+    times = [0, 1, 2, 4, 5, 6, 8, 9, 10, 12]
+    short, long = (Axis(times, left=0, width=300, least=least) for least in (30, 60))
+    assert (short.broken, long.broken) == ([], [2, 5, 8])
+    assert long.right < WIDEST
 
 
 def test_times_that_repeat_have_places_of_their_own():
