@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,17 +112,28 @@ def session(
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = _accumulator_error  # type: ignore[method-assign,assignment]
     if SparkContext._gateway is not None:  # noqa: SLF001 - no public attribute holds the process of the JVM
-        return builder.getOrCreate()
+        return _made(builder)
     java = java or JavaProcess(settings)
     with java.named() as running:
         if not running:
             java.end()
             find_java()  # raises an error with the reason if Java is missing or too old
             raise JavaEndedError("Java did not start; its standard error has the reason")
-        spark = builder.getOrCreate()
+        spark = _made(builder)
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     gateway.proc = java.process
     return spark
+
+
+def _made(builder: SparkSession.Builder) -> SparkSession:
+    """The session. This process keeps its handler of SIGINT, which PySpark replaces by one that raises an exception."""
+    if threading.current_thread() is not threading.main_thread():  # then PySpark leaves the handler alone
+        return builder.getOrCreate()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        return builder.getOrCreate()
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _accumulator_error(*_: object) -> None:
