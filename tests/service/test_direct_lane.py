@@ -83,6 +83,23 @@ def test_bad_records_of_a_small_batch_become_dead_letters(service, lanes):
     assert ("h", b"1") in letter.headers()
 
 
+def test_a_timestamp_that_is_no_time_is_a_dead_letter_in_both_lanes(service, lanes):
+    """Some producers write nanoseconds. Times before 1970 are times."""
+    service.create("in", partitions=2)
+    pipeline = service.pipeline(PIPELINE)
+    for first, count in ((0, 30), (30, 5)):
+        sent = [record(event, ORIGIN) for event in events(first, count)]
+        early = [sent[0] | {"timestamp": stamp, "partition": 1} for stamp in (-1, -(10**13), -(2**62))]
+        late = [sent[0] | {"timestamp": stamp, "partition": 0} for stamp in (ORIGIN * 10**6, 2**63 - 1)]
+        service.send("in", [*early, *late, *sent])
+        service.run(pipeline)
+    assert lanes == ["spark", "direct"]
+    assert [dict(letter.headers())["sluice-reason"].partition(b":")[0] for letter in service.read("dead")] == [
+        b"too far ahead"
+    ] * 4
+    assert len([made for made in service.outputs("out") if "tuple" in made]) == 41
+
+
 def test_a_record_with_a_header_name_that_is_not_utf8_is_left_to_spark(service, lanes):
     """Each run is a start, which measures the sizes of this record, too."""
     service.create("in", partitions=2)

@@ -117,6 +117,8 @@ class BatchResult:
         self.report = Report()
         #: False after rejected records could not be read again; the others of the batch are then not tried
         self._readable = True
+        #: whether a dead letter was larger than its topic takes
+        self._lost = False
 
     def records(self) -> Iterator[Records]:
         """All records to write: the streams in order of their names, then the dead letters."""
@@ -131,21 +133,43 @@ class BatchResult:
     def too_large(self, refused: Records, row: int, limit: int) -> Iterator[Records]:
         """What replaces row `row` of `refused`, a record of more than `limit` bytes: the mark that it carries, as a
         record of its own, and a dead letter if the pipeline has a stream for them. Corrects the report.
+
+        A mark whose key alone is too large stays a header of the dead letter. A dead letter was cut to the limit
+        (`DeadLetter.record`): if it is too large nevertheless, it is not written.
         """
+        name = next((stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic), None)
+        if name is None:
+            self._log_lost(refused.topic, limit)
+            return
         (record,) = refused.columns.slice(row, 1).to_pylist()
-        marks = [one for one in record["headers"] or () if one[0] == HEADER]
+        marks, kind = [one for one in record["headers"] or () if one[0] == HEADER], WORDS[TUPLE]
         if marks:
             empty, key = (pa.array([value], pa.binary()) for value in (b"", record["key"]))
-            partition, timestamp = (np.array([record[name]]) for name in ("partition", "timestamp"))
-            yield records(refused.topic, empty, key, partition, timestamp, [marks])
-        name = next(stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic)
-        self.report.written[name][WORDS[TUPLE]] -= 1
+            partition, timestamp = (np.array([record[column]]) for column in ("partition", "timestamp"))
+            alone = records(refused.topic, empty, key, partition, timestamp, [marks])
+            if not alone.larger(limit):
+                yield alone
+            elif record["value"]:
+                marks = []
+            else:  # the record is the mark
+                marks, kind = [], marks[-1][1].decode()
+        _add(self.report.written, name, kind, -1)
         letter = DeadLetter(
             stream=name, topic=refused.topic, partition=record["partition"], offset=-1, timestamp=record["timestamp"],
             reason=reason(Reason.TOO_LARGE, f"the topic takes at most {limit} bytes"),
             key=record["key"], value=record["value"], headers=[h for h in record["headers"] or () if h not in marks],
         )  # fmt: skip
         yield from self._dead_letters([letter])
+
+    def _log_lost(self, topic: str, limit: int) -> None:
+        """Says, once for each batch, that dead letters cannot be written."""
+        if not self._lost:
+            LOGGER.warning(
+                "dead letters are not written: topic %s takes records of at most %d bytes (max.message.bytes), and "
+                "their headers alone have more",
+                topic, limit,
+            )  # fmt: skip
+        self._lost = True
 
     @property
     def size(self) -> int:

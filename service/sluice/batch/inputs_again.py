@@ -24,8 +24,14 @@ from sluice.batch.query_plan import Plan
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, read
 
-#: number of offsets that are read at once, if the batches are smaller: each read connects to Kafka anew
-OFFSETS_PER_READ = 200_000
+#: the most offsets, and about the most bytes, that are read at once, if the batches are smaller: each read connects to
+#: Kafka anew
+OFFSETS_PER_READ, BYTES_PER_READ = 200_000, 128 << 20
+#: The sizes of records are known only after a read. So the first read has one batch, and each further one at most so
+#: many times the offsets of the one before, or so many offsets
+GROWTH, FIRST_OFFSETS = 10, 1000
+#: bytes of a record in memory beside its value
+RECORD_BYTES = 300
 #: the packed rows of each bucket
 Arrived = Mapping[int, list[Packed]]
 
@@ -57,15 +63,17 @@ def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Ite
 
     `before` is the position at which the first batch starts. One batch must fit into memory.
     """
-    at = 0
+    at = most = 0
     while at < len(batches):
-        stop = _stop(before, batches, at)
+        stop = _stop(before, batches, at, most)
         messages = _read(plan, before.offsets, batches[stop - 1].offsets)
+        most = _most(_count(before.offsets, batches[stop - 1].offsets), messages) or most
         for _, some in groupby(batches[at:stop], lambda batch: batch.offsets.keys()):  # the same topic partitions
             together = list(some)
             yield from _inputs(_plan_of(plan, together[0]), before, together, messages)
             before = together[-1]
         at = stop
+        del messages  # before the next ones are read
 
 
 def _inputs(
@@ -83,12 +91,21 @@ def _inputs(
         before = batch
 
 
-def _stop(before: Planned, batches: Sequence[Planned], at: int) -> int:
-    """The end (exclusive) of the batches from `at` on that are read at once: at least one."""
+def _stop(before: Planned, batches: Sequence[Planned], at: int, most: int) -> int:
+    """The end (exclusive) of the batches from `at` on that are read at once: at least one, of at most `most` offsets if
+    there are more.
+    """
     stop = at + 1
-    while stop < len(batches) and _count(before.offsets, batches[stop].offsets) <= OFFSETS_PER_READ:
+    while stop < len(batches) and _count(before.offsets, batches[stop].offsets) <= most:
         stop += 1
     return stop
+
+
+def _most(count: int, messages: Mapping[tuple[str, int], Sequence[Message]]) -> int:
+    """The most offsets of the next read. The one before had `count` offsets and these records; 0 if it had none."""
+    size = sum(RECORD_BYTES + len(message.value() or b"") for some in messages.values() for message in some)
+    fitting = count * BYTES_PER_READ // max(size, 1)
+    return min(OFFSETS_PER_READ, max(GROWTH * count, FIRST_OFFSETS), fitting)
 
 
 def _count(starts: Offsets, ends: Offsets) -> int:

@@ -46,8 +46,9 @@ RECEIVED = pa.schema([
 #: number of records of a topic partition in one Arrow batch that is made of them
 RECORDS_PER_BATCH = 100_000
 SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.binary())])
-#: the last time that int64 has in nanoseconds, in 2262
-LAST_MICROSECOND = np.iinfo(np.int64).max // 1000
+#: the last time that int64 has in nanoseconds, in 2262, and the first one, in 1677
+LAST_MICROSECOND = int(np.iinfo(np.int64).max) // 1000
+FIRST_MICROSECOND = -LAST_MICROSECOND
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -161,7 +162,7 @@ def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBa
         columns = [
             [message.key() for message in some], [message.value() for message in some],
             [found and to_text(found) for found in headers_of_each(some)], [first] * len(some),
-            [message.offset() for message in some], [message.timestamp()[1] * 1000 for message in some],
+            [message.offset() for message in some], [_microseconds(message) for message in some],
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=RECEIVED)
@@ -332,11 +333,21 @@ def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatc
     return rows.slice(start, stop - start)
 
 
-def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:
-    """The timestamps of records, which are microseconds since 1970, in nanoseconds. A time after 2262 becomes the
-    latest time that int64 nanoseconds can represent.
+def _microseconds(message: Message) -> int:
+    """The timestamp of a record in microseconds since 1970, within the times that int64 nanoseconds can represent.
+
+    A producer may write any 64-bit number as milliseconds, for instance its time in nanoseconds.
     """
-    found: np.ndarray = np.minimum(pc.cast(timestamps, pa.int64()).to_numpy(), LAST_MICROSECOND) * 1000
+    milliseconds: int = message.timestamp()[1]
+    return max(FIRST_MICROSECOND, min(milliseconds * 1000, LAST_MICROSECOND))
+
+
+def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:
+    """The timestamps of records, which are microseconds since 1970, in nanoseconds. A time after 2262 or before 1677
+    becomes the latest or the earliest time that int64 nanoseconds can represent.
+    """
+    stamps = pc.cast(timestamps, pa.int64()).to_numpy()
+    found: np.ndarray = np.clip(stamps, FIRST_MICROSECOND, LAST_MICROSECOND) * 1000
     return found
 
 

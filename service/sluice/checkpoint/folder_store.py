@@ -7,6 +7,7 @@ Otherwise an object may be missing or damaged after a loss of power, which the c
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import re
@@ -23,6 +24,8 @@ from sluice.files import force_entry
 #: the name of a file that a `put` writes: the name of its object, a number that no other file has, and this ending
 PART = ".part"
 PART_NAME = re.compile(r"(.+)\.[0-9a-f]+\.part")
+#: error numbers of a file system without hard links, such as SMB
+NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,22 @@ class FolderStore:
     def create(self, name: str, data: bytes) -> bool:
         try:
             with self._written(name, lambda file: file.write(data)) as part:
-                (self.folder / name).hardlink_to(part)
+                self._link(part, self.folder / name, data)
                 self._force_entry(name)
         except FileExistsError:
             return False
         return True
+
+    def _link(self, part: Path, path: Path, data: bytes) -> None:
+        """Gives a complete file its name. Raises FileExistsError if there is a file of this name."""
+        try:
+            path.hardlink_to(part)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            with path.open("xb", buffering=0) as file:  # a kill between the two lines leaves an empty file
+                file.write(data)
+                os.fsync(file.fileno())
 
     @contextmanager
     def _written(self, name: str, write: Write) -> Iterator[Path]:

@@ -312,14 +312,15 @@ class Moment(NamedTuple):
 def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLarge | None = None) -> Iterator[Records]:
     """The records of a batch that their topics accept. `limits`: bytes by topic.
 
-    `too_large` replaces each larger record (see TooLarge); without it, larger records are dropped.
+    `too_large` replaces each larger record (see TooLarge), also one that it made; without it, larger records are
+    dropped.
     """
     for records in batch:
         limit, start = limits.get(records.topic, DEFAULT_LIMIT), 0
         for row in records.larger(limit):
             yield records.part(start, row)
             if too_large is not None:
-                yield from too_large(records, row, limit)
+                yield from within(limits, too_large(records, row, limit), too_large)
             start = row + 1
         yield records.part(start, len(records)) if start else records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -36,6 +36,8 @@ class Topic:
     max_message_bytes: int
     #: whether Kafka removes records that have a newer one with the same key, or may do so as far as the user may know
     compacted: bool = False
+    #: Kafka's id of the topic, which changes when the topic is deleted and created again
+    id: str = field(default="", compare=False)
 
 
 def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Topic]:
@@ -213,7 +215,9 @@ def _topics(requests: AdminRequests, found: Mapping[str, TopicDescription]) -> d
 
     limits = requests.send("read limits", describe)
     return {
-        name: Topic(name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]))
+        name: Topic(
+            name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]), str(description.topic_id)
+        )
         for name, description in found.items()
     }
 

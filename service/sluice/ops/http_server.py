@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sluice.model.errors import SluiceError
+from sluice.ops.http_connections import BoundedConnection
 from sluice.ops.metrics import CONTENT_TYPE
 from sluice.ops.pipelines import Pipelines
 
@@ -47,9 +48,11 @@ class OpsServer:
         pipelines: Pipelines,
         address: str = "0.0.0.0",  # noqa: S104
         page: Any = None,  # noqa: ANN401 - an ASGI application
+        *,
+        connection: type[BoundedConnection] = BoundedConnection,
     ) -> None:
         """`exposition` makes the page of metrics. `page` is an ASGI application that answers all other paths; None:
-        they are not found.
+        they are not found. `connection` has the bounds of the connections.
         """
         try:
             self._socket = socket.create_server((address, port))
@@ -57,16 +60,23 @@ class OpsServer:
             message = f"cannot serve on port {port} ({error.strerror}); choose another with --http-port, or --no-http"
             raise PortError(message) from error
         self.port: int = self._socket.getsockname()[1]
+        # By default uvicorn believes the header X-Forwarded-For of all clients that $FORWARDED_ALLOW_IPS names, which
+        # is "*" in many images. With it a client anywhere could be one on this machine, to whom the page is shown.
         config = uvicorn.Config(
-            application(exposition, pipelines, page), http="h11", loop="asyncio", ws="none", lifespan="off",
+            application(exposition, pipelines, page), http=connection, loop="asyncio", ws="none", lifespan="off",
             log_config=None, access_log=False, server_header=False, timeout_keep_alive=IDLE_CONNECTION_S,
-            timeout_graceful_shutdown=STOP_S,
+            timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="sluice-http", daemon=True
         )
         self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """The number of connections of clients."""
+        return len(self._server.server_state.connections)
 
     def stop(self) -> None:
         self._server.should_exit = True

@@ -108,11 +108,17 @@ class History:
         return self._last.report if self._last is not None else Report()
 
     def rates(self) -> Rates:
-        """Counts per second of the last RATE_S seconds, or since the start if that is less."""
+        """Counts per second of the last RATE_S seconds, or since the start or since the oldest batch that is kept, if
+        that is less.
+        """
         now = self._now()
-        seconds = max(1.0, min(RATE_S, now - self._began))
         with self._lock:
-            recent = [one for one in self._written if one.at >= now - seconds]
+            kept = list(self._written)
+        since = max(now - RATE_S, self._began)
+        if len(kept) == MAX_BATCHES and kept[0].at > since:  # those before it are forgotten
+            since = kept.pop(0).at
+        seconds = max(1.0, now - since)
+        recent = [one for one in kept if one.at >= now - seconds]
         return Rates(
             _rates([one.read for one in recent], seconds), _rates([one.written for one in recent], seconds),
             _rates([one.dead_letters for one in recent], seconds), _rates([one.operators for one in recent], seconds),

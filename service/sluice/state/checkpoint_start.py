@@ -22,6 +22,7 @@ from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import SparkFileError
 from sluice.checkpoint.open_store import store_of
 from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
+from sluice.checkpoint.topic_ids import require_same_topics
 from sluice.kafka import ledger
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
@@ -68,6 +69,7 @@ def open_checkpoint(
         _reset(plan)
         stand = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+    _require_same_topics(plan, found)
     archive = _archive(plan, anew=reset_ledger or stand is None)  # without a ledger no batch was ever written
     if _mismatch(plan, stand):
         _restore(plan, archive, only_check=True)
@@ -97,12 +99,18 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, stand), found)
     ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+    _require_same_topics(plan, found)
     if mismatch := _mismatch(plan, stand):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
         batch, plans = stand.next_batch - 1, ledger.plans(kafka, pipeline.name, plan.query)
         LOGGER.log(logging.WARNING if _damage(plan) else logging.DEBUG, RESTORED, plan.checkpoint, mismatch, batch)
         restore.restore(plan, batch, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
+
+
+def _require_same_topics(plan: Plan, found: Mapping[str, Topic]) -> None:
+    ids = {str(stream.topic): found[str(stream.topic)].id for stream in plan.inputs}
+    require_same_topics(plan.store, ids, may_lose=plan.pipeline.settings.on_data_loss != "fail")
 
 
 def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:

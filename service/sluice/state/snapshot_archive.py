@@ -12,14 +12,24 @@ refused.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Self
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.checkpoint.checkpoint_store import CheckpointStore, copy, get_bytes, put_bytes
+from sluice.checkpoint.checkpoint_store import (
+    CheckpointStore,
+    StoreError,
+    StoreRefusedError,
+    copy,
+    get_bytes,
+    put_bytes,
+)
 from sluice.checkpoint.open_store import snapshot_store_of
 from sluice.kafka.requests import REQUEST, clients
 
@@ -27,6 +37,8 @@ OWNER, SNAPSHOTS = "owner.json", "snapshots"
 NAME = re.compile(r"(\d+)-([0-9a-f]+)\.state")
 #: hexadecimal digits of a digest in a name
 DIGITS = 16
+#: error numbers of a folder that no repetition changes: it may not be written, or its path is none
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class StoredSnapshot(NamedTuple):
@@ -46,7 +58,11 @@ class SnapshotOwner:
 
 
 class SnapshotArchive:
-    """The snapshots below a prefix of a store. All functions raise StoreError if the store cannot be used."""
+    """The snapshots below a prefix of a store.
+
+    The functions raise StoreError if the store cannot be used. Those that copy or remove one snapshot raise any
+    OSError: it may be about that snapshot alone.
+    """
 
     def __init__(self, store: CheckpointStore, buckets: int) -> None:
         self._store = store
@@ -64,20 +80,23 @@ class SnapshotArchive:
         With `anew`, an earlier checkpoint of the same pipeline and cluster gives the prefix up, with its snapshots.
         """
         data = json.dumps(asdict(owner)).encode()
-        if self._store.create(OWNER, data):
-            return
-        found = self._owner()
-        if found == owner:
-            return
-        if not anew or (found.pipeline, found.cluster) != (owner.pipeline, owner.cluster):
-            raise CheckpointError(self._refused(found, owner))
-        for name in list(self._store.list(f"{SNAPSHOTS}/")):
-            self._store.delete(name)
-        put_bytes(self._store, OWNER, data)
+        with self._converting():
+            if self._store.create(OWNER, data):
+                return
+            found = self._owner()
+            if found == owner:
+                return
+            if not anew or (found.pipeline, found.cluster) != (owner.pipeline, owner.cluster):
+                raise CheckpointError(self._refused(found, owner))
+            for name in list(self._store.list(f"{SNAPSHOTS}/")):
+                self._store.delete(name)
+            put_bytes(self._store, OWNER, data)
 
     def snapshots(self, bucket: int) -> list[StoredSnapshot]:
         prefix = f"{self._prefix}{bucket}/"
-        names = (NAME.fullmatch(name.removeprefix(prefix)) for name in self._store.list(prefix))
+        with self._converting():
+            found = list(self._store.list(prefix))
+        names = (NAME.fullmatch(name.removeprefix(prefix)) for name in found)
         return [StoredSnapshot(int(name[1]), name[2]) for name in names if name]
 
     def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
@@ -92,21 +111,43 @@ class SnapshotArchive:
 
     def save_all(self, buckets: int, snapshot: StoredSnapshot, local: CheckpointStore) -> None:
         """Copies the snapshots of all buckets into the store (`save`)."""
-        for number in range(buckets):
-            self.save(number, snapshot, local)
+        with self._converting():
+            for number in range(buckets):
+                self.save(number, snapshot, local)
 
     def delete(self, bucket: int, snapshot: StoredSnapshot) -> None:
         self._store.delete(self._name(bucket, snapshot))
 
     def remove_other_numbers(self, before: int) -> None:
         """Removes the snapshots of other numbers of buckets whose version is below `before`."""
-        for name in list(self._store.list(f"{SNAPSHOTS}/")):
-            found = NAME.fullmatch(name.rpartition("/")[2])
-            if found and int(found[1]) < before and not name.startswith(self._prefix):
-                self._store.delete(name)
+        with self._converting():
+            for name in list(self._store.list(f"{SNAPSHOTS}/")):
+                found = NAME.fullmatch(name.rpartition("/")[2])
+                if found and int(found[1]) < before and not name.startswith(self._prefix):
+                    self._store.delete(name)
+
+    def remove_incomplete(self, before: int) -> None:
+        """Removes what is left in a folder of copies that were interrupted, if their version is below `before`."""
+        with self._converting():
+            complete = set(self._store.list(f"{SNAPSHOTS}/"))
+            for name in set(self._store.list(f"{SNAPSHOTS}/", incomplete=True)) - complete:
+                found = NAME.fullmatch(name.rpartition("/")[2])
+                if found and int(found[1]) < before:
+                    self._store.delete(name)
 
     def location(self) -> str:
         return self._store.location()
+
+    @contextmanager
+    def _converting(self) -> Iterator[None]:
+        """Turns an error of a folder into the one that an object store raises."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            kind = StoreRefusedError if error.errno in REFUSALS else StoreError
+            raise kind(f"{self.location()}: {error}") from error
 
     def _owner(self) -> SnapshotOwner:
         try:

@@ -108,6 +108,7 @@ class SnapshotUploads:
         found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}
         stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
         self._archive.remove_other_numbers(_oldest_newest(stored))
+        self._archive.remove_incomplete(_oldest_newest(stored))
         self._stored = stored
 
     def _known(self, one: StoredSnapshot) -> bool:

@@ -79,7 +79,8 @@ class DeadLetter:
     def record(self, limit: int) -> tuple[bytes | None, bytes | None, Headers]:
         """Key, value and headers of the record to write, of at most `limit` bytes.
 
-        A record that is too large is cut: first the end of its value, then its own headers, then the end of its key.
+        A record that is too large is cut: first the end of its value, then its own headers, then the end of its key,
+        then the end of the reason. The other headers of a dead letter stay, which may have some 300 bytes.
         """
         headers = self._all_headers()
         if _size(self.key, self.value, headers) <= limit:
@@ -87,6 +88,8 @@ class DeadLetter:
         headers = [*headers, self._truncated()]
         if _size(self.key, None, headers) > limit:
             headers = [*self._own_headers(), self._truncated()]
+            room = limit - _size(None, None, headers)
+            headers[0] = OWN[0], _cut(self.reason.encode(), min(0, room) + len(self.reason.encode()))
         key = _cut(self.key, limit - _size(None, None, headers))
         return key, _cut(self.value, limit - _size(key, None, headers)), headers
 

@@ -6,6 +6,7 @@ import json
 import random
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,31 @@ def test_the_state_is_the_same_byte_by_byte(
             bucket.repeat(found)
     assert [content(bucket) for bucket in repeated] == [content(bucket) for bucket in one_by_one]
     assert any(sum(sizes) for bucket in repeated for sizes in bucket.sizes().values())
+
+
+@pytest.mark.parametrize(("size", "most"), [(100, 200_000), (100_000, 30)])
+def test_what_is_read_at_once_has_a_bound_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, most: int
+):
+    """Several batches that fit into memory one by one need not fit together."""
+    monkeypatch.setattr(module, "BYTES_PER_READ", 3_000_000)
+    monkeypatch.setattr(module, "FIRST_OFFSETS", 20)
+    value = json.dumps({"k": "x" * size, "v": 1, "t": 0}).encode()
+    spans = []
+
+    def read(_, starts, ends, each):
+        spans.append((starts["a", 0], ends["a", 0]))
+        for offset in range(*spans[-1]):
+            each(Message(topic="a", partition=0, offset=offset, value=value, timestamp=(1, 1000)))
+
+    monkeypatch.setattr(module, "read", read)
+    pipeline = load_text(FILE % SETTINGS["sliding windows"], "p.yaml")
+    plan = Plan(pipeline, "q", "s", str(tmp_path), 1, {"a": 1, "out": 1})
+    before, *batches = [Planned(0, {("a", 0): 2 * number}, 0) for number in range(201)]
+    assert len(list(inputs_again(plan, before, batches))) == 200
+    assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
+    counts = [end - start for start, end in spans]
+    assert counts[0] == 2, "one batch shows how large the records are"
+    assert all(count <= 10 * max(last, 2) for last, count in pairwise(counts))
+    assert max(counts) <= most
+    assert len(counts) < 15 if size == 100 else max(counts) > 20

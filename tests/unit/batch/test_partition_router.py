@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from sluice.batch.partition_router import arrived_rows
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.kafka.batch_report import Report
 from sluice.kafka.murmur2 import partition_for
+from sluice.kafka.planned_batch import Planned
 
 PIPELINE = """
 pipeline: p
@@ -65,6 +68,25 @@ def routed(*batches, buckets=1, text=PIPELINE):
     return found
 
 
+NOW_IN_NANOSECONDS = 1_764_000_000_000_000_000
+
+
+def message(offset, milliseconds):
+    """A record of the Kafka client."""
+    value = json.dumps({"key": "a", "number": 1}).encode()
+    return SimpleNamespace(
+        key=lambda: None, value=lambda: value, headers=lambda: None, offset=lambda: offset,
+        timestamp=lambda: (1, milliseconds), topic=lambda: "in", partition=lambda: 0,
+    )  # fmt: skip
+
+
+def arrived(ends, messages):
+    """The packed rows of the only bucket, of a batch that was planned in 2025."""
+    plan = Plan(load_text(PIPELINE, "p"), "q", "s", "c", 1, {"in": 1, "out": 1})
+    before, now = (Planned(NOW_IN_NANOSECONDS, {("in", 0): end}, 0) for end in (0, ends[0]))
+    return arrived_rows(plan, before, now, {("in", 0): messages})[0]
+
+
 def stamps(found):
     return [stamp // SECOND for rows, _ in found for stamp in rows.column("@stamp").to_pylist()]
 
@@ -72,6 +94,21 @@ def stamps(found):
 def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
     found = routed([record(at=1), record(at=5), record(at=3)], [record(at=2), record(at=6)])
     assert stamps(found[0]) == [1, 5, 5, 5, 6]
+
+
+@pytest.mark.parametrize("milliseconds", [NOW_IN_NANOSECONDS, 2**63 - 1])
+def test_a_timestamp_that_is_no_time_is_too_far_ahead(milliseconds):
+    """A producer may write nanoseconds where Kafka expects milliseconds."""
+    found = arrived({0: 10}, [message(0, milliseconds)])
+    (letters,) = [unpack(packed)[0].to_pylist() for kind, packed in found if kind == DEAD_LETTERS]
+    assert [letter["reason"].split(":")[0] for letter in letters] == ["too far ahead"]
+
+
+@pytest.mark.parametrize("milliseconds", [-(10**13), -(2**63)])
+def test_a_timestamp_before_all_times_is_the_earliest_one(milliseconds):
+    found = arrived({0: 11}, [message(0, milliseconds), message(1, 1000)])
+    ((rows, _),) = [unpack(packed) for kind, packed in found if kind == RECORDS]
+    assert [stamp // SECOND for stamp in rows.column("@stamp").to_pylist()] == [-(2**63) // SECOND, 1]
 
 
 def test_the_report_has_the_oldest_and_the_newest_timestamp():

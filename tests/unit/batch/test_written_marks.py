@@ -112,5 +112,40 @@ def test_the_mark_of_a_tuple_that_is_too_large_stays_where_it_was(dead_letters):
     assert result.report.written["out"]["tuple"] == 2
 
 
+@pytest.mark.parametrize(("value", "kind"), [(b"x", "tuple"), (b"", "window")])
+def test_a_mark_whose_key_alone_is_too_large_is_a_header_of_the_dead_letter(value, kind):
+    """A record of the mark would be refused again and again."""
+    plan = replace(plan_of(load_text(PIPELINE, "p"), [], 1), topic_partitions={"in": 1, "out": 1, "dead": 1})
+    result = BatchResult(plan, [])
+    result.report.written["out"] = {"tuple": 3, "window": 3}
+    mark = ("sluice-mark", b"window")
+    large = records(
+        "out", pa.array([value], pa.binary()), pa.array([b"k" * 3000], pa.binary()), np.zeros(1), np.arange(1), [[mark]]
+    )
+    limits = {"out": 2000, "dead": 10_000}
+    found = [row for some in within(limits, [large], result.too_large) for row in rows(some)]
+    assert [(topic, found_value, key) for topic, found_value, key, *_ in found] == [("dead", value, b"k" * 3000)]
+    assert mark in found[0][4]
+    assert result.report.written["out"] == {"tuple": 3, "window": 3} | {kind: 2}
+    assert result.report.dead_letters == {"out": {"too large": 1}}
+
+
+def test_a_dead_letter_that_its_topic_cannot_take_is_counted_and_logged_once(caplog):
+    """The batch is written without it."""
+    plan = replace(
+        plan_of(load_text(PIPELINE, "p"), [], 1),
+        topic_partitions={"in": 1, "out": 1, "dead": 1},
+        limits=(("dead", 50),),
+    )
+    result = BatchResult(plan, [])
+    result.report.written["out"] = {"tuple": 2}
+    large = records(
+        "out", pa.array([b"x" * 3000] * 2, pa.binary()), pa.array([b"k"] * 2, pa.binary()), np.zeros(2), np.arange(2)
+    )
+    assert [row for some in within({"out": 2000, "dead": 50}, [large], result.too_large) for row in rows(some)] == []
+    assert result.report.dead_letters == {"out": {"too large": 2}}
+    assert caplog.text.count("dead letters are not written: topic dead takes records of at most 50 bytes") == 1
+
+
 def rows(some):
     return [(some.topic, row[0], row[1], row[5], row[6]) for row in some.rows(0, len(some))]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
 import threading
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 
@@ -244,3 +246,17 @@ def test_a_put_whose_process_was_killed_leaves_the_old_object_and_can_be_removed
     assert list(store.list("a/", incomplete=True)) == ["a/1"]
     store.delete("a/1")
     assert not list((tmp_path / "a").iterdir())
+
+
+def test_a_create_needs_no_hard_links(tmp_path, monkeypatch):
+    """SMB has none."""
+
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    store = FolderStore(tmp_path)
+    assert store.create("a/1", b"first")
+    assert not store.create("a/1", b"second")
+    assert get_bytes(store, "a/1") == b"first"
+    assert [*store.list()] == ["a/1"]

@@ -3,7 +3,9 @@ import json
 import socket
 
 import pytest
+from starlette.responses import PlainTextResponse
 
+from sluice.ops.http_connections import BoundedConnection
 from sluice.ops.http_server import OpsServer, PortError
 from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
@@ -75,6 +77,21 @@ def test_head_has_no_body(server):
     assert ask(server, "/metrics", "HEAD") == (200, b"")
 
 
+@pytest.mark.parametrize("trusted", ["*", "127.0.0.2"])
+def test_no_client_but_a_proxy_on_this_machine_says_whose_request_it_is(pipelines, monkeypatch, trusted):
+    """The page is shown to clients on this machine alone. By default uvicorn takes the proxies from the environment."""
+
+    async def page(scope, receive, send):
+        await PlainTextResponse(scope["client"][0])(scope, receive, send)
+
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    with OpsServer(0, lambda: b"", pipelines, "127.0.0.1", page) as server:
+        elsewhere = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5, source_address=("127.0.0.2", 0))
+        elsewhere.request("GET", "/page", headers={"X-Forwarded-For": "127.0.0.1"})
+        assert elsewhere.getresponse().read() == b"127.0.0.2"
+        elsewhere.close()
+
+
 def test_a_port_in_use_is_an_error_that_says_what_to_do():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -82,3 +99,67 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do():
         port = taken.getsockname()[1]
         with pytest.raises(PortError, match=rf"cannot serve on port {port} .*--http-port"):
             OpsServer(port, lambda: b"", Pipelines(), "127.0.0.1")
+
+
+class Hasty(BoundedConnection):
+    request_s = 0.2
+
+
+class Few(BoundedConnection):
+    most = 3
+
+
+def serving(pipelines, connection, answer=b"a 1\n"):
+    return OpsServer(0, lambda: answer, pipelines, "127.0.0.1", connection=connection)
+
+
+def connected(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def is_dropped(client):
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /metrics HT", b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"]
+)
+def test_a_client_that_sends_no_whole_request_loses_its_connection(pipelines, sent):
+    """Each connection is a file descriptor of the service."""
+    with serving(pipelines, Hasty) as server, connected(server) as client:
+        client.sendall(sent)
+        assert is_dropped(client)
+
+
+def test_a_client_that_begins_a_second_request_loses_its_connection(pipelines):
+    with serving(pipelines, Hasty) as server, connected(server) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /met")
+        while client.recv(1000):
+            pass
+
+
+def test_a_client_that_does_not_read_its_answer_loses_its_connection_and_the_answer(pipelines):
+    with serving(pipelines, Hasty, b"x" * (64 << 20)) as server, connected(server) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        read = len(client.recv(1))
+        while server.connections:  # the client reads nothing meanwhile
+            pass
+        try:
+            while some := client.recv(1 << 20):
+                read += len(some)
+        except ConnectionResetError:
+            pass
+        assert read < 64 << 20
+
+
+def test_of_too_many_connections_the_oldest_is_dropped(pipelines):
+    with serving(pipelines, Few) as server:
+        clients = [connected(server) for _ in range(5)]
+        assert ask(server, "/healthz") == (200, b"ok\n")
+        assert [is_dropped(client) for client in clients[:3]] == [True] * 3
+        assert server.connections <= Few.most
+        for client in clients:
+            client.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
+from sluice.checkpoint.checkpoint_store import StoreError, StoreRefusedError, get_bytes, put_bytes
+from sluice.checkpoint.folder_store import FolderStore
 from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot
 from tests.unit.checkpoint.memory_store import MemoryStore
 
@@ -62,6 +66,42 @@ def test_another_owner_is_refused_by_name(archive, other):
     with pytest.raises(CheckpointError, match="belongs to the checkpoint checkpoint-1 of the pipeline 'p'") as refused:
         archive.claim(other)
     assert other.cluster in str(refused.value)
+    assert archive.snapshots(3) == [ONE]
+
+
+def test_a_folder_that_is_none_is_refused_as_a_bucket_that_is_none(tmp_path: Path):
+    """A start ends with the exit code of a wrong setting."""
+    (tmp_path / "file").touch()
+    archive = SnapshotArchive(FolderStore(tmp_path / "file" / "p"), 2)
+    with pytest.raises(StoreRefusedError, match=r"file/p: .*Not a directory"):
+        archive.claim(MINE)
+    with pytest.raises(StoreRefusedError):
+        archive.snapshots(0)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOSPC])
+def test_a_folder_that_cannot_be_used_now_is_a_store_that_cannot_be_reached(tmp_path: Path, number: int):
+    """A start goes on without it, if the checkpoint is there."""
+
+    class Failing(FolderStore):
+        def create(self, name: str, data: bytes) -> bool:
+            raise OSError(number, "at present", name)
+
+    with pytest.raises(StoreError, match="at present") as raised:
+        SnapshotArchive(Failing(tmp_path), 2).claim(MINE)
+    assert not isinstance(raised.value, StoreRefusedError)
+
+
+def test_what_interrupted_copies_left_in_a_folder_is_removed(tmp_path: Path):
+    """A part of a copy that may be running stays, and so does a snapshot that was copied again."""
+    archive, local = SnapshotArchive(FolderStore(tmp_path), 2), MemoryStore()
+    put_bytes(local, "buckets/3/7.state", b"state 7")
+    archive.save(3, ONE, local)
+    bucket = tmp_path / "snapshots/2/3"
+    for version in (5, 7, 9):
+        (bucket / f"{version}-{ONE.digest}.state.0a.part").write_bytes(b"half")
+    archive.remove_incomplete(9)
+    assert sorted(path.name[:1] for path in bucket.glob("*.part")) == ["7", "9"]
     assert archive.snapshots(3) == [ONE]
 
 

@@ -56,10 +56,19 @@ def test_a_large_key_or_large_headers_give_way_to_the_reason():
     assert headers[0][0] == "sluice-reason"
 
 
+def test_in_a_topic_of_tiny_records_the_reason_is_cut_and_its_word_stays():
+    key, value, headers = letter(key=b"k" * 100, value=b"v" * 100).record(350)
+    assert (key, value) == (b"", b"")
+    assert headers[0] == ("sluice-reason", WHY[: len(headers[0][1])].encode())
+    assert word_of(headers[0][1].decode()) == "not JSON"
+    assert len(headers[0][1]) < len(WHY)
+    assert dict(headers)["sluice-offset"] == b"42"
+
+
 BYTES = st.one_of(st.none(), st.binary(max_size=50), st.integers(0, 5000).map(lambda size: b"x" * size))
 
 
-@given(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=4), st.integers(1000, 8000))
+@given(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=4), st.integers(400, 8000))
 def test_a_dead_letter_is_never_larger_than_the_limit_as_the_writer_counts(key, value, headers, limit):
     key, value, headers = letter(key, value, headers).record(limit)
     one = records(

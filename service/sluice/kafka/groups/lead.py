@@ -1,8 +1,8 @@
 """The lead of a pipeline: Kafka grants it to one of the instances that wait for it.
 
-Each instance joins a consumer group of the pipeline, which subscribes to the topic of the ledger. The topic has one
-topic partition, so Kafka assigns it to one member of the group: this member has the lead. No record is read, and no
-offset is committed.
+Each instance joins a consumer group of the pipeline, which subscribes to the topic of the ledger. Kafka assigns the
+topic partition of the ledger to one member of the group: this member has the lead. Further topic partitions, which the
+topic has if somebody else created it so, mean nothing. No record is read, and no offset is committed.
 
     a member joins        the leader keeps the topic partition ("cooperative-sticky")
     the leader leaves     the group assigns the topic partition to another member at once
@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, Self
 
@@ -158,13 +158,15 @@ class Lead:
         # The client library needs the assignment, but must fetch no record.
         consumer.incremental_assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in topic_partitions])
         consumer.pause(topic_partitions)
-        self._granted.set()
-        self._decided.set()
+        if _includes_lead(topic_partitions):
+            self._granted.set()
+            self._decided.set()
 
     def _revoked(self, consumer: Consumer, topic_partitions: list[TopicPartition]) -> None:
         if topic_partitions:
             consumer.incremental_unassign(topic_partitions)
-            self._lose()
+            if _includes_lead(topic_partitions):
+                self._lose()
 
     def _lose(self) -> None:
         if self._granted.is_set() and not self._stopped.is_set() and not self._lost.is_set():
@@ -180,6 +182,10 @@ class Lead:
             )
         self._error = LeadError(f"cannot join the group {group_of(self._pipeline)}: {error.str()}{hint}")
         self._decided.set()
+
+
+def _includes_lead(topic_partitions: Iterable[TopicPartition]) -> bool:
+    return any(one.partition == ledger.PARTITION for one in topic_partitions)
 
 
 def _end(consumer: Consumer) -> None:

@@ -65,6 +65,33 @@ def test_the_lead_of_one_pipeline_says_nothing_about_another(kafka, topic):
         assert other.wait(SOON)
 
 
+def test_a_ledger_with_several_topic_partitions_has_one_leader(create_topic, kafka, name, monkeypatch):
+    """Somebody may have created the topic with the broker's default number of topic partitions."""
+    create_topic(name, 3)
+    monkeypatch.setattr(lead_module.ledger, "TOPIC", name)
+    with Lead(kafka, name) as first:
+        assert first.wait(SOON)
+        with Lead(kafka, name) as second, Lead(kafka, name) as third:
+            leader = only_leader(first, second, third)
+            leader.leave()
+            only_leader(*{first, second, third} - {leader})
+
+
+def only_leader(*leads):
+    """The one that has the lead, for a while. A new member may take topic partition 0 from the leader, which then knows
+    that it has lost the lead.
+    """
+    deadline, since = time.monotonic() + SOON, time.monotonic()
+    while time.monotonic() - since < WHILE:
+        found = [one for one in leads if one.wait(0) and not one.lost]
+        assert len(found) < 2
+        if not found:
+            since = time.monotonic()
+            assert since < deadline
+        time.sleep(0.05)
+    return found[0]
+
+
 def test_a_killed_leader_is_followed_after_the_session_time_out(broker, kafka, topic):
     with instance(broker, topic) as first:
         assert first.stdout.readline() == "granted\n"
