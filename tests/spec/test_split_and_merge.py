@@ -330,6 +330,34 @@ def test_a_join_behind_a_window_is_divided_by_one_of_its_equalities(given_events
     check(pipeline, given_events, division)
 
 
+BEHIND_A_DEDUP = f"""
+pipeline: chain
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  input: {{topic: input, schema: {LEFT}}}
+  plain: {{}}
+  once: {{}}
+  lists: {{topic: lists}}
+operators:
+  - {{name: m, map: input, output: {{plain: {{i: i, f: f, key: "KEY"}}}}}}
+  - {{name: d, dedup: plain, by: [i, f, key], within: time(3), output: [once]}}
+  - {{name: a, aggregate: once, window: "tumbling, count(2), partitioned", partition_by: [PARTS],
+     output: {{lists: {{all: Collect(i), more: Collect(key)}}}}}}
+""".replace("'", "")
+
+
+@pytest.mark.parametrize("key", ["k", "n", "n + 1"])
+@pytest.mark.parametrize("parts", ["key", "f, key", "i, f, key"])
+@given(given_events=events(frozenset(LEFT)), division=divisions())
+@settings(max_examples=15, derandomize=True, deadline=None)
+def test_a_dedup_is_divided_by_the_part_of_its_key_that_the_windows_behind_it_have(
+    key: str, parts: str, given_events: list[Any], division: Division
+):
+    pipeline = load_text(BEHIND_A_DEDUP.replace("KEY", key).replace("PARTS", parts), "chain", environment=None)
+    assert spread_by(pipeline), "the windows say where everything belongs"
+    check(pipeline, given_events, division)
+
+
 # ---- many tuples -----------------------------------------------------------------------------------------------------
 
 MANY = [

@@ -63,7 +63,7 @@ from sluice.model.spec import (  # fmt: skip
     Windowed,
 )
 from sluice.model.spec import Operator as OperatorSpec
-from sluice.model.spreading import equalities_apart, layout
+from sluice.model.spreading import equalities_apart, keys_apart, layout
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
@@ -172,14 +172,14 @@ class Graph:
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
-        return all(self._final(state, name) for name in self._inputs)
+        return all(self.is_final(state, name) for name in self._inputs)
 
     def marks_of(self, state: GraphState, stream: str) -> Items:
         """The watermark of a stream, and its final mark if it has ended, as items at the operator clock. A new
         reader of the stream gets these in place of the marks that were sent before it.
         """
         watermark = state.progress[stream].watermark if stream in state.progress else NEVER
-        kinds = [WATERMARK] * (watermark != NEVER) + [FINAL] * self._final(state, stream)
+        kinds = [WATERMARK] * (watermark != NEVER) + [FINAL] * self.is_final(state, stream)
         count, empty = len(kinds), no_items(self._schemas[stream])
         return Items(
             np.full(count, TIMER, np.int64), np.full(count, state.now, np.int64), np.array(kinds, np.int8),
@@ -187,12 +187,18 @@ class Graph:
             np.array([watermark, 0][: count] if watermark != NEVER else [0] * count, np.int64),
         )  # fmt: skip
 
-    def _final(self, state: GraphState, stream: str) -> bool:
+    def marks_alone(self, stream: str, items: Items) -> Items:
+        """The items of an earlier form of the stream without its tuples. Each mark still counts as one that its topic
+        partition has sent, so that the stream's marks stay aligned.
+        """
+        return replace(items.only(items.kind != TUPLE), tuples=no_items(self._schemas[stream]).tuples)
+
+    def is_final(self, state: GraphState, stream: str) -> bool:
         """Whether nothing more comes in this stream."""
         if stream in self._inputs:
             return len(state.finals.get(stream, ())) == self._partitions[stream]
         (writer,) = (one for one in self._pipeline.operators if any(of.stream == stream for of in one.outputs))
-        return all(self._final(state, name) for name in writer.inputs)
+        return all(self.is_final(state, name) for name in writer.inputs)
 
     def watermarks(self, state: GraphState) -> dict[str, int]:
         """The watermark of each stream that has one, in nanoseconds since 1970."""
@@ -327,14 +333,19 @@ class Graph:
         return GraphState(operators, first.finals, first.origin, now, first.progress, buffered)
 
     def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:
-        """The function that gives the part of an operator's key. In a join with several equalities, only the values of
-        those by which its tuples are spread decide.
+        """The function that gives the part of an operator's key. In a join with several equalities, and in a dedup by
+        several expressions, only the values of those by which its tuples are spread decide.
         """
-        if not isinstance(spec, Join) or len(spec.left.equality) <= 1:
+        if isinstance(spec, Join):
+            key, places = spec.left.equality, equalities_apart(self._pipeline, spec)
+        elif isinstance(spec, Dedup):
+            key, places = spec.by, keys_apart(self._pipeline, spec)
+        else:
             return part_of_key
-        places = equalities_apart(self._pipeline, spec)
-        text = len(places) == 1 and spec.left.equality[places[0]].type == STRING
-        return lambda key: part_of_key(chosen_of_key(key, places, text=text))
+        if len(key) <= 1 or places == tuple(range(len(key))):
+            return part_of_key
+        text = len(places) == 1 and key[places[0]].type == STRING
+        return lambda name: part_of_key(chosen_of_key(name, places, text=text))
 
     def _split_items(self, stream: str, items: Items, parts: int, part_of_key: PartOfKey) -> list[Items]:
         """Divides the items that wait for a mark: each tuple goes to the part of its key, every other item to all

@@ -11,7 +11,8 @@ the first batch without any tuple: its timers and its watermarks have advanced, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +21,15 @@ from sluice.columns.tables import Data, Saved
 from sluice.engine.graph import AnyOperator, Graph, GraphState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.event_join.event_join_records import LEFT_FINAL, LEFT_REACHED, RIGHT_REACHED
+from sluice.engine.operators.event_join.event_join_state import EventJoinState
+from sluice.engine.operators.join.join_kernel import FROZEN, REACHED
+from sluice.engine.operators.join.join_state import JoinState
 from sluice.engine.operators.operator import OperatorState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, WATERMARK
 from sluice.engine.stream.rejected_tuples import REJECTS
+from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.model.changes.operator_changes import Kept
 from sluice.time_units import UNSET
 
@@ -38,12 +44,21 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
     made.origin, made.now = state.origin, state.now
     made.finals = {now: set(state.finals[was]) for now, was in kept.finals.items() if was in state.finals}
     made.progress = {now: state.progress[was] for now, was in kept.progress.items() if was in state.progress}
-    made.buffered = {now: state.buffered[was] for now, was in kept.buffers.items() if was in state.buffered}
+    made.buffered = {
+        now: state.buffered[was] if now in kept.buffers else new.marks_alone(now, state.buffered[was])
+        for now, was in kept.aligned.items()
+        if was in state.buffered
+    }
+    again = {
+        now for now, was in kept.progress.items() if old.is_final(state, was) and not new.is_final(made, now)
+    }  # fmt: skip
+    for stream in again:  # its watermark was the last one before its final mark
+        made.progress.pop(stream)
     fresh = []
     for index, operator in enumerate(new.operators):
         name = operator.spec.name
         found = before[name] if name in kept.operators else None
-        if found is None:
+        if found is None or _is_over(found, [new.is_final(made, stream) for stream in operator.spec.inputs]):
             fresh.append(index)
         elif name in kept.resized:
             made.operators[index] = _resized(operator, found, made.now)
@@ -51,7 +66,35 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
             made.operators[index] = operator.load(_bytes(found.save()))
     if made.origin != UNSET:
         _bring_up(new, made, fresh)
+    for operator, of in zip(new.operators, made.operators, strict=True):
+        if isinstance(of, JoinState | EventJoinState):
+            _go_on_with_marks(of, operator.spec.inputs, new, made, set(kept.progress) - again)
     return made
+
+
+def _is_over(state: OperatorState, finals: Sequence[bool]) -> bool:
+    """Whether an operator is final, so that nothing in its windows ever comes out, although its inputs, which have
+    these final marks, go on: operators before it read other topics now. It begins anew.
+    """
+    return not isinstance(state, JoinState) and bool(getattr(state, "finished", False)) and not all(finals)
+
+
+def _go_on_with_marks(
+    state: JoinState | EventJoinState, inputs: Sequence[str], graph: Graph, made: GraphState, same: AbstractSet[str]
+) -> None:
+    """Forgets the marks that a join has got from a stream that is not the `same` any more: its final mark, if it is not
+    final now, with the last watermark before it, and watermarks of another event time.
+    """
+    for port, stream in enumerate(inputs):
+        goes_on = not graph.is_final(made, stream)
+        if isinstance(state, JoinState):
+            side = state.sides[port].state
+            side[FROZEN] &= not goes_on
+            if stream not in same:
+                side[REACHED] = made.progress[stream].watermark if stream in made.progress else NEVER
+        elif state.scalars[LEFT_FINAL + port] and goes_on:
+            state.scalars[LEFT_FINAL + port] = 0
+            state.scalars[LEFT_REACHED + port] = state.scalars[[LEFT_REACHED, RIGHT_REACHED]].min()
 
 
 def _resized(operator: AnyOperator, state: OperatorState, now: int) -> OperatorState:

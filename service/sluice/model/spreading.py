@@ -120,6 +120,18 @@ def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
     return independent(join)
 
 
+def keys_apart(pipeline: Pipeline, dedup: Dedup) -> tuple[int, ...]:
+    """The positions in `by` of the expressions by which the tuples of the dedup are distributed over buckets, in the
+    order of the key: all of them, or the part that a downstream operator requires (`_of_dedup`).
+    """
+    for output in dedup.outputs:
+        for requirement in _needed(pipeline, output.stream):
+            key = _through(dedup, output, requirement).key
+            if key and set(key) <= set(dedup.by):
+                return tuple(map(dedup.by.index, key))
+    return tuple(range(len(dedup.by)))
+
+
 def _within(side: Side, key: Expression) -> bool:
     if side.window.partition_eviction:
         return False

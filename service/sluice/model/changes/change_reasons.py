@@ -54,7 +54,10 @@ def _text(value: object) -> str:
 
 def _of_event_time(before: EventTimeData, now: EventTimeData) -> str:
     fields = zip(EventTimeData._fields, before, now, strict=True)
-    return ", ".join(f"{name} was {_text(was)} and is {_text(has)}" for name, was, has in fields if was != has)
+    found = {name: f"{name} was {_text(was)} and is {_text(has)}" for name, was, has in fields if was != has}
+    if "sources" in found:
+        found["sources"] = "its watermarks come from other event times"
+    return ", ".join(found.values())
 
 
 def _are_attributes(value: Any) -> bool:  # noqa: ANN401 - any part of an operator

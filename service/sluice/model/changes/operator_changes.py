@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluice.model.changes.change_reasons import reason
-from sluice.model.changes.operator_data import event_time_of, parts_of, provenance_of, renamed_streams
+from sluice.model.changes.operator_data import EarlierNames, earlier_names, event_time_of, parts_of, provenance_of
 from sluice.model.changes.window_sizes import Resizing, counts_tuples, resizing
 from sluice.model.spec import Join, Operator, Pipeline, Union
 
@@ -82,6 +82,7 @@ class Kept:
     progress   streams with their watermarks, by name: the earlier name
     finals     input streams whose topic partitions stay final, likewise
     buffers    input streams with the tuples that wait for an aligned mark, likewise
+    aligned    input streams with the marks that wait for those of other topic partitions, likewise
     """
 
     operators: frozenset[str]
@@ -89,16 +90,20 @@ class Kept:
     progress: Mapping[str, str]
     finals: Mapping[str, str]
     buffers: Mapping[str, str]
+    aligned: Mapping[str, str]
 
 
 def changes_of(old: Pipeline, new: Pipeline) -> Changes:
     """What becomes of the state of each operator if the pipeline `old` continues as `new`."""
     before = {one.name: one for one in old.operators}
     there = {one.name for one in new.operators}
+    earlier = earlier_names(old, new)
     found = [*_settings(old, new), *_buffers(old, new)]
-    changed = (_changed(before.get(one.name), old, one, new) for one in new.operators if not isinstance(one, Union))
+    operators = [one for one in new.operators if not isinstance(one, Union)]
+    changed = (_changed(before.get(one.name), old, one, new, earlier) for one in operators)
     found += [_with_its_table(one, new) for one in changed]
-    found += [_gone(one, old, new) for one in old.operators if one.name not in there and not isinstance(one, Union)]
+    gone = [one for one in old.operators if one.name not in there and not isinstance(one, Union)]
+    found += [_gone(one, old, new, earlier) for one in gone]
     return Changes(tuple(found))
 
 
@@ -130,17 +135,20 @@ def kept_of(old: Pipeline, new: Pipeline) -> Kept:
         progress={now: was for now, was in earlier.items() if event_time_of(old, was) == event_time_of(new, now)},
         finals={one.name: earlier[one.name] for one in new.inputs if one.name in earlier},
         buffers=_kept_buffers(old, new),
+        aligned=_aligned(old, new),
     )
 
 
 def _kept_buffers(old: Pipeline, new: Pipeline) -> dict[str, str]:
     """The input streams, with their earlier names, whose buffered tuples can continue to wait for an aligned mark."""
-    return {
-        now: was
-        for now, was in _earlier_names(old, new).items()
-        if old.streams[was].marks_in == new.streams[now].marks_in == "aligned"
-        and old.streams[was].schema == new.streams[now].schema
-    }
+    aligned = _aligned(old, new).items()
+    return {now: was for now, was in aligned if old.streams[was].schema == new.streams[now].schema}
+
+
+def _aligned(old: Pipeline, new: Pipeline) -> dict[str, str]:
+    """The input streams whose marks are aligned in both pipelines, with their earlier names."""
+    both = _earlier_names(old, new).items()
+    return {now: was for now, was in both if old.streams[was].marks_in == new.streams[now].marks_in == "aligned"}
 
 
 def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
@@ -149,19 +157,19 @@ def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
     """
     inputs = {stream.topic: stream.name for stream in old.inputs}
     found = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
-    renamed = renamed_streams(old, new)
+    renamed = earlier_names(old, new)
     for name in new.streams:
-        earlier = renamed.get(name, name)
+        earlier = renamed.streams.get(name, name)
         was, now = old.writer_of(earlier), new.writer_of(name)
         if was and now and was.name == now.name and provenance_of(old, earlier) == provenance_of(new, name, renamed):
             found[name] = earlier
     return found
 
 
-def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline) -> Change:
+def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline, earlier: EarlierNames) -> Change:
     if before is None:
         return Change(now.name, StateOutcome.NEW)
-    had, has = parts_of(before, old), parts_of(now, new, renamed_streams(old, new))
+    had, has = parts_of(before, old), parts_of(now, new, earlier)
     if type(before) is not type(now):
         kinds = f"it was {_kind(before)}, and is {_kind(now)}"
         return Change(now.name, StateOutcome.EMPTIED if had else StateOutcome.NEW, kinds, loses=bool(had))
@@ -188,12 +196,13 @@ def _with_its_table(change: Change, new: Pipeline) -> Change:
     return Change(change.name, StateOutcome.REFUSED, "; ".join(filter(None, [change.reason, why])))
 
 
-def _gone(before: Operator, old: Pipeline, new: Pipeline) -> Change:
+def _gone(before: Operator, old: Pipeline, new: Pipeline, earlier: EarlierNames) -> Change:
     parts = parts_of(before, old)
     why = "the file has no operator of this name" + ("" if parts else "; it had no state")
     names = {one.name for one in old.operators}
     alike = [one.name for one in new.operators if one.name not in names and type(one) is type(before)]
-    other = next((one.name for one in new.operators if one.name in alike and parts_of(one, new) == parts), None)
+    same = (one.name for one in new.operators if one.name in alike and parts_of(one, new, earlier) == parts)
+    other = next(same, None)
     if parts and other is not None:
         why += f"; {other} is the same under another name, and would keep the state under this one"
     return Change(before.name, StateOutcome.REMOVED, why, loses=bool(parts))

@@ -20,37 +20,52 @@ from sluice.model.spec import (
     Join,
     Map,
     Operator,
+    Passing,
     Pipeline,
     Punct,
     Side,
+    SlidingTime,
     Sort,
     Union,
     Windowed,
 )
+from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import Type
 
 #: name of a part, as a message has it -> its value
 Parts = Mapping[str, object]
-#: a stream that an operator writes -> the name that it had in an earlier file
-Names = Mapping[str, str]
+
+
+class EarlierNames(NamedTuple):
+    """What has got another name: streams that operators write, and operators, with the names in the earlier file."""
+
+    streams: Mapping[str, str] = MappingProxyType({})
+    operators: Mapping[str, str] = MappingProxyType({})
+
+
+#: no name has changed
+UNCHANGED = EarlierNames()
 
 
 class EventTimeData(NamedTuple):
     """The part of a stream's event time on which the states of its readers depend.
 
     resolution   the unit of an int64 time, in nanoseconds
+    advance      whether the watermark follows the clock, by the stream itself or by those that it comes from
+    sources      if watermarks come from the operator that writes the stream: the event times of its inputs
     """
 
     attribute: str
     type: Type
     resolution: int
     advance: bool
+    sources: tuple[EventTimeData | None, ...] = ()
 
 
-def parts_of(operator: Operator, pipeline: Pipeline, earlier: Names = MappingProxyType({})) -> Parts:
+def parts_of(operator: Operator, pipeline: Pipeline, earlier: EarlierNames = UNCHANGED) -> Parts:
     """The parts of the operator that its state depends on. An operator without parts has no state to lose.
 
-    earlier   the streams that have been renamed
+    earlier   the streams and the operators that have been renamed
     """
     match operator:
         case Map() | Union():
@@ -68,7 +83,7 @@ def has_state(operator: Operator) -> bool:
     return not isinstance(operator, Map | Union)
 
 
-def _of_window(operator: Windowed, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
+def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
     yield "input", provenance_of(pipeline, operator.input, earlier)
     yield "window", operator.window
     yield "partition_by", operator.partition_by
@@ -78,10 +93,13 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: Names) -> Iterat
     deltas = [one.attribute for one in operator.window.policies if isinstance(one, Delta)]
     yield "type of a delta's attribute", tuple(types[name] for name in deltas)
     if any(isinstance(one, Punct) for one in operator.window.policies):
-        yield (
-            "marks_in of its input",
-            tuple(pipeline.streams[one].marks_in for one in _topics(pipeline, operator.input)),
-        )
+        inputs = [pipeline.streams[name] for name in _marking(pipeline, operator.input)]
+        yield "marks_in of its input", tuple(stream.marks_in for stream in inputs)
+        yield "topics of its marks", tuple(str(stream.topic) for stream in inputs)
+    if isinstance(operator.window, SlidingTime):
+        # each of its topic partitions has a stream time
+        partitioned = partitioning_stream(pipeline, operator.input)
+        yield "topic partitions of its input", provenance_of(pipeline, partitioned, earlier)
     match operator:
         case Aggregate():
             yield "group_by", operator.group_by
@@ -103,7 +121,7 @@ def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
+def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
     yield "input", provenance_of(pipeline, operator.input, earlier)
     yield "by", operator.by
     yield "within", (operator.within, operator.over)
@@ -114,7 +132,7 @@ def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: Names) -> Iterator[t
         yield "attributes of its input", pipeline.streams[operator.input].schema
 
 
-def _of_join(operator: Join, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
+def _of_join(operator: Join, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
     yield "window", operator.window
     yield "match", operator.match
     yield "whether its right side is a table", operator.table
@@ -149,14 +167,21 @@ def _defaults(side: Side, stored: tuple[tuple[str, Type], ...], pipeline: Pipeli
     return tuple(values.get(name) for name, _ in stored)
 
 
-def provenance_of(pipeline: Pipeline, stream: str, earlier: Names = MappingProxyType({})) -> object:
-    """Where the tuples of a stream come from: the topic of an input, else the earlier name of the stream. A union of
-    streams is the list of where they come from.
+def provenance_of(pipeline: Pipeline, stream: str, earlier: EarlierNames = UNCHANGED) -> object:
+    """Where the tuples of a stream come from: the topic of an input, else the operator that writes the stream, and the
+    stream, with their earlier names. A union of streams is the list of where they come from.
     """
     writer = pipeline.writer_of(stream)
     if isinstance(writer, Union):
         return tuple(provenance_of(pipeline, name, earlier) for name in writer.inputs)
-    return f"stream {earlier.get(stream, stream)}" if writer else f"topic {pipeline.streams[stream].topic}"
+    if writer is None:
+        return f"topic {pipeline.streams[stream].topic}"
+    return f"stream {earlier.streams.get(stream, stream)} of {earlier.operators.get(writer.name, writer.name)}"
+
+
+def earlier_names(old: Pipeline, new: Pipeline) -> EarlierNames:
+    """The streams and the operators of `new` that had another name in `old`."""
+    return EarlierNames(renamed_streams(old, new), renamed_operators(old, new))
 
 
 def renamed_streams(old: Pipeline, new: Pipeline) -> dict[str, str]:
@@ -173,6 +198,33 @@ def renamed_streams(old: Pipeline, new: Pipeline) -> dict[str, str]:
     return found
 
 
+def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
+    """The operators of `new` that are in `old` under another name, with that name: the other file does not name them,
+    and they have the same parts, read the same and write the same streams. Their own states are not kept, but those of
+    their readers are.
+    """
+    known = {one.name for one in new.operators}
+    gone = [one for one in old.operators if one.name not in known]
+    known = {one.name for one in old.operators}
+    found = dict[str, str]()
+    for operator in new.operators:
+        earlier = EarlierNames(operators=found)
+        alike = (one.name for one in gone if _alike(one, old, operator, new, earlier))
+        name = next(alike, None) if operator.name not in known else None
+        found |= {operator.name: name} if name is not None else {}
+    return found
+
+
+def _alike(before: Operator, old: Pipeline, now: Operator, new: Pipeline, earlier: EarlierNames) -> bool:
+    return (
+        type(before) is type(now)
+        and {output.stream for output in before.outputs} == {output.stream for output in now.outputs}
+        and [provenance_of(old, name) for name in before.inputs]
+        == [provenance_of(new, name, earlier) for name in now.inputs]
+        and parts_of(before, old) == parts_of(now, new, earlier)
+    )
+
+
 def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
     """The topics from which tuples come to the operator, directly or through other operators."""
     found = set[str]()
@@ -182,11 +234,13 @@ def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
     return found
 
 
-def _topics(pipeline: Pipeline, stream: str) -> list[str]:
-    """The input streams that a stream consists of, if only unions are between."""
+def _marking(pipeline: Pipeline, stream: str) -> list[str]:
+    """The input streams whose marks reach the readers of a stream, each with its topic partition: those before it, if
+    only maps, dedups and unions are between.
+    """
     writer = pipeline.writer_of(stream)
-    if isinstance(writer, Union):
-        return [name for one in writer.inputs for name in _topics(pipeline, one)]
+    if isinstance(writer, Passing):
+        return [name for one in writer.inputs for name in _marking(pipeline, one)]
     return [] if writer else [stream]
 
 
@@ -195,4 +249,9 @@ def event_time_of(pipeline: Pipeline, stream: str) -> EventTimeData | None:
     of: EventTime | None = pipeline.streams[stream].event_time
     if of is None:
         return None
-    return EventTimeData(of.attribute, dict(pipeline.streams[stream].schema)[of.attribute], of.tick, of.advance)
+    writer = pipeline.writer_of(stream)
+    before = writer.inputs if writer is not None and of.lag is None else ()
+    return EventTimeData(
+        of.attribute, dict(pipeline.streams[stream].schema)[of.attribute], of.tick, follows_clock(pipeline, stream),
+        tuple(event_time_of(pipeline, name) for name in dict.fromkeys(before)),
+    )  # fmt: skip

@@ -200,6 +200,59 @@ def test_what_goes_on_of_an_input(
     assert (found.finals, found.buffers) == (finals, buffers)
 
 
+BEHIND = """
+pipeline: p
+streams:
+  in: {topic: in, schema: {k: string, x: int64, t: timestamp, u: timestamp}, event_time: {attribute: t, lag: 1}}
+  other: {topic: other, schema: {k: string, x: int64, t: timestamp, u: timestamp}, event_time: {attribute: t, lag: 1}}
+  small: {event_time: t}
+  large: {event_time: t}
+  near: {topic: near}
+  marked: {topic: marked}
+  panes: {topic: panes}
+  sums: {topic: sums}
+  more: {topic: more}
+operators:
+  - {name: low, map: in, where: x < 9, output: {small: {k: k, x: x, t: t}}}
+  - {name: high, map: in, where: x > 8, output: {large: {k: k, x: x, t: t}}}
+  - {name: near, aggregate: small, window: "slidingTime, timeDifference(5)", output: {near: {n: Count()}}}
+  - {name: marked, aggregate: small, window: "tumbling, punct()", output: {marked: {n: Count()}}}
+  - {name: panes, aggregate: small, window: "timeInterval, intervalDuration(5)", output: {panes: {n: Count()}}}
+  - {name: sums, aggregate: small, window: "tumbling, count(2)", output: {sums: {s: Sum(x)}}}
+  - {name: more, aggregate: sums, window: "tumbling, count(2)", output: {more: {s: Sum(s)}}}
+"""
+READERS = {"near", "marked", "panes", "sums"}
+BEHIND_A_MAP = {
+    "nothing": ([], set()),
+    "the expression of an attribute": ([("x < 9", "x < 8"), ("{k: k, x: x, t: t}", "{k: k, x: x + 1, t: u}")], set()),
+    "the name of the stream": ([("small", "few")], set()),
+    "the name of the map": ([("name: low", "name: lower")], set()),
+    "the names of both": ([("name: low", "name: lower"), ("small", "few")], READERS),
+    "the name of an aggregate": ([("name: sums,", "name: totals,")], set()),
+    "another map writes the stream":
+        ([("name: low", "name: l"), ("name: high", "name: low"), ("name: l,", "name: high,")], READERS),
+    "the map is gone, and another writes the stream":
+        ([("low, map: in, where: x < 9, output: {small: ", "all, map: other, output: {small: ")], READERS),
+    "the map reads another topic": ([("low, map: in,", "low, map: other,")], {"near", "marked"}),
+    "the attribute of the input's event time": ([("event_time: {attribute: t", "event_time: {attribute: u")],
+        {"near", "panes"}),
+    "the lag of the input": ([("lag: 1", "lag: 2")], set()),
+    "whether the watermark of the input follows the clock": ([("lag: 1", "lag: 1, idle_after: 3, advance: true")],
+        {"near", "panes"}),
+    "to which tuples a mark of the input applies": ([("topic: in,", "topic: in, marks_in: any,")], {"marked"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("edits", "emptied"), BEHIND_A_MAP.values(), ids=BEHIND_A_MAP)
+def test_a_change_before_the_operator_that_writes_the_input(edits: list[tuple[str, str]], emptied: set[str]):
+    text = BEHIND
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    changes = changes_of(loaded(BEHIND), loaded(text))
+    assert {one.name for one in changes.all if one.word == "emptied"} == emptied
+
+
 def test_the_reasons_name_what_has_changed():
     table = "\n".join(lines(changed("by: [k], within", "by: [k, x], within")))
     assert "dedup   emptied  by: `k` became `k, x`" in table
@@ -221,6 +274,7 @@ def test_the_reasons_name_what_has_changed():
         ("    output: {both", "    algorithm: leftOuter\n    output: {both", "outer left side: false became true\n"),
         (", output: {last", ", early: time(3), output: {last", "early: nothing became `time(3.0)`"),
         ("lag: 1", "lag: 1, idle_after: 5, advance: true", "event_time of its input: advance was false and is true\n"),
+        ("name: join\n", "name: pairs\n", "last    kept"),
         ("    output: {both", "    match: x == z\n    output: {both", "match: nothing became `left.x == right.z`"),
         ("name: sum\n", "name: total\n", "no operator of this name; total is the same under another name"),
     ],
