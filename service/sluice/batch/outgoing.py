@@ -48,28 +48,48 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
     Each has the ordinal of the record that contained the tuple, or that caused an operator to make it.
     """
     ordinal = _ordinals(items, batch.ordinals)
-    offset = _offsets(ordinal, items.source != MADE, batch.firsts)
+    offset = _offsets(ordinal, batch.firsts)
+    made = (items.source == MADE) | _waited(plan, items, ordinal)
     for port, stream in enumerate(plan.inputs):
         # a tuple that a timer made is counted for port 0
         here = np.flatnonzero(port_of(np.maximum(ordinal, 0)) == port)
         rows = items.tuples.take(pa.array(here))
         if len(here):
             about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
-            letters = _letters(rows, ordinal[here], offset[here], items.at[here])
+            letters = _letters(rows, ordinal[here], offset[here], items.at[here], made[here])
             for some in pieces(letters, plan.bounds.piece):
                 yield DEAD_LETTERS, pack(some, about)
 
 
-def _offsets(ordinal: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
-    """The offset of the record that contained each tuple. -1 for a tuple that an operator made (`brought` is false)."""
+def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
+    """Whether each rejected tuple waited for a mark (`marks_in: aligned`). Its ordinal is that of the record that ended
+    the wait, which another topic partition has sent.
+    """
+    waited = np.zeros(len(items), np.bool_)
+    if not any(stream.marks_in == "aligned" for stream in plan.inputs):
+        return waited
+    inputs = {spec.name: spec.inputs for spec in plan.pipeline.operators}
+    operators = items.tuples.column("operator").to_pylist()
+    for operator in set(operators):
+        here = np.array([one == operator for one in operators]) & (items.source >= 0)
+        sender, source = topic_partition_of(ordinal[here]), items.source[here]
+        own = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
+        waited[here] = ~np.logical_or.reduce([one == sender for one in own or [source]])
+    return waited
+
+
+def _offsets(ordinal: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
+    """The offset of the record that contained each tuple, or that caused an operator to make it. -1 for a timer."""
     offset = np.full(len(ordinal), -1)
-    brought = brought & (ordinal != NO_ORDINAL)
-    first = first_of(ordinal[brought])
-    offset[brought] = [firsts[one] for one in first.tolist()] + (ordinal[brought] - first) // NUMBERS
+    caused = ordinal != NO_ORDINAL
+    first = first_of(ordinal[caused])
+    offset[caused] = [firsts[one] for one in first.tolist()] + (ordinal[caused] - first) // NUMBERS
     return offset
 
 
-def _letters(rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: np.ndarray) -> pa.RecordBatch:
+def _letters(
+    rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: np.ndarray, made: np.ndarray
+) -> pa.RecordBatch:
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
         "ordinal": pa.array(ordinal),
@@ -80,6 +100,7 @@ def _letters(rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: 
         "key": pa.nulls(len(ordinal), pa.binary()),
         "value": rows.column("tuple").cast(pa.binary()),
         "headers": pa.nulls(len(ordinal)),
+        "made": pa.array(made),
     }
     return pa.RecordBatch.from_pydict(values)
 

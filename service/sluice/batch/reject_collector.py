@@ -2,7 +2,8 @@
 
 A dead letter contains the bytes of the original record. An operator that rejects a tuple (because it is late, for
 instance) has only the topic partition and the offset of its record, so this module reads that record from Kafka
-again.
+again. A tuple that an operator made, such as a pair of a join, has those of the record that caused it: of the newer
+tuple of the pair.
 """
 
 from __future__ import annotations
@@ -86,14 +87,16 @@ def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
     del row["ordinal"]
     headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
     original = "refused" not in about
+    row.setdefault("made", False)
     return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
 
 
 def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> tuple[list[DeadLetter], bool]:
     """The dead letters, in which the original records replace rejected tuples, and whether Kafka could be read.
 
-    Reads these records from Kafka again, for some READ_AGAIN_S without progress. A tuple whose record cannot be read,
-    or that an operator made (offset -1), stays as it is: a tuple in JSON.
+    Reads these records from Kafka again, for some READ_AGAIN_S without progress. A tuple that an operator made stays a
+    tuple in JSON; it gets the key and the timestamp of the record that caused it. A tuple whose record cannot be read,
+    or that a timer caused (offset -1), stays as it is.
     """
     refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
     records: dict[tuple[str, int, int], Message] = {}
@@ -126,4 +129,6 @@ def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
     except HeaderNameError as error:
         LOGGER.warning("a dead letter contains the tuple in JSON, because its record cannot be read again: %s", error)
         return letter
+    if letter.made:
+        return replace(letter, key=record.key(), timestamp=timestamp)
     return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

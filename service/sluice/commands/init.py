@@ -68,10 +68,10 @@ def _drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: 
     """The text of the file, which `check` accepts."""
     from sluice.draft.draft_pipeline import draft  # noqa: PLC0415 - the call may be wrong, and this takes 0.2 s
     from sluice.draft.sampled_records import Sampled, sample  # noqa: PLC0415
-    from sluice.inspect.record_topic import last_values  # noqa: PLC0415
+    from sluice.inspect.record_topic import known_as_compacted, last_values  # noqa: PLC0415
 
     sampled = sample(topic, list(starmap(Sampled, last_values(kafka, topic, last))), registry)
-    text = draft(topic, sampled, file, kafka, registry)
+    text = draft(topic, sampled, file, kafka, registry, compacted=known_as_compacted(kafka, topic))
     checked = check_text(text, file, environment=None)
     if checked.problems:
         raise PipelineError(checked.problems)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPException
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import click
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -65,14 +66,18 @@ def top(url: str, pipeline: str | None, interval: float, once: bool) -> None:  #
         raise click.BadParameter(f"the service has the pipelines {', '.join(names)}", param_hint="--pipeline")
     if once:
         time.sleep(ONCE_S)
-        console.print(Group(*screen.parts(_read(address, reading), console.width)))
+        reading = _read(address, reading)
+        screen.hindrances = hindrances(url, reading)
+        console.print(Group(*screen.parts(reading, console.width)))
         return
+    screen.hindrances = hindrances(url, reading)
     with Live(OnScreen(screen, reading), console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(interval)
                 reading, trouble = _next(address, reading)
                 screen.note(trouble)
+                screen.hindrances = screen.hindrances if trouble else hindrances(url, reading)
                 live.update(OnScreen(screen, reading), refresh=True)
         except KeyboardInterrupt:
             return
@@ -104,6 +109,30 @@ def _read(address: str, before: Reading | None) -> Reading:
     return Reading(time.monotonic(), samples, before)
 
 
+def hindrances(url: str, reading: Reading) -> dict[str, str]:
+    """By pipeline whose standby cannot take over: why, as `/readyz` says. The metrics have only that it cannot."""
+    names = [labels["pipeline"] for labels, ready in reading.values("sluice_standby_ready") if not ready]
+    if not names:
+        return {}
+    request = Request(f"{url}/readyz", headers={"Accept": "application/json"})  # noqa: S310 - the caller has checked it
+    try:
+        with urlopen(request, timeout=REQUEST_S) as answer:  # noqa: S310
+            described = json.load(answer)
+    except HTTPError as error:  # the status of a service that is not ready
+        described = _json(error.read())
+    except (OSError, HTTPException, ValueError):
+        return {}
+    pipelines = described.get("pipelines", ()) if isinstance(described, dict) else ()
+    return {one["name"]: one["trouble"] for one in pipelines if one.get("name") in names and one.get("trouble")}
+
+
+def _json(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 # ---- the screen ------------------------------------------------------------------------------------------------------
 
 
@@ -114,6 +143,7 @@ class Screen:
     pipeline   the only pipeline to show; None: all
     trouble    why the service does not answer; empty if it does
     answered   when it answered for the last time, seconds since 1970
+    hindrances by pipeline whose standby cannot take over: why
     """
 
     url: str
@@ -121,6 +151,7 @@ class Screen:
     now: Callable[[], float]
     trouble: str = ""
     answered: float = 0.0
+    hindrances: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.answered = self.now()
@@ -139,9 +170,14 @@ class Screen:
         if len(names) > 1 and self.pipeline is None:
             found += [Text(), _overview(reading, names, width)]
         for name in names if self.pipeline is None else [self.pipeline]:
-            found += [Text(), _pipeline(reading, name, now, width), _streams(reading, name, width)]
+            found += [Text(), _pipeline(reading, name, now, width), *self._hindrance(name)]
+            found.append(_streams(reading, name, width))
             found += [_operators(reading, name, width), *_clocks(reading, name, width)]
         return found if names else [*found, Text("no pipeline runs")]
+
+    def _hindrance(self, name: str) -> list[Text]:
+        words = self.hindrances.get(name)
+        return [Text(words, "red")] if words else []
 
     def _head(self, reading: Reading, now: float, width: int) -> list[Text]:
         memory = {label["process"]: value for label, value in reading.values("sluice_memory_bytes")}
@@ -198,6 +234,8 @@ def _overview(reading: Reading, names: Sequence[str], width: int) -> Table:
 
 def _state(reading: Reading, name: str) -> Text:
     if reading.value("sluice_leader", pipeline=name) == 0:
+        if reading.value("sluice_standby_ready", pipeline=name) == 0:
+            return Text("standby, not ready", "bold red")
         return Text("standby", "yellow")
     running = reading.value("sluice_pipeline_running", pipeline=name)
     return Text() if running is None else Text("running", "green") if running else Text("not running", "red")

@@ -9,30 +9,56 @@ from typing import Any
 
 import yaml
 
-from sluice.draft.sampled_attributes import Attribute
+from sluice.draft.sampled_attributes import Attribute, example_of
 from sluice.draft.sampled_records import Sample
 from sluice.model.secrets import is_secret
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP
 
 #: characters of a line in front of its comment
 COLUMN = 44
+#: attributes of a table in the output of the join that is suggested for it
+TABLE_OUTPUTS = 3
 
 
-def draft(topic: str, sample: Sample, file: str, kafka: Mapping[str, str], registry: Mapping[str, str]) -> str:
-    """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty."""
+def draft(
+    topic: str,
+    sample: Sample,
+    file: str,
+    kafka: Mapping[str, str],
+    registry: Mapping[str, str],
+    *,
+    compacted: bool = False,
+) -> str:
+    """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty.
+
+    compacted   whether the topic is known to be compacted
+    """
     stream = _stream_name(topic)
-    lines = [*_head(topic, sample, file), *_streams(topic, sample, stream), *_operator(sample, stream)]
+    table = compacted or sample.tombstones > 0
+    lines = [*_head(topic, sample, file, compacted=compacted), *_streams(topic, sample, stream, table=table)]
+    lines += [*_operator(sample, stream), *(_join(sample, stream) if table else ())]
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
 
 
-def _head(topic: str, sample: Sample, file: str) -> Iterator[str]:
+def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator[str]:
     checked = f"sluice check {file}" if file != "-" else "sluice check"
     yield f"# A first pipeline for topic {topic}, drafted from {counted(sample.records, 'record')}. Lines with # are"
     yield f"# suggestions; `{checked}` checks the file after a change."
-    if bad := sample.records - sample.usable:
+    of_all = f"of the {counted(sample.records, 'record')}"
+    if bad := sample.records - sample.usable - sample.tombstones:
         what = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
-        yield f"# {bad} of the {counted(sample.records, 'record')} are {what}: such records become dead letters."
+        yield f"# {bad} {of_all} are {what}: such records become dead letters."
+    if sample.unfit:
+        yield f"# {sample.unfit} {of_all} have a value of another type than the attribute: such records become dead"
+        yield "# letters."
+    if sample.tombstones:
+        yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
+        yield "# its key; in this stream, which is no table, it becomes a dead letter."
+    if compacted:
+        yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
+    if compacted or sample.tombstones:
+        yield "# To read it as a table, follow the comments with `table` below and docs/join.md."
     name = re.sub(r"[^\w-]+", "-", topic, flags=re.ASCII).strip("-")
     yield f"pipeline: {_word(name or 'first')}"
 
@@ -41,7 +67,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _streams(topic: str, sample: Sample, stream: str) -> Iterator[str]:
+def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterator[str]:
     usable = [one for one in sample.attributes if not one.problem]
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
@@ -54,10 +80,14 @@ def _streams(topic: str, sample: Sample, stream: str) -> Iterator[str]:
     for one in sample.attributes:
         if one.problem:
             yield f"      # left out: {json.dumps(one.name)}: {one.problem}"
+    if table and sample.key is not None and sample.key not in (one.name for one in usable):
+        yield _commented(f"      # {_word(sample.key)}: string", "the key of the record, for a table")
     if _time(usable) is None:
         what = "the timestamp of the record, for the next two suggestions"
         yield _commented(f"      # {_free(sample)}: timestamp", what)
     yield from _places_and_defaults(usable)
+    if table:
+        yield from _table(sample, usable)
     yield from _event_time(sample, usable)
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
@@ -75,8 +105,43 @@ def _comment(one: Attribute) -> str:
         f"such as {one.example}" if one.values else "",
         f"{one.resolution} since 1970?" if one.resolution else "",
         one.absence,
+        _unfit(one),
     )
     return "; ".join(filter(None, parts)) or "of the schema in the registry"
+
+
+def _unfit(one: Attribute) -> str:
+    if not one.unfit:
+        return ""
+    letters = "a dead letter" if len(one.unfit) == 1 else "dead letters"
+    verb = "is" if len(one.unfit) == 1 else "are"
+    all_values = counted(len(one.values) + len(one.unfit), "record")
+    return f"{len(one.unfit)} of {all_values} {verb} {letters}, such as {example_of(one.unfit)}"
+
+
+def _table(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
+    """The lines that make the stream a table."""
+    names = {one.name: one for one in usable}
+    what = "the key of the record"
+    if sample.key is None:
+        yield _commented("    # key: {attributes: [...]}", f"for a table: {what} (docs/formats.md, Keys)")
+    elif sample.key not in names or not names[sample.key].in_key:
+        yield _commented(f"    # key: {{attributes: [{_word(sample.key)}]}}", f"for a table: {what}")
+    yield _commented("    # table: true", "a table: the newest record of each key, for the right side of a join")
+
+
+def _join(sample: Sample, stream: str) -> Iterator[str]:
+    """A join with the topic as a table, as a comment."""
+    key = sample.key or "KEY"
+    shown = [one.name for one in sample.attributes if not one.problem and one.name != key][:TABLE_OUTPUTS]
+    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in shown}
+    yield _commented(
+        "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
+    )
+    yield _commented(f"  #   join: {{left: OTHER, right: {stream}}}", "OTHER: a stream whose tuples have the key")
+    yield _commented(f"  #   equality_left: [{_word(key)}]", "the attribute of OTHER with the key")
+    yield f"  #   equality_right: [{_word(key)}]"
+    yield f"  #   output: {{results: {{{', '.join(f'{_word(name)}: {value}' for name, value in values.items())}}}}}"
 
 
 def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The attributes of sampled records, with the types that all their values have."""
+"""The attributes of sampled records, with the types that all or nearly all of their values have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
 
-#: the types of an attribute; the first that all values have is taken
+#: the types of an attribute; of those that the most values have the first is taken
 SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
 CANDIDATES = (*SCALARS, *(list_of(one) for one in SCALARS))
 #: the value for records without the attribute, by type
@@ -21,6 +21,8 @@ DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: 0.0, STRING: 
 MAX_EXAMPLE = 40
 #: what stands for the type of a list whose values have no common type, and of another value without a type
 NO_TYPES = ("a list of several types", "no type")
+#: percent of the values that have the type of an attribute; the others are too few to be more than mistakes
+MIN_SHARE = 99
 #: types in a comment about values without a common type
 MAX_TYPES = 4
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
@@ -37,11 +39,12 @@ Document = Mapping[str, Any]
 class Attribute:
     """An attribute of the records.
 
-    values    its values, without null
+    values    its values, without null; those that the type accepts if it has one
     absence   in which records it is missing or null, as a text; empty: in none
     type      None: its values have no common type of pipeline files
     problem   why it cannot be an attribute of a stream; empty if it can
     in_key    whether it is the key of the record
+    unfit     the values that the type does not accept: a record with one is a dead letter
     """
 
     name: str
@@ -50,6 +53,7 @@ class Attribute:
     type: Type | None
     problem: str = ""
     in_key: bool = False
+    unfit: Sequence[Any] = ()
 
     @property
     def default(self) -> Any:  # noqa: ANN401 - a JSON value
@@ -92,9 +96,14 @@ def with_key(found: list[Attribute], documents: Sequence[Document], keys: Sequen
     repeated = 1 < len(set(texts)) <= len(texts) // 2
     if len(texts) < len(documents) or not repeated or key_attribute(found, documents, keys):
         return found
-    names = {one.name for one in found}
-    name = next((name for name in KEY_NAMES if name not in names), None)
+    name = unused_key_name(found)
     return found if name is None else [*found, Attribute(name, texts, "", STRING, in_key=True)]
+
+
+def unused_key_name(found: Sequence[Attribute]) -> str | None:
+    """A name for an attribute that holds the key of the record; None if all such names are taken."""
+    names = {one.name for one in found}
+    return next((name for name in KEY_NAMES if name not in names), None)
 
 
 def group_attribute(
@@ -142,9 +151,25 @@ def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
     values = [value for document in documents if (value := document.get(name)) is not None]
     absent = len(documents) - len(values)
     absence = f"missing or null in {absent} of {len(documents)} records" if absent else ""
-    type_ = next((one for one in CANDIDATES if values and all(_is(value, one) for value in values)), None)
-    problem = _json_problem(values) or problem_of(name) or ("" if type_ else _conflict(name, values))
-    return Attribute(name, values, absence, type_, problem)
+    type_ = _common_type(values)
+    problem = ("" if type_ else _json_problem(values)) or problem_of(name) or ("" if type_ else _conflict(name, values))
+    if type_ is None:
+        return Attribute(name, values, absence, None, problem)
+    accepted = [value for value in values if fits(value, type_)]
+    unfit = [value for value in values if not fits(value, type_)] if len(accepted) < len(values) else []
+    return Attribute(name, accepted, absence, type_, problem, unfit=unfit)
+
+
+def _common_type(values: Sequence[Any]) -> Type | None:
+    """The type that all or nearly all of the values have; None if there is none."""
+    if not values:
+        return None
+    for one in CANDIDATES:
+        if all(_is(value, one) for value in values):
+            return one
+    counts = {one: sum(_is(value, one) for value in values) for one in CANDIDATES}
+    most = max(CANDIDATES, key=counts.__getitem__)  # the first one of several
+    return most if 100 * counts[most] >= MIN_SHARE * len(values) else None
 
 
 def _conflict(name: str, values: Sequence[Any]) -> str:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import orjson
 
-from sluice.draft.sampled_attributes import Attribute, Document, group_attribute, json_attributes, with_key
+from sluice.columns.json_columns import fits
+from sluice.draft.sampled_attributes import (
+    Attribute,
+    Document,
+    group_attribute,
+    json_attributes,
+    key_attribute,
+    unused_key_name,
+    with_key,
+)
 from sluice.model.errors import SluiceError
 
 #: the first byte of a record of Confluent's wire format; the id of a schema follows in four bytes
@@ -23,9 +32,9 @@ class DraftError(SluiceError):
 
 
 class Sampled(NamedTuple):
-    """A record: its value and its key, None if it has none."""
+    """A record: its value and its key, None if it has none. A record without a value is a tombstone."""
 
-    value: bytes
+    value: bytes | None
     key: bytes | None
 
 
@@ -38,6 +47,9 @@ class Sample:
     group       the attribute by which they may be grouped, or None
     records     the number of sampled records
     usable      the number of those from which the attributes were found
+    tombstones  the number of those without a value
+    unfit       the number of the usable ones with a value that the type of its attribute does not accept
+    key         the attribute that holds the key of the record, or a name for one; None if the keys are no texts
     """
 
     format: str
@@ -45,6 +57,9 @@ class Sample:
     group: str | None
     records: int
     usable: int
+    tombstones: int = 0
+    unfit: int = 0
+    key: str | None = None
 
 
 def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) -> Sample:
@@ -55,19 +70,31 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
-    framed = [one for one in records if one.value.startswith(MAGIC) and len(one.value) > PREFIX]
-    return _avro(topic, records, framed, registry) if 2 * len(framed) > len(records) else _json(topic, records)
+    filled = [_Filled(one.value, one.key) for one in records if one.value is not None]
+    if not filled:
+        none = f"none of the {len(records)} sampled records of {topic} has a value"
+        raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
+    framed = [one for one in filled if one.value.startswith(MAGIC) and len(one.value) > PREFIX]
+    found = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
+    return replace(found, records=len(records), tombstones=len(records) - len(filled))
 
 
-def _json(topic: str, records: Sequence[Sampled]) -> Sample:
+class _Filled(NamedTuple):
+    """A record with a value."""
+
+    value: bytes
+    key: bytes | None
+
+
+def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     documents = [(document, one) for one in records if (document := _document(one.value)) is not None]
     if not documents:
         raise DraftError(_no_objects(topic, records))
     found = json_attributes([document for document, _ in documents])
-    return _sample(topic, "json", found, documents, len(records))
+    return _sample(topic, "json", found, documents)
 
 
-def _avro(topic: str, records: Sequence[Sampled], framed: Sequence[Sampled], registry: Mapping[str, str]) -> Sample:
+def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
     if not registry:
         number = int.from_bytes(framed[0].value[1:PREFIX], "big")
         what = f"the records of {topic} have a schema of a registry (id {number})"
@@ -78,18 +105,29 @@ def _avro(topic: str, records: Sequence[Sampled], framed: Sequence[Sampled], reg
     rows = [(document, one) for document, one in zip(documents, framed, strict=True) if document is not None]
     if not rows:
         raise DraftError(f"no sampled record of {topic} can be read with its schema: {reason}")
-    return _sample(topic, "avro-confluent", found, rows, len(records))
+    return _sample(topic, "avro-confluent", found, rows)
 
 
-def _sample(
-    topic: str, form: str, found: list[Attribute], rows: Sequence[tuple[Document, Sampled]], records: int
-) -> Sample:
+def _sample(topic: str, form: str, found: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
     if all(one.problem for one in found):
         why = "; ".join(f"{one.name}: {one.problem}" for one in found) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     documents, keys = [document for document, _ in rows], [_text(one.key) for _, one in rows]
     attributes = with_key(found, documents, keys)
-    return Sample(form, attributes, group_attribute(attributes, documents, keys), records, len(rows))
+    group = group_attribute(attributes, documents, keys)
+    key = next((one.name for one in attributes if one.in_key), None) or key_attribute(found, documents, keys)
+    if key is None and None not in keys:
+        key = unused_key_name(attributes)
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=_unfit(attributes, documents), key=key)
+
+
+def _unfit(attributes: Sequence[Attribute], documents: Sequence[Document]) -> int:
+    """The number of documents with a value that the type of its attribute does not accept."""
+    some = [(one.name, one.type) for one in attributes if one.unfit and not one.problem and one.type is not None]
+    return sum(
+        any(document.get(name) is not None and not fits(document[name], type_) for name, type_ in some)
+        for document in documents
+    )
 
 
 def _document(value: bytes) -> Document | None:
@@ -109,7 +147,7 @@ def _text(key: bytes | None) -> str | None:
     return text if text.isprintable() and key is not None else None
 
 
-def _no_objects(topic: str, records: Sequence[Sampled]) -> str:
+def _no_objects(topic: str, records: Sequence[_Filled]) -> str:
     shown = records[0].value[:MAX_SHOWN].decode(errors="backslashreplace")
     what = f"none of the {len(records)} sampled records of {topic} is a JSON object"
     return f"{what}; the first one begins with {json.dumps(shown)}. docs/formats.md has the other formats"

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from sluice.kafka.kafka_errors import TopicError
 from sluice.kafka.range_reader import ends, headers_of, tail
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S
-from sluice.kafka.topics import reach
+from sluice.kafka.topics import compacted, reach
 from sluice.wire.mark_headers import HEADER
 
 #: seconds for which a connection is tried: someone waits for the answer
@@ -45,16 +45,21 @@ def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: in
         yield event
 
 
-def last_values(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[bytes, bytes | None]]:
+def last_values(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[bytes | None, bytes | None]]:
     """The value and the key of each of the last committed records of each topic partition, at most `limit` of each.
 
     Marks without a tuple are left out. Raises TopicError if there is no such topic.
     """
     for _, messages in _last(kafka, topic, limit):
         for message in messages:
-            value, headers = message.value() or b"", headers_of(message)
+            value, headers = message.value(), headers_of(message)
             if value or not any(name == HEADER for name, _ in headers):
                 yield value, message.key()
+
+
+def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:
+    """Whether Kafka compacts the topic, as far as the user may know."""
+    return bool(compacted(kafka, topic, min(RETRY_S, RETRY_TIMEOUT_S)))
 
 
 def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[int, list[Message]]]:

@@ -86,6 +86,13 @@ def known_inputs(pipeline: Pipeline) -> dict[str, Topic]:
         return _topics(requests, _describe(requests, _names(pipeline.inputs)))
 
 
+def compacted(kafka: Mapping[str, str], topic: str, retry_s: float = RETRY_TIMEOUT_S) -> bool | None:
+    """Whether `cleanup.policy` of the topic includes compaction; None if the user may not read its configuration."""
+    with reach(kafka, retry_s) as requests:
+        config = _configurations(requests, [topic])[topic]
+    return None if config is None else _compacted(config)
+
+
 def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> AdminRequests:
     """Requests with a client that a broker has answered. Raises UnavailableError after `retry_s` seconds."""
     requests: AdminRequests = clients(kafka, "admin", retry_s=retry_s)
@@ -206,20 +213,25 @@ def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str]
 
 
 def _topics(requests: AdminRequests, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in found]
-    passing = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-
-    def describe(admin: AdminClient) -> dict[str, Any]:
-        futures = admin.describe_configs(resources, request_timeout=REQUEST)
-        return {resource.name: _answer("read limits", future, *passing) for resource, future in futures.items()}
-
-    limits = requests.send("read limits", describe)
+    limits = _configurations(requests, found)
     return {
         name: Topic(
             name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]), str(description.topic_id)
         )
         for name, description in found.items()
     }
+
+
+def _configurations(requests: AdminRequests, names: Iterable[str]) -> dict[str, Any]:
+    """The configuration of each topic; None for one whose configuration the user may not read."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    passing = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+    def describe(admin: AdminClient) -> dict[str, Any]:
+        futures = admin.describe_configs(resources, request_timeout=REQUEST)
+        return {resource.name: _answer("read limits", future, *passing) for resource, future in futures.items()}
+
+    return requests.send("read limits", describe)
 
 
 def _limit(config: Mapping[str, Any] | None) -> int:

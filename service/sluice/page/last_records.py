@@ -141,7 +141,7 @@ def _dead_letter(message: Message) -> dict[str, Any]:
         "at": float(own.get("timestamp", message.timestamp()[1])) / 1000, "stream": own.get("stream"),
         "topic_partition": int(own.get("partition", 0)), "offset": int(own.get("offset", -1)), "record": record,
     }  # fmt: skip
-    if event["offset"] < 0:
+    if event["offset"] < 0 or "value" in own:  # the record at this offset has another value
         del event["offset"]
     return _common(message) | {
         "event": event, "reason": own.get("reason", ""), "from": f"{own.get('topic')}/{own.get('partition')}",

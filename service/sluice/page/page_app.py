@@ -45,10 +45,24 @@ AT_ONCE = 4
 #: maximum length of a key in a search
 MAX_KEY = 4096
 LOCAL_NAMES = {"localhost", "127.0.0.1", "[::1]"}
-FORBIDDEN = (
-    "The page of this service is for programs on its own machine: it shows the content of topics.\n"
-    "Open http://127.0.0.1:PORT there (kubectl port-forward, ssh -L), or start the service with --page open.\n"
-)
+FORBIDDEN = """\
+The page shows the content of topics. So this service answers only programs on its own machine (--page local, the
+default).
+{why}
+
+What to do:
+  on the same machine  open http://localhost:{port}/
+  another machine      ssh -L {port}:localhost:{port} HOST, and then open http://localhost:{port}/
+  Kubernetes           kubectl port-forward POD {port}, and then open http://localhost:{port}/
+  Docker               publish the port to Docker's machine only, and start with --page open:
+                       docker run --publish 127.0.0.1:{port}:{port} ... sluice run FILE --page open
+                       In docker-compose.yml: ports: ["127.0.0.1:{port}:{port}"], and --page open in `command`.
+                       To the service, a browser outside of the container is always on another machine.
+  another name, a proxy, or a closed network
+                       start with --page open: everyone who reaches the port then gets the page, by any name.
+"""
+#: characters of a refused name in the answer
+MAX_NAME = 100
 
 Scope = MutableMapping[str, Any]
 Answer = Callable[[Request], Response]
@@ -72,7 +86,7 @@ def application(pages: Pages, *, local: bool = True) -> Callable[[Scope, Any, An
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - as ASGI has it
         if local and scope["type"] == "http" and not is_local(Request(scope)):
-            await PlainTextResponse(FORBIDDEN, 403, headers=HEADERS)(scope, receive, send)
+            await PlainTextResponse(forbidden(Request(scope)), 403, headers=HEADERS)(scope, receive, send)
             return
         await inner(scope, receive, send)
 
@@ -81,15 +95,35 @@ def application(pages: Pages, *, local: bool = True) -> Callable[[Scope, Any, An
 
 def is_local(request: Request) -> bool:
     """Whether the client is on this machine and has used a name of this machine."""
+    return _is_near(request) and _name(request).lower() in LOCAL_NAMES
+
+
+def forbidden(request: Request) -> str:
+    """The answer to a request that `is_local` refuses: why, and what to do."""
+    port = (request.scope.get("server") or ("", None))[1] or "PORT"
+    client = request.client.host if request.client is not None else "an unknown address"
+    if _is_near(request):
+        names = ", ".join(sorted(LOCAL_NAMES, reverse=True))
+        why = f"This request names the host {_name(request)[:MAX_NAME]!a}; the names of this machine are {names}."
+    else:
+        why = f"This request comes from {client}, which is another machine or another container."
+    return FORBIDDEN.format(why=why, port=port)
+
+
+def _is_near(request: Request) -> bool:
+    """Whether the client has a loopback address."""
     client = request.client.host if request.client is not None else ""
-    host = request.headers.get("host", "")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
     try:
         near = ipaddress.ip_address(client.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(near, "ipv4_mapped", None)
-    return (mapped or near).is_loopback and name.lower() in LOCAL_NAMES
+    return (getattr(near, "ipv4_mapped", None) or near).is_loopback
+
+
+def _name(request: Request) -> str:
+    """The name in the Host header, without the port."""
+    host = request.headers.get("host", "")
+    return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 
 async def _static(name: str, _: Request) -> Response:

@@ -125,7 +125,7 @@ class Cutter:
 
     def _stream(self, location: str, event: Event, *, needed: bool) -> _StreamItems | None:
         name = event.get("stream", self._only)
-        if name in self._streams:
+        if isinstance(name, str) and name in self._streams:
             return self._streams[name]
         known = f"the inputs are {', '.join(self._streams)}"
         if "stream" in event:

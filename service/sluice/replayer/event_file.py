@@ -27,6 +27,8 @@ LocatedEvent = tuple[str, Event]
 EXACT_BELOW = 4_000_000
 #: the most bytes of a line; larger records do not fit into a topic either
 MAX_LINE = 16 << 20
+#: the largest number of a topic partition: marks and watermarks are kept for each one
+MAX_TOPIC_PARTITION = 9_999
 
 
 def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[LocatedEvent]:
@@ -126,10 +128,16 @@ def _parsed(line: bytes, location: str) -> Event:
 
 
 def topic_partitions(events: Iterable[LocatedEvent], streams: Sequence[str]) -> dict[str, int]:
-    """The number of topic partitions of each stream: the largest number that its events name plus 1, at least 1."""
+    """The number of topic partitions of each stream: the largest number that its events name plus 1, at least 1.
+
+    Raises EventError for a number above MAX_TOPIC_PARTITION.
+    """
     counts = dict.fromkeys(streams, 1)
-    for _, event in events:
+    for location, event in events:
         stream, partition = event.get("stream", streams[0]), event.get("topic_partition", 0)
-        if stream in counts and isinstance(partition, int):
+        if isinstance(stream, str) and stream in counts and isinstance(partition, int):
+            if partition > MAX_TOPIC_PARTITION:
+                what = f"`topic_partition` must be at most {MAX_TOPIC_PARTITION}, got {quoted(partition)}"
+                raise EventError(location, what)
             counts[stream] = max(counts[stream], partition + 1)
     return counts

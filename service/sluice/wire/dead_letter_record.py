@@ -63,6 +63,7 @@ class DeadLetter:
     offset     -1 if the service itself made the record
     timestamp  of the record, in milliseconds since 1970
     original   true if key, value and headers are those of the original record; false if `value` is the tuple in JSON
+    made       whether an operator made the tuple, such as a join; the record is the one that caused it
     """
 
     stream: str
@@ -75,6 +76,7 @@ class DeadLetter:
     value: bytes | None
     headers: Headers = field(default_factory=list)
     original: bool = True
+    made: bool = False
 
     def record(self, limit: int) -> tuple[bytes | None, bytes | None, Headers]:
         """Key, value and headers of the record to write, of at most `limit` bytes.
@@ -94,16 +96,20 @@ class DeadLetter:
         return key, _cut(self.value, limit - _size(key, None, headers)), headers
 
     def _all_headers(self) -> Headers:
-        return [*((name, value) for name, value in self.headers if name not in OWN), *self._own_headers()]
+        replaced = (*OWN, VALUE)
+        return [*((name, value) for name, value in self.headers if name not in replaced), *self._own_headers()]
 
     def _truncated(self) -> tuple[str, bytes]:
         return PREFIX + "truncated", str(len(self.value or b"")).encode()
 
     def _own_headers(self) -> Headers:
         values = (self.reason, self.stream, self.topic, self.partition, self.offset, self.timestamp)
-        return [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
+        own: Headers = [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
+        return own if self.original else [*own, (VALUE, b"tuple")]
 
 
+#: the header of a dead letter whose value is the tuple of an operator in JSON, and not the value of the record
+VALUE = PREFIX + "value"
 OWN = tuple(PREFIX + word for word in ("reason", "stream", "topic", "partition", "offset", "timestamp"))
 
 

@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sluice.batch.bucket_batch import Batch
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, pack
-from sluice.batch.outgoing import records
+from sluice.batch.envelope import DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, pack
+from sluice.batch.outgoing import outgoing, records
+from sluice.batch.record_order import ITSELF, NUMBERS, ordinal
+from sluice.batch.reject_collector import dead_letters
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
@@ -125,3 +128,99 @@ def test_the_log_says_once_that_times_cannot_be_timestamps(caplog: pytest.LogCap
         assert made.columns.column("timestamp").to_pylist() == [1500, 10_000]
     (line,) = [one.getMessage() for one in caplog.records]
     assert line.startswith("stream out: 1 records get the operator clock as their timestamp, since until is not after")
+
+
+PAIRS = """
+pipeline: p
+streams:
+  a: {topic: topic-a, schema: {k: string, n: int64}}
+  b: {topic: topic-b, schema: {k: string, by: int64}}
+  pairs: {}
+  out: {topic: out}
+  dead: {topic: dead}
+operators:
+  - name: pairs
+    join: {left: a, right: b}
+    window_left: sliding, count(9)
+    window_right: sliding, count(9)
+    equality_left: [k]
+    equality_right: [k]
+    output: {pairs: {k: left.k, n: left.n, by: right.by}}
+  - {name: rest, map: pairs, output: {out: {k: k, rest: n % by}}}
+dead_letters: dead
+"""
+WITHOUT_MAP = PAIRS.replace("  pairs: {}\n", "").replace(
+    "pairs: {k: left.k, n: left.n, by: right.by}", "out: {k: left.k, rest: left.n % right.by}"
+)
+WITHOUT_MAP = WITHOUT_MAP.replace("  - {name: rest, map: pairs, output: {out: {k: k, rest: n % by}}}\n", "")
+
+
+def refused(text: str, events: list[dict[str, Any]], first: int = 100) -> list[tuple[str, int, int, bool]]:
+    """The topic, the topic partition, the offset and `made` of each dead letter. Topic partitions begin at `first`."""
+    pipeline = load_text(text, "p", environment=None)
+    placed = list(numbered(events))
+    plan = plan_of(pipeline, placed, 1)
+    graph = Graph(pipeline, plan.topic_partitions)
+    (batch,) = Cutter(pipeline.inputs).batches(placed, len(placed))
+    made = graph.feed(graph.initial(), batch.inputs, Clock(0, batch.now))
+    names, ordinals, counts = [stream.name for stream in plan.inputs], [], {}
+    for event in events:
+        place = ordinal(names.index(event["stream"]), event.get("topic_partition", 0))
+        counts[place] = counts.get(place, -1) + 1
+        ordinals.append(place + NUMBERS * counts[place] + ITSELF)
+    again = Batch(batch.inputs, np.array(ordinals), dict.fromkeys(counts, first), Clock(0, batch.now))
+    packed = [row for kind, row in outgoing(plan, made, again, 0) if kind == DEAD_LETTERS]
+    letters = [one for some in dead_letters(packed, 1 << 20) for one in some]
+    assert not any(one.original for one in letters)
+    return [(one.topic, one.partition, one.offset, one.made) for one in letters]
+
+
+@pytest.mark.parametrize("text", [WITHOUT_MAP, PAIRS], ids=["of the join", "of a map behind it"])
+def test_a_rejected_pair_has_the_position_of_the_newer_record(text):
+    events: list[dict[str, Any]] = [
+        {"at": 1, "stream": "a", "topic_partition": 1, "tuple": {"k": "x", "n": 1}},
+        {"at": 2, "stream": "b", "topic_partition": 2, "tuple": {"k": "x", "by": 1}},
+        {"at": 3, "stream": "b", "topic_partition": 2, "tuple": {"k": "x", "by": 0}},
+        {"at": 4, "stream": "a", "topic_partition": 1, "tuple": {"k": "x", "n": 2}},
+    ]
+    assert refused(text, events) == [("topic-a", 1, 101, True), ("topic-b", 2, 101, True)]
+
+
+def test_a_tuple_of_a_record_has_the_position_of_this_record():
+    text = """
+pipeline: p
+streams: {a: {topic: topic-a, schema: {n: int64, by: int64}}, out: {topic: out}, dead: {topic: dead}}
+operators: [{name: rest, map: a, output: {out: {rest: n % by}}}]
+dead_letters: dead
+"""
+    events = [{"at": 1, "stream": "a", "topic_partition": 1, "tuple": {"n": 1, "by": by}} for by in (2, 0)]
+    assert refused(text, events) == [("topic-a", 1, 101, False)]
+
+
+def test_a_tuple_of_a_timer_has_no_position():
+    text = """
+pipeline: p
+clock_origin: 1970-01-01T00:00:00Z
+streams: {a: {topic: topic-a, schema: {n: int64, by: int64}}, out: {topic: out}, dead: {topic: dead}}
+operators: [{name: rest, aggregate: a, window: "tumbling, time(5)", output: {out: {rest: Sum(n) % Sum(by)}}}]
+dead_letters: dead
+"""
+    events: list[dict[str, Any]] = [
+        {"at": 1, "stream": "a", "tuple": {"n": 1, "by": 0}}, {"at": 9, "stream": "a", "tuple": {"n": 1, "by": 1}},
+    ]  # fmt: skip
+    assert refused(text, events) == [("topic-a", -1, -1, True)]
+
+
+def test_a_tuple_that_waited_for_a_mark_is_no_record_at_the_position_of_the_one_that_ended_the_wait():
+    text = """
+pipeline: p
+streams: {a: {topic: topic-a, marks_in: aligned, schema: {n: int64, by: int64}}, out: {topic: out}, dead: {topic: dead}}
+operators: [{name: rest, map: a, output: {out: {rest: n % by}}}]
+dead_letters: dead
+"""
+    events: list[dict[str, Any]] = [
+        {"at": 1, "stream": "a", "topic_partition": 0, "punct": "window"},
+        {"at": 2, "stream": "a", "topic_partition": 0, "tuple": {"n": 1, "by": 0}},
+        {"at": 3, "stream": "a", "topic_partition": 1, "punct": "window"},
+    ]
+    assert refused(text, events) == [("topic-a", 1, 100, True)]

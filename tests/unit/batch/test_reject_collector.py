@@ -51,6 +51,46 @@ def test_a_tuple_without_a_value_is_set_aside_with_its_place(service):
     assert headers["sluice-timestamp"] == b"1001"
 
 
+JOIN = """
+streams:
+  a: {schema: {key: string, number: int64}}
+  b: {schema: {key: string, by: int64}}
+  out: {}
+  dead: {}
+operators:
+  - name: rest
+    join: {left: a, right: b}
+    window_left: sliding, count(5)
+    window_right: sliding, count(5)
+    equality_left: [key]
+    equality_right: [key]
+    output: {out: {key: left.key, rest: left.number % right.by}}
+dead_letters: dead
+buckets: 2
+"""
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_rejected_pair_has_the_position_and_the_key_of_the_newer_record(service):
+    for name in "ab":
+        service.create(name, partitions=2)
+    pipeline = service.pipeline(JOIN)
+    service.send("a", [{"value": b'{"key": "x", "number": 7}', "key": b"older", "timestamp": 1000, "partition": 0}])
+    newer = [
+        {"value": b'{"key": "%s", "by": 0}' % key, "key": b"newer", "timestamp": at, "partition": 1}
+        for key, at in ((b"y", 1001), (b"x", 1002))
+    ]
+    service.send("b", newer)
+    service.run(pipeline)
+    (found,) = service.read("dead")
+    headers = dict(found.headers())
+    assert (found.key(), json.loads(found.value())) == (b"newer", {"key": "x", "rest": None})
+    assert (headers["sluice-topic"].decode(), headers["sluice-value"]) == (service.topic("b"), b"tuple")
+    names = ("stream", "partition", "offset", "timestamp")
+    assert [headers[f"sluice-{name}"] for name in names] == [b"b", b"1", b"1", b"1002"]
+
+
 def letter(**more):
     return DeadLetter(
         stream="in", topic="t", partition=0, offset=7, timestamp=1, reason="late", key=None, value=b'{"k":1}',
@@ -67,6 +107,14 @@ def test_a_refused_tuple_whose_record_has_a_header_that_cannot_be_read_stays_a_t
     monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, each, **____: each(record))
     monkeypatch.setattr(reject_collector, "headers_of", unreadable)
     assert read_again({}, [letter(), letter()]) == ([letter(), letter()], True)
+
+
+def test_a_tuple_that_an_operator_made_gets_the_key_of_the_record_that_caused_it(monkeypatch):
+    record = Message(topic="t", partition=0, offset=7, value=b"the newer one", key=b"k", timestamp=(1, 2000))
+    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, each, **____: each(record))
+    (found,), _ = read_again({}, [letter(made=True)])
+    assert (found.key, found.value, found.timestamp, found.original) == (b"k", b'{"k":1}', 2000, False)
+    assert ("sluice-value", b"tuple") in found.record(10_000)[2]
 
 
 def test_records_that_cannot_be_read_again_are_given_up_before_the_transaction_of_their_batch_expires(monkeypatch):

@@ -19,7 +19,7 @@ from sluice.ops.exposition import Exposition
 from sluice.ops.http_server import OpsServer
 from sluice.ops.metric_samples import Reading, parsed
 from sluice.ops.metrics import Metrics
-from sluice.ops.pipelines import Pipelines, State
+from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
 URL = "http://127.0.0.1:8080"
@@ -117,6 +117,48 @@ def test_a_service_that_does_not_answer_any_more_is_said_above_its_last_numbers(
     assert "orders" in lines
     screen.note("")
     assert "no answer" not in " ".join(on_screen(screen, reading, 80, 24))
+
+
+def standby(ready: int) -> str:
+    samples = {"leader": 0, "standby_ready": ready, "build_info": 1}
+    return "".join(f'sluice_{name}{{pipeline="p"}} {value}\n' for name, value in samples.items())
+
+
+def test_a_standby_that_can_take_over_is_a_standby():
+    (line,) = [line for line in text_of(Reading(1.0, parsed(standby(1)))).splitlines() if line.startswith("p ")]
+    assert "standby" in line
+    assert "not ready" not in line
+
+
+def test_a_standby_that_cannot_take_over_is_said_with_the_reason():
+    screen = Screen(URL, None, lambda: NOW)
+    screen.hindrances = {"p": "standby, but it could not take over: cannot connect to Kafka"}
+    lines = on_screen(screen, Reading(1.0, parsed(standby(0))), 120, 24)
+    place = next(number for number, line in enumerate(lines) if line.startswith("p "))
+    assert "standby, not ready" in lines[place]
+    assert "standby, but it could not take over: cannot connect to Kafka" in lines[place:]
+
+
+@pytest.fixture
+def waiting() -> Iterator[tuple[str, Pipelines]]:
+    """The address of a service that is a standby, and its pipelines."""
+    pipelines = Pipelines()
+    pipelines.register(registered("shop", State.STANDBY, role=Role.STANDBY))
+    server = OpsServer(0, Exposition(pipelines, dict).page, pipelines, "127.0.0.1")
+    with server:
+        yield f"http://127.0.0.1:{server.port}", pipelines
+
+
+def test_the_reason_is_that_of_readyz(waiting: tuple[str, Pipelines]):
+    url, pipelines = waiting
+
+    def shown() -> str:
+        return CliRunner().invoke(main, ["top", "--url", url, "--once"], catch_exceptions=False).output
+
+    assert "not ready" not in shown()
+    pipelines.update("shop", error="cannot read the checkpoint")
+    assert "standby, not ready" in shown()
+    assert "standby, but it could not take over: cannot read the checkpoint" in shown()
 
 
 PIPELINES = "".join(

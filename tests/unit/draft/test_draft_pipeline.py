@@ -1,6 +1,7 @@
 """Pipeline files that are drafted from records of a topic."""
 
 import json
+import re
 import string
 
 import pytest
@@ -172,6 +173,85 @@ def test_a_topic_that_looks_like_a_number_is_a_text(topic):
     assert stream.topic == topic
 
 
+@pytest.mark.parametrize(
+    ("usual", "odd", "type_", "comment"),
+    [
+        (list(range(999)), ["n/a"], INT64, 'such as 0; 1 of 1000 records is a dead letter, such as "n/a"'),
+        (list(range(198)), [True, {}], INT64, "such as 0; 2 of 200 records are dead letters, such as true"),
+        ([1, 2.5] * 99, ["n/a", "-"], FLOAT64, 'such as 1; 2 of 200 records are dead letters, such as "n/a"'),
+        ([1] * 197 + [0.5], ["n/a"], FLOAT64, 'such as 1; 1 of 199 records is a dead letter, such as "n/a"'),
+        (["a"] * 99, [7], STRING, 'such as "a"; 1 of 100 records is a dead letter, such as 7'),
+        (["2013-01-01"] * 99, ["later"], STRING, 'such as "later"'),
+    ],
+    ids=["int64", "two other types", "float64", "few with a point", "string", "all are strings"],
+)
+def test_the_type_of_nearly_all_values_is_taken(usual, odd, type_, comment):
+    text = of(*({"x": value} for value in [*odd, *usual]))
+    (line,) = [line for line in text.splitlines() if line.startswith("      x: ")]
+    assert line.split(" # ")[1] == comment
+    assert dict(pipeline(text).streams["trades"].schema)["x"] == type_
+
+
+def test_less_than_99_of_100_are_not_nearly_all_values():
+    text = of({"x": "n/a", "y": 1}, {"x": True, "y": 1}, *({"x": 1, "y": 1} for _ in range(190)))
+    assert '# left out: "x"' in text
+
+
+def test_the_records_that_become_dead_letters_are_counted_once():
+    text = of({"x": "n/a", "y": "n/a"}, {"x": "n/a", "y": 1}, *({"x": 1, "y": 1} for _ in range(250)))
+    assert "# 2 of the 252 records have a value of another type than the attribute: such records become dead" in text
+
+
+def test_times_are_found_beside_an_odd_value():
+    text = of({"ts": "n/a"}, *({"ts": 1_700_000_000_000} for _ in range(99)))
+    assert "# event_time: {attribute: ts, lag: 10s, resolution: milliseconds}" in text
+
+
+ROWS = [Sampled(b'{"id": 7, "name": "a", "city": "x"}', b"7"), Sampled(b'{"id": 8, "name": "b", "city": "x"}', b"8")]
+
+
+def test_tombstones_are_counted_apart_and_the_topic_is_suggested_as_a_table():
+    text = drafted([*ROWS, Sampled(None, b"7"), Sampled(b"[1]", b"9")])
+    assert "drafted from 4 records" in text
+    assert "# 1 of the 4 records are no JSON objects: such records become dead letters." in text
+    assert "# 1 of the 4 records have no value (tombstones). In a table such a record deletes the row of" in text
+    assert "# To read it as a table, follow the comments with `table` below and docs/join.md." in text
+    assert "Kafka compacts" not in text
+
+
+def test_a_compacted_topic_without_tombstones_is_suggested_as_a_table():
+    text = draft("trades", sample("trades", ROWS, {}), "trades.yaml", KAFKA, {}, compacted=True)
+    assert "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)." in text
+    assert "    # table: true " in text
+    assert "tombstones" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "type_"),
+    [
+        (ROWS, "id", "int64"),
+        ([Sampled(b'{"name": "a"}', b"7"), Sampled(b'{"name": "b"}', b"8")], "key", "string"),
+        ([Sampled(b'{"name": "a"}', b"7"), Sampled(b'{"name": "b"}', b"7")] * 2, "key", "string"),
+    ],
+    ids=["an attribute is the key", "the key is in no attribute", "the key is an attribute of its own"],
+)
+def test_the_lines_about_a_table_are_right_when_the_signs_of_comments_are_removed(rows, key, type_):
+    lines = drafted([*rows, Sampled(None, b"7")]).splitlines()
+    operators, join = lines.index("operators:"), lines.index("dead_letters: dead") - 5
+    streams = (line.replace("# ", "", 1) if re.match(" +# (key|table):", line) else line for line in lines[:operators])
+    other = f"  OTHER: {{topic: other, schema: {{{key}: {type_}}}}}"
+    text = "\n".join([*streams, other, "operators:", *(line.replace("# ", "", 1) for line in lines[join:])])
+    loaded = load_text(text, "f.yaml", environment=None)
+    assert loaded.streams["trades"].table
+    assert loaded.streams["trades"].key.attributes == (key,)
+
+
+def test_a_key_that_is_no_text_is_left_to_the_user():
+    text = drafted([Sampled(b'{"name": "a"}', b"\xff"), Sampled(None, b"\xff")])
+    assert "    # key: {attributes: [...]} " in text
+    assert check_text(text, "f.yaml").problems == ()
+
+
 SHOPS = [{"id": "1", "shop": "a"}, {"id": "2", "shop": "a"}, {"id": "3", "shop": "b"}, {"id": "4", "shop": "b"}]
 
 
@@ -207,6 +287,7 @@ def test_a_key_that_no_attribute_has_is_read_from_the_record():
 
 
 OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "a,1". '
+EMPTY = "none of the 2 sampled records of trades has a value"
 REGISTRY = "the records of trades have a schema of a registry"
 OBJECT = "it is an object; attributes are values and lists of values"
 NONE = "no attribute of the records of trades can become an attribute of a stream "
@@ -219,9 +300,10 @@ NONE = "no attribute of the records of trades can become an attribute of a strea
         ([b"a,1", b"b,2"], f"{OTHER}docs/formats.md has the other formats"),
         ([b"\0\0\0\0\x11abc"], f"{REGISTRY} (id 17); name the registry: --registry url=http://HOST:PORT"),
         ([b'{"a": {}, "b-c": 1}'], f"{NONE}(a: {OBJECT}; b-c: a name has letters, digits and underscores)"),
+        ([None] * 2, f"{EMPTY}: all are tombstones; `--last N` reads more records"),
         ([b"{}"], f"{NONE}(they are empty objects)"),
     ],
-    ids=["no records", "no JSON", "Confluent's wire format", "no usable attribute", "empty objects"],
+    ids=["no records", "tombstones", "no JSON", "Confluent's wire format", "no usable attribute", "empty objects"],
 )
 def test_records_that_do_not_suffice(values, message):
     with pytest.raises(DraftError) as raised:

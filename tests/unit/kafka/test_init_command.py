@@ -74,7 +74,8 @@ def test_a_topic_with_keys_and_broken_records_in_two_topic_partitions(kafka, top
     ])  # fmt: skip
     text = Path(f"{topic}.yaml").read_text()
     assert "drafted from 6 records" in text
-    assert "# 2 of the 6 records are no JSON objects" in text
+    assert "# 1 of the 6 records are no JSON objects" in text
+    assert "# 1 of the 6 records have no value (tombstones)." in text
     records = replayed(topic)
     assert [record["tuple"] for record in records if "tuple" in record] == [
         {"shop": "north", "tuples": 1, "average_amount": 1.0},
@@ -84,6 +85,24 @@ def test_a_topic_with_keys_and_broken_records_in_two_topic_partitions(kafka, top
     ]
     reasons = [record["dead_letter"]["reason"] for record in records if "dead_letter" in record]
     assert [reason.partition(":")[0] for reason in reasons] == ["not JSON", "no value"]
+
+
+def test_a_compacted_topic_is_suggested_as_a_table(kafka, create_topic, name):
+    create_topic(name, 2, **{"cleanup.policy": "compact,delete"})
+    rows = [(0, json.dumps({"shop": shop, "city": "x"}).encode(), shop.encode(), None) for shop in ("a", "b", "c")]
+    produce(kafka, name, *rows, (1, None, b"a", None))
+    assert init(kafka, name).exit_code == 0
+    text = Path(f"{name}.yaml").read_text()
+    assert "# 1 of the 4 records have no value (tombstones)." in text
+    assert "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)." in text
+    assert "    # key: {attributes: [shop]} " in text
+    assert "    # table: true " in text
+
+
+def test_a_topic_that_is_not_compacted_is_not_suggested_as_a_table(kafka, topic):
+    produce(kafka, topic, *sales(("north", 1)))
+    assert init(kafka, topic).exit_code == 0
+    assert "table" not in Path(f"{topic}.yaml").read_text()
 
 
 def test_only_the_last_records_of_each_topic_partition_are_read(kafka, topic):

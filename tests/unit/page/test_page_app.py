@@ -208,7 +208,11 @@ def test_another_machine_gets_metrics_but_not_the_page(host: str):
     far = client(host=host)
     assert far.get("/").status_code == 403
     assert far.get("/api/pipelines/shop/windows?key=oslo").status_code == 403
-    assert "--page open" in far.get("/").text
+    text = far.get("/").text
+    assert f"This request comes from {host}, which is another machine or another container." in text
+    for way in ("ssh -L 8080:localhost:8080 HOST", "port-forward POD 8080", "--publish 127.0.0.1:8080:8080"):
+        assert way in text
+    assert "--page open" in text
     assert far.get("/metrics").text == "a 1\n"
     assert far.get("/healthz").status_code == 200
 
@@ -220,7 +224,14 @@ def test_this_machine_gets_the_page(host: str):
 
 @pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example:8080", "[::2]:8080", ""])
 def test_another_host_name_is_refused(name: str):
-    assert client().get("/", headers={"Host": name}).status_code == 403
+    refused = client().get("/", headers={"Host": name})
+    assert refused.status_code == 403
+    shown = name if name.endswith("]") else name.rpartition(":")[0] or name
+    assert (
+        f"This request names the host '{shown}'; the names of this machine are localhost, [::1], 127.0.0.1."
+        in refused.text
+    )
+    assert "another name, a proxy, or a closed network" in refused.text
 
 
 @pytest.mark.parametrize("name", ["localhost:8080", "LOCALHOST", "[::1]:8080", "[::1]"])

@@ -78,6 +78,8 @@ WRONG = {
     '{"at": 5, "stream": "trade", "tuple": {}}': 'unknown stream "trade", perhaps "trades"; the inputs are trades',
     '{"at": 5, "tuple": {}, "punct": "window"}':
         "expected at most one of tuple, punct, watermark, record, delete, got tuple and punct",
+    '{"at": 5, "stream": [], "tuple": {}}': "unknown stream []; the inputs are trades",
+    '{"at": 5, "stream": {"a": 1}, "topic_partition": 1}': 'unknown stream {"a": 1}; the inputs are trades',
     '{"at": 5, "tuple": [1]}': "`tuple` must be an object, got [1]",
     '{"at": 5, "tuple": {"name": "a", "f": 1.0}}': 'attribute "x" is missing',
     '{"at": 5, "tuple": {"nam": "a", "x": 1, "f": 1.0}}': 'attribute "name" is missing, perhaps "nam"',

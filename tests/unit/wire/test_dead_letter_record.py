@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -40,6 +42,13 @@ def test_a_dead_letter_that_dies_again_tells_of_its_last_death():
     _, _, headers = letter(headers=[("sluice-reason", b"older"), ("sluice-mark", b"what")]).record(10_000)
     assert [value for name, value in headers if name == "sluice-reason"] == [WHY.encode()]
     assert ("sluice-mark", b"what") in headers
+
+
+def test_a_dead_letter_whose_value_is_the_tuple_of_an_operator_says_so():
+    _, _, headers = replace(letter(), original=False).record(10_000)
+    assert headers[-1] == ("sluice-value", b"tuple")
+    _, _, headers = letter(headers=[("sluice-value", b"tuple")]).record(10_000)
+    assert "sluice-value" not in dict(headers), "it is that of an earlier dead letter"
 
 
 def test_a_large_value_is_cut_and_says_how_large_it_was():

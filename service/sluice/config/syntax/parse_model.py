@@ -74,6 +74,10 @@ EXAMPLES = {
 }
 
 
+#: a tag of a member of a union in pydantic's paths (file_models/)
+TAG = re.compile(r"<[a-z]+>")
+#: a text that is a number without its quotes
+NUMBER = re.compile(r"[-+]?[0-9]+")
 #: maximum number of known keys that the message about a misspelled key lists
 MAX_LISTED = 8
 #: an order as SQL writes it
@@ -149,7 +153,7 @@ def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
 
 def path_of(details: ErrorDetails) -> Path:
     """The path of pydantic's error in the file, without the tags that pydantic inserts for members of a union."""
-    return tuple(step for step in details["loc"] if not str(step).startswith("<"))
+    return tuple(step for step in details["loc"] if not TAG.fullmatch(str(step)))
 
 
 def report_error(details: ErrorDetails, report: Report) -> None:
@@ -184,6 +188,7 @@ def report_error(details: ErrorDetails, report: Report) -> None:
         case _:
             expected = message(details) + example(path, details["type"])
             text, hint = quoted(path, given, message(details), report)
+            hint = hint or in_the_other_kind(details["type"], given, text)
             report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(given, str) else hint)
 
 
@@ -240,6 +245,17 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
     if path[-1] == "window" and isinstance(given, list):
         return text, ", ".join(map(str, given))
     return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
+
+
+def in_the_other_kind(kind: str, given: object, text: str | None) -> str | None:
+    """How a number is written as a text, or a text with a number as a number; None for other values and secrets."""
+    if text in (None, "***"):
+        return None
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        return f"'{text}'"
+    if kind in ("int_type", "float_type") and isinstance(given, str) and NUMBER.fullmatch(given):
+        return f"{given} without quotes"
+    return None
 
 
 def owner(path: Path) -> str:

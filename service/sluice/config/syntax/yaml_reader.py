@@ -26,6 +26,12 @@ SECRET = (("kafka",), ("registry",), ("state_options",))
 #: the key at the top below which values are expressions
 OPERATORS = ("operators",)
 SHOWN = 60
+#: YAML 1.1's key that merges the mapping of an alias into the one around it
+MERGE = "<<"
+#: characters that YAML does not allow
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+#: YAML's words for the second one of two anchors of one name
+ANCHOR_TWICE = "second occurrence"
 #: a key with its colon, somewhere in a line
 KEY = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s)")
 
@@ -108,7 +114,8 @@ def read(path: str | FilePath) -> Source:
         raise PipelineError([Problem(file, None, "", f"a file that can be read ({error.strerror})", file)]) from None
     except UnicodeDecodeError as error:
         got = f"byte {error.object[error.start]:#04x} at {error.start}"
-        raise PipelineError([Problem(file, None, "", "text in UTF-8", got)]) from None
+        line = error.object[: error.start].count(b"\n") + 1
+        raise PipelineError([Problem(file, line, "", "text in UTF-8", got)]) from None
     return read_text(text, file)
 
 
@@ -130,9 +137,8 @@ def compose(text: str, file: str) -> yaml.Node | None:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         written = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
         got = None if written is None else without_secret(written)
-        problem = (
-            error.problem if got == written else "perhaps the value needs quotes"
-        )  # YAML's text may have the value
+        problem = error.problem if error.problem != ANCHOR_TWICE else "an anchor of this name is there already"
+        problem = problem if got == written else "perhaps the value needs quotes"  # YAML's text may have the value
         expected, hint = f"YAML without errors ({problem})", None
         if clause := line_of_spl(got or ""):
             expected, hint = "the window clause without its stream", f"window: {clause}"
@@ -144,7 +150,9 @@ def compose(text: str, file: str) -> yaml.Node | None:
             expected = "names without backticks"
         raise PipelineError([Problem(file, line, "", expected, got, hint)]) from None
     except yaml.YAMLError as error:
-        raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
+        found = CONTROL.search(text)
+        line = None if found is None else text.count("\n", 0, found.start()) + 1
+        raise PipelineError([Problem(file, line, "", "YAML", shown(str(error)))]) from None
     return node
 
 
@@ -216,7 +224,10 @@ class Walk:
                 self.problem(line, path, "a word as key", self.beginning(key))
                 continue
             inner = (*path, str(key.value))
-            if key.value in found:
+            if key.value == MERGE and key.style not in ("'", '"'):
+                expected = "the keys themselves: `<<` merges nothing, and an alias such as *name is a whole value"
+                self.problem(line, inner, expected, MERGE)
+            elif key.value in found:
                 self.problem(line, inner, f"each key once (the first is in line {self.source.lines[inner]})", key.value)
             else:
                 self.source.lines[inner] = line

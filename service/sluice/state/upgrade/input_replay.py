@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from sluice.batch.commit import PLANS_KEPT
 from sluice.batch.inputs_again import PastInput, inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.engine.graph import GraphState
@@ -26,6 +27,9 @@ from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
 from sluice.time_units import SECOND, UNSET
 
+#: when the ledger begins anew, for messages
+BEGINS_ANEW = "as it does at each change of the file and with --reset-ledger"
+
 
 @dataclass(frozen=True, slots=True)
 class InputReplay:
@@ -34,11 +38,13 @@ class InputReplay:
     first   the first of them
     batch   the last batch in the ledger
     plans   their plans, and that of the batch before them
+    limit   why no earlier batches can be read again, for messages; empty if there are none
     """
 
     first: int
     batch: int
     plans: Mapping[int, Planned]
+    limit: str = ""
 
     @property
     def complete(self) -> bool:
@@ -53,29 +59,64 @@ class InputReplay:
     @property
     def since(self) -> str:
         """When it begins, for messages."""
-        if self.complete:
-            return "the first record"
-        at = datetime.fromtimestamp(self.plans[self.first - 1].time / SECOND, UTC)
-        return f"{at:%Y-%m-%dT%H:%M:%SZ} (batch {self.first})"
+        return "the first record" if self.complete else _moment(self.plans[self.first - 1], self.first)
+
+
+def _moment(before: Planned, batch: int) -> str:
+    """When a batch began: when the one before it was planned."""
+    return f"{datetime.fromtimestamp(before.time / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ} (batch {batch})"
 
 
 def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
     """What can be read again for a query; None if nothing can. Raises ServersError if the stage names no broker."""
+    found = _searched(stage, query)
+    return None if isinstance(found, str) else found
+
+
+def _searched(stage: Pipeline, query: str) -> InputReplay | str:
+    """What can be read again for a query, or why nothing can."""
     kafka, name = stage.settings.kafka, stage.name
     require_servers(kafka, f"pipeline {name}")
     stand = ledger.read_position(kafka, name, "read_uncommitted")
     batch, known = -1 if stand is None else stand.next_batch - 1, topics.known_inputs(stage)
     # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change
     plans = {n: _only(plan, known) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}
-    topic_partitions = list(plans[batch].offsets) if batch in plans else []
-    if not topic_partitions or any(known[topic].compacted for topic, _ in topic_partitions):
-        return None
+    if batch not in plans:
+        return "the ledger has no plan of the last batch"
+    topic_partitions = list(plans[batch].offsets)
+    if not topic_partitions:
+        return "the earlier file did not read them"
+    if compacted := sorted({topic for topic, _ in topic_partitions if known[topic].compacted}):
+        return f"Kafka compacts {', '.join(compacted)}, or the user lacks the permission DESCRIBE_CONFIGS to see that"
     with clients(kafka, "admin") as requests:
         oldest = beginnings(requests, topic_partitions)
     first = batch + 1
     while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in topic_partitions):
         first -= 1
-    return InputReplay(first, batch, plans) if first <= batch else None
+    if first > batch:
+        return _nothing_left(stage, plans, batch)
+    return InputReplay(first, batch, plans, "" if first == 0 else _limit(stage, plans, first))
+
+
+def _nothing_left(stage: Pipeline, plans: Mapping[int, Planned], batch: int) -> str:
+    if batch - 1 not in plans and stage.settings.state is None:
+        since = _moment(plans[batch], batch)
+        return f"no batch has read records since {since}, when the ledger began anew, {BEGINS_ANEW}"
+    return _limit(stage, plans, batch + 1)
+
+
+def _limit(stage: Pipeline, plans: Mapping[int, Planned], first: int) -> str:
+    """Why the batches before `first` cannot be read again."""
+    if first - 2 in plans:
+        return "Kafka has deleted records of earlier batches"
+    if stage.settings.state is not None:
+        return (
+            "the ledger has no plans of earlier batches: it keeps those since the last change of the file and, with "
+            "`state:`, since a snapshot in the store"
+        )
+    if max(plans) - min(plans) + 1 >= PLANS_KEPT:
+        return f"the ledger keeps the plans of the newest {PLANS_KEPT:,} batches only"
+    return f"the ledger began anew then, {BEGINS_ANEW}, and a rebuild cannot go back beyond that"
 
 
 def _only(plan: Planned, wanted: Container[str]) -> Planned:
@@ -90,18 +131,32 @@ def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: Abstra
                cannot be read again, or not all of them
     """
     emptied = [one for one in stage.operators if one.name in changes.named(StateOutcome.EMPTIED)]
-    replay = input_replay(stage, query) if emptied else None
-    if replay is None:
+    if not emptied:
         return changes
+    replay = _searched(stage, query)
     topics_of = {one.name: input_topics(stage, one) for one in emptied}
-    rebuilt = {name: some & reformed for name, some in topics_of.items() if some <= replay.topics}
-    return Changes(
-        tuple(_rebuilt(one, replay, rebuilt[one.name]) if one.name in rebuilt else one for one in changes.all)
-    )
+
+    def decided(change: Change) -> Change:
+        if change.name not in topics_of:
+            return change
+        if isinstance(replay, str):
+            return _emptied(change, replay)
+        topics = topics_of[change.name]
+        if new := sorted(topics - replay.topics):
+            return _emptied(change, f"the earlier file did not read {', '.join(new)}")
+        return _rebuilt(change, replay, topics & reformed)
+
+    return Changes(tuple(map(decided, changes.all)))
+
+
+def _emptied(change: Change, why: str) -> Change:
+    return replace(change, reason=f"{change.reason}; its inputs cannot be read again: {why}")
 
 
 def _rebuilt(change: Change, replay: InputReplay, reformed: AbstractSet[str]) -> Change:
     reason = f"{change.reason}; its inputs are read again since {replay.since}"
+    if replay.limit:
+        reason += f". Tuples of earlier records are missing: {replay.limit}"
     if reformed:
         reason += f", and records of {', '.join(sorted(reformed))} that do not have the new form are missing"
     return replace(change, word=StateOutcome.REBUILT, reason=reason, loses=not replay.complete or bool(reformed))

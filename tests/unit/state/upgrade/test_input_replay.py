@@ -6,6 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
+from sluice.model.spec import Pipeline
 from sluice.state.upgrade import input_replay as module
 from sluice.state.upgrade.input_replay import InputReplay, input_replay, rebuild, with_rebuilt
 from sluice.time_units import SECOND
@@ -49,14 +51,77 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, topics="ab")
 
 
-def given(monkeypatch: pytest.MonkeyPatch, *, topics: str, last: int = 4, plans_to: int = 4, oldest: int = 0) -> None:
-    """The ledger is at batch `last`, and has the plans up to `plans_to`, which have read these topics."""
-    plans = {batch: planned(batch, topics) for batch in range(-1, plans_to + 1)}
+def given(
+    monkeypatch: pytest.MonkeyPatch, *, topics: str, last: int = 4, plans_from: int = -1, plans_to: int = 4,
+    oldest: int = 0, compacted: bool = False,
+) -> None:  # fmt: skip
+    """The ledger is at batch `last`, and has the plans of these batches, which have read these topics."""
+    plans = {batch: planned(batch, topics) for batch in range(plans_from, plans_to + 1)}
     monkeypatch.setattr(module.ledger, "read_position", lambda *_: LedgerPosition(last + 1, "q"))
     monkeypatch.setattr(module.ledger, "plans", lambda *_: plans)
-    monkeypatch.setattr(module.topics, "known_inputs", lambda _: {one: Topic(one, 1, 1 << 20) for one in "ab"})
+    monkeypatch.setattr(
+        module.topics, "known_inputs", lambda _: {one: Topic(one, 1, 1 << 20, compacted) for one in "ab"}
+    )
     monkeypatch.setattr(module, "clients", lambda *_: nullcontext())
     monkeypatch.setattr(module, "beginnings", lambda _, places: dict.fromkeys(places, oldest))
+
+
+def reason_of(stage: Pipeline = STAGE) -> str:
+    """The reason of `of_a` if the comparison of the files says that it is emptied."""
+    (change,) = with_rebuilt(Changes((Change("of_a", StateOutcome.EMPTIED, "why", loses=True),)), stage, "q").all
+    return f"{change.word}, {'a' if change.loses else 'no'} loss: {change.reason}"
+
+
+def test_a_rebuild_behind_an_earlier_change_says_since_when_and_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    """The ledger began with the plan of batch 2: the first change. Batches 3 and 4 have read records since."""
+    given(monkeypatch, topics="ab", plans_from=2)
+    assert reason_of() == (
+        "rebuilt, a loss: why; its inputs are read again since 1970-01-01T00:00:00Z (batch 3). Tuples of earlier "
+        "records are missing: the ledger began anew then, as it does at each change of the file and with "
+        "--reset-ledger, and a rebuild cannot go back beyond that"
+    )
+
+
+def test_a_second_change_before_any_record_says_why_nothing_is_rebuilt(monkeypatch: pytest.MonkeyPatch):
+    given(monkeypatch, topics="ab", plans_from=4)
+    assert reason_of() == (
+        "emptied, a loss: why; its inputs cannot be read again: no batch has read records since 1970-01-01T00:00:00Z "
+        "(batch 4), when the ledger began anew, as it does at each change of the file and with --reset-ledger"
+    )
+
+
+def test_a_rebuild_from_the_first_record_misses_nothing():
+    assert reason_of() == "rebuilt, no loss: why; its inputs are read again since the first record"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "word", "why"),
+    [
+        ({"oldest": 20}, "rebuilt", "Kafka has deleted records of earlier batches"),
+        ({"oldest": 50}, "emptied", "Kafka has deleted records of earlier batches"),
+        ({"plans_to": 3}, "emptied", "the ledger has no plan of the last batch"),
+        ({"compacted": True}, "emptied", "Kafka compacts a, b, or the user lacks the permission DESCRIBE_CONFIGS"),
+        ({"topics": "b"}, "emptied", "the earlier file did not read a"),
+    ],
+)
+def test_the_reason_says_what_cannot_be_rebuilt(
+    monkeypatch: pytest.MonkeyPatch, conditions: dict[str, Any], word: str, why: str
+):
+    given(monkeypatch, **{"topics": "ab"} | conditions)
+    reason = reason_of()
+    assert reason.startswith(f"{word}, a loss: ")
+    assert why in reason
+
+
+def test_with_a_store_the_ledger_may_begin_at_a_snapshot(monkeypatch: pytest.MonkeyPatch):
+    given(monkeypatch, topics="ab", plans_from=2)
+    assert "with `state:`, since a snapshot in the store" in reason_of(load_text(f"{FILE}state: s3://b/p\n", "p.yaml"))
+
+
+def test_the_ledger_keeps_the_plans_of_so_many_batches(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "PLANS_KEPT", 3)
+    given(monkeypatch, topics="ab", plans_from=2)
+    assert "the ledger keeps the plans of the newest 3 batches only" in reason_of()
 
 
 def words() -> dict[str, str]:
