@@ -110,11 +110,17 @@ def main() -> None:
             if options.only in plot.name:
                 found = {name: measured.line(plot, name) for name in plot.lines}
                 lines += _shown(plot.name, (plot.axis, "records/s"), found, draw=options.write)
+                _keep(lines, options)
         if options.only in "state":
             held = {f"sliding, count({DEEP}), {WIDE:,} keys": measured.held(10 * options.records)}
             lines += _shown(
                 "state", ("tuples that all windows hold", "microseconds per record"), held, draw=options.write
             )
+            _keep(lines, options)
+
+
+def _keep(lines: Sequence[str], options: argparse.Namespace) -> None:
+    """Writes what has been measured so far, so that it stays if a later run fails."""
     if options.write:
         write("growth", lines)
 
