@@ -91,7 +91,7 @@ def test_a_store_that_cannot_be_reached(services, s3, proxy):
     service.start()
     goes_on(service, 0)
     service.wait_until(lambda: metric(service, "sluice_store_up") == 0, "the metric says that the store is gone")
-    assert "the service goes on without it" in service.log()
+    assert "the service continues without" in service.log()
     proxy.accept()
     service.wait_until(lambda: snapshots(s3, "gone"), "snapshots are in the store, without a new start")
     service.wait_until(lambda: metric(service, "sluice_store_up") == 1, "the metric says that the store answers")
