@@ -15,6 +15,8 @@ LIGHT = ("#1b6ca8", "#c1440e", "#3a7d44", "#7b4397", "#8a6d00", "#555555")
 DARK = ("#58a6e0", "#f0884a", "#6fbf7a", "#c190dc", "#d0ac30", "#aaaaaa")
 STYLE = """text{fill:#1f2328}.paper{fill:#ffffff}.grid{stroke:#dddddd}%s
 @media (prefers-color-scheme:dark){text{fill:#e6edf3}.paper{fill:#0d1117}.grid{stroke:#3d444d}%s}"""
+#: a horizontal axis has a tick at each power of two up to this value, which suits counts of cores; else of ten
+MOST_BY_TWO = 256
 #: what the circles of a plot are
 MEASURED = "○ measured"
 
@@ -31,7 +33,8 @@ class Line:
 def svg(title: str, axes: tuple[str, str], lines: Sequence[Line]) -> str:
     """The image. `axes` has the names of the horizontal and the vertical axis."""
     every = [point for line in lines for point in (*line.points, *line.measured)]
-    x = _Scale(min(a for a, _ in every), max(a for a, _ in every), LEFT, LEFT + WIDTH, 2)
+    low, high = min(a for a, _ in every), max(a for a, _ in every)
+    x = _Scale(low, high, LEFT, LEFT + WIDTH, 2 if high <= MOST_BY_TWO else 10)
     y = _Scale(min(b for _, b in every), max(b for _, b in every), TOP + HEIGHT, TOP, 10)
     names = [line.name for line in lines] + [MEASURED] * any(line.measured for line in lines)
     legend = LEFT + WIDTH + 14
