@@ -116,21 +116,16 @@ def hindrances(url: str, reading: Reading) -> dict[str, str]:
         return {}
     request = Request(f"{url}/readyz", headers={"Accept": "application/json"})  # noqa: S310 - the caller has checked it
     try:
-        with urlopen(request, timeout=REQUEST_S) as answer:  # noqa: S310
+        try:
+            answer = urlopen(request, timeout=REQUEST_S)  # noqa: S310
+        except HTTPError as error:  # the status of a service that is not ready
+            answer = error
+        with answer:
             described = json.load(answer)
-    except HTTPError as error:  # the status of a service that is not ready
-        described = _json(error.read())
     except (OSError, HTTPException, ValueError):
         return {}
     pipelines = described.get("pipelines", ()) if isinstance(described, dict) else ()
     return {one["name"]: one["trouble"] for one in pipelines if one.get("name") in names and one.get("trouble")}
-
-
-def _json(text: bytes) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 # ---- the screen ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
 
-#: the types of an attribute; of those that the most values have the first is taken
+#: the possible types of an attribute. It gets the type that most of its values have: of several such types, the first
 SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
 CANDIDATES = (*SCALARS, *(list_of(one) for one in SCALARS))
 #: the value for records without the attribute, by type
@@ -39,7 +39,7 @@ Document = Mapping[str, Any]
 class Attribute:
     """An attribute of the records.
 
-    values    its values, without null; those that the type accepts if it has one
+    values    its values, without null; if the attribute has a type, only the values that the type accepts
     absence   in which records it is missing or null, as a text; empty: in none
     type      None: its values have no common type of pipeline files
     problem   why it cannot be an attribute of a stream; empty if it can
@@ -156,7 +156,7 @@ def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
     if type_ is None:
         return Attribute(name, values, absence, None, problem)
     accepted = [value for value in values if fits(value, type_)]
-    unfit = [value for value in values if not fits(value, type_)] if len(accepted) < len(values) else []
+    unfit = [value for value in values if not fits(value, type_)]
     return Attribute(name, accepted, absence, type_, problem, unfit=unfit)
 
 
@@ -164,9 +164,6 @@ def _common_type(values: Sequence[Any]) -> Type | None:
     """The type that all or nearly all of the values have; None if there is none."""
     if not values:
         return None
-    for one in CANDIDATES:
-        if all(_is(value, one) for value in values):
-            return one
     counts = {one: sum(_is(value, one) for value in values) for one in CANDIDATES}
     most = max(CANDIDATES, key=counts.__getitem__)  # the first one of several
     return most if 100 * counts[most] >= MIN_SHARE * len(values) else None

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: seconds within which a client must have sent a request and read the answer, counted from the answer before
 REQUEST_S = 30.0
-#: maximum number of connections. The oldest one gives way to a new one, so health checks are answered whoever connects
+#: maximum number of connections. A new one ends the oldest one, so no number of clients prevents a health check
 MAX_CONNECTIONS = 256
 
 

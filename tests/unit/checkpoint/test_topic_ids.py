@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from sluice.checkpoint.checkpoint_store import put_bytes
+from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
 from sluice.checkpoint.topic_ids import FILE, require_same_topics
 from sluice.kafka.kafka_errors import DataLossError
 from tests.unit.checkpoint.memory_store import MemoryStore
@@ -19,8 +21,13 @@ def store():
     return made
 
 
+def ids_in(store):
+    return json.loads(get_bytes(store, FILE))
+
+
 def test_the_same_topics_are_accepted_in_any_order(store):
     require_same_topics(store, dict(reversed(FIRST.items())), may_lose=False)
+    assert ids_in(store) == FIRST
 
 
 def test_a_topic_that_was_created_again_is_refused_by_name_at_each_start(store):
@@ -37,12 +44,14 @@ def test_it_is_accepted_once_and_for_all_if_records_may_be_lost(store, caplog):
 
 def test_a_topic_that_is_new_in_the_file_is_accepted(store):
     require_same_topics(store, FIRST | {"news": "id 4"}, may_lose=False)
+    assert ids_in(store) == FIRST | {"news": "id 4"}
 
 
 def test_before_the_first_batch_a_topic_may_be_created_again():
     store = MemoryStore()
     require_same_topics(store, FIRST, may_lose=False)
     require_same_topics(store, SECOND, may_lose=False)
+    assert ids_in(store) == SECOND
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])

@@ -137,8 +137,11 @@ def test_a_client_that_sends_no_whole_request_loses_its_connection(pipelines, se
 def test_a_client_that_begins_a_second_request_loses_its_connection(pipelines):
     with serving(pipelines, Hasty) as server, connected(server) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /met")
-        while client.recv(1000):
-            pass
+        received = b""
+        while some := client.recv(1000):
+            received += some
+        assert received.startswith(b"HTTP/1.1 200 OK")
+        assert received.endswith(b"a 1\n")
 
 
 def test_a_client_that_does_not_read_its_answer_loses_its_connection_and_the_answer(pipelines):

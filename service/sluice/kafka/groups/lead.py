@@ -1,8 +1,8 @@
 """The lead of a pipeline: Kafka grants it to one of the instances that wait for it.
 
 Each instance joins a consumer group of the pipeline, which subscribes to the topic of the ledger. Kafka assigns the
-topic partition of the ledger to one member of the group: this member has the lead. Further topic partitions, which the
-topic has if somebody else created it so, mean nothing. No record is read, and no offset is committed.
+topic partition of the ledger to one member of the group: this member has the lead. A topic that somebody
+else has created may have further topic partitions: they mean nothing. No record is read, and no offset is committed.
 
     a member joins        the leader keeps the topic partition ("cooperative-sticky")
     the leader leaves     the group assigns the topic partition to another member at once

@@ -51,7 +51,7 @@ class EventTimeData(NamedTuple):
     """The part of a stream's event time on which the states of its readers depend.
 
     resolution   the unit of an int64 time, in nanoseconds
-    advance      whether the watermark follows the clock, by the stream itself or by those that it comes from
+    advance      whether the watermark follows the clock: `advance` of the stream, or of a stream before it
     sources      if watermarks come from the operator that writes the stream: the event times of its inputs
     """
 
@@ -203,15 +203,16 @@ def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
     and they have the same parts, read the same and write the same streams. Their own states are not kept, but those of
     their readers are.
     """
-    known = {one.name for one in new.operators}
-    gone = [one for one in old.operators if one.name not in known]
-    known = {one.name for one in old.operators}
+    names_before, names_now = ({one.name for one in of.operators} for of in (old, new))
+    gone = [one for one in old.operators if one.name not in names_now]
     found = dict[str, str]()
     for operator in new.operators:
+        if operator.name in names_before:
+            continue
         earlier = EarlierNames(operators=found)
-        alike = (one.name for one in gone if _alike(one, old, operator, new, earlier))
-        name = next(alike, None) if operator.name not in known else None
-        found |= {operator.name: name} if name is not None else {}
+        alike = next((one.name for one in gone if _alike(one, old, operator, new, earlier)), None)
+        if alike is not None:
+            found[operator.name] = alike
     return found
 
 
