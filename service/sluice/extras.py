@@ -5,7 +5,7 @@ from __future__ import annotations
 DISTRIBUTION = "sluice-kafka"
 #: extra -> the modules that are there only with it (pyproject.toml, `optional-dependencies`)
 MODULES = {
-    "run": ("pyspark", "py4j", "pandas", "polars", "jinja2", "markupsafe", "xxhash"),
+    "run": ("pyspark", "py4j", "pandas", "polars", "inotify_simple", "jinja2", "markupsafe", "xxhash"),
     "object-store": ("obstore",),
     # What Confluent's client of the registry imports.
     "registry": (

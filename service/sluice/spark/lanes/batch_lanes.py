@@ -5,14 +5,18 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
 from sluice.spark.lanes.direct_lane import DirectLane
+from sluice.spark.lanes.early_work import EarlyWork
 from sluice.spark.lanes.spark_lane import SparkLane
 
 
@@ -24,6 +28,8 @@ class BatchLanes:
         outputs of each batch.
         """
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
+        log = Path(plan.checkpoint, PLANNED)
+        self._early = None if direct is None else EarlyWork(partial(self._written_directly, direct), log)
         self._context = copy_context()  # so that log lines of a batch name the pipeline
         #: the connection through which the JVM calls this object
         self._jvm: socket.socket | None = None
@@ -35,12 +41,22 @@ class BatchLanes:
         self._context.run(self._write, records, batch)
 
     def _write(self, records: DataFrame, batch: int) -> None:
-        outputs = self._direct.outputs(batch) if self._direct else None
-        self._deliver(self._plan, batch, self._spark.outputs(records, batch) if outputs is None else outputs)
+        if self._early is None or not self._early.result(batch):
+            self._deliver(self._plan, batch, self._spark.outputs(records, batch))
+
+    def _written_directly(self, direct: DirectLane, batch: int) -> bool:
+        """Writes the batch without a job of Spark, if it can. Returns whether it has."""
+        outputs = direct.outputs(batch)
+        if outputs is None:
+            return False
+        self._deliver(self._plan, batch, outputs)
+        return True
 
     def close(self) -> None:
         """Closes the Kafka clients and the connection that this process has for the query, which has ended."""
-        if self._direct:
+        if self._early is not None:
+            self._early.close()
+        if self._direct is not None:
             self._direct.close()
         close_writers(settings_of(self._plan))
         if self._jvm is not None:

@@ -10,43 +10,27 @@ import pyarrow.compute as pc
 
 from sluice.wire.json.json_values import finite_or_word
 
-NEWLINE = 10
-
 
 def encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
     """One JSON object per row, with the attributes in the order of the schema."""
     if not tuples.num_columns:
         return pa.array([b"{}"] * tuples.num_rows, pa.binary())
     frame = pl.DataFrame(tuples)
-    frame = frame.with_columns([_timestamps_as_text(series) for series in frame])
-    values = _split(frame.write_ndjson().encode(), tuples.num_rows)
-    return _with_words(values, frame, _has_word(tuples))
+    if texts := [_as_text(pl.col(name), type_) for name, type_ in frame.schema.items() if _has_timestamp(type_)]:
+        frame = frame.with_columns(texts)
+    values = frame.select(pl.struct(pl.all()).struct.json_encode()).to_series()
+    binary = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
+    return _with_words(binary, frame, _has_word(tuples))
 
 
-def _split(lines: bytes, count: int) -> pa.BinaryArray:
-    """The lines as values, without the newlines. JSON escapes newlines in strings, so each newline ends a line."""
-    data = np.frombuffer(lines, np.uint8)
-    ends = np.flatnonzero(data == NEWLINE)
-    starts = np.zeros(count + 1, np.int64)
-    starts[1:] = ends - np.arange(count)
-    if starts[-1] > np.iinfo(np.int32).max:
-        msg = "more than 2 GiB of JSON in one batch of outputs"
-        raise OverflowError(msg)
-    buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(np.delete(data, ends))]
-    return pa.Array.from_buffers(pa.binary(), count, buffers)
-
-
-def _timestamps_as_text(series: pl.Series) -> pl.Series:
-    """Replaces timestamps, also in lists, by ISO 8601 texts in UTC with the shortest fraction."""
-    column = pl.col(series.name)
-    return series.to_frame().select(_as_text(column, series.dtype).alias(series.name)).to_series()
+def _has_timestamp(type_: pl.DataType) -> bool:
+    return _has_timestamp(type_.inner) if isinstance(type_, pl.List) else isinstance(type_, pl.Datetime)  # type: ignore[arg-type]
 
 
 def _as_text(column: pl.Expr, type_: pl.DataType) -> pl.Expr:
+    """Timestamps, also in lists, as ISO 8601 texts in UTC with the shortest fraction."""
     if isinstance(type_, pl.List):
         return column.list.eval(_as_text(pl.element(), type_.inner))  # type: ignore[arg-type]
-    if not isinstance(type_, pl.Datetime):
-        return column
     # %.f writes no fraction or one of 3, 6 or 9 digits.
     return column.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ").str.replace(r"(\.\d*[1-9])0+Z", "${1}Z")
 
