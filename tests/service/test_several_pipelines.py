@@ -61,7 +61,7 @@ def test_a_folder_is_followed_while_it_changes_and_no_pipeline_disturbs_another(
     await_sums(several, "b", range(100, 120))
 
     several.write("b", operator="total")
-    several.wait_for(lambda: several.state("b") == "waiting")
+    several.wait_for(lambda: several.state("b") == "failed")
     assert "state would be lost (sum removed)" in several.status("b")["error"]
     code, said = several.asked()
     assert (code, said["healthy"], several.asked("/healthz")[0]) == (503, True, 200)
