@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sluice.model.spec import Custom, Operator, Pipeline, Sort, Windowed
@@ -122,7 +122,7 @@ def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
     times = [round(one["time"] * SECOND) for one in shown.get("policy", {}).get("at", ())]
     if not times:
         return "It fires when the watermark reaches the end of a pane that holds tuples."
-    first = next(_ends(window, times[0]))
+    first = next_end(window, times[0])
     if progress.watermark is None:
         return f"Its first pane ends at {moment(first)}; it fires when the watermark, which has no value yet, is there."
     end = max(first, next_end(window, progress.watermark))
@@ -131,12 +131,6 @@ def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
         f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(progress.watermark)}, so "
         f"{missing} of event time are missing{_slowest_topic_partition(progress)}."
     )
-
-
-def _ends(window: TimeInterval, time: int) -> Iterator[int]:
-    """The ends of the panes that contain this time, earliest first. Empty if the time is between panes."""
-    start = (time - window.offset - window.duration) // window.period + 1
-    yield window.offset + start * window.period + window.duration
 
 
 def _session(window: Session, shown: Shown, time: int | None) -> str:
