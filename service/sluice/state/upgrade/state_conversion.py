@@ -53,7 +53,7 @@ from sluice.state.rescaling import bucket_of_key
 from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
 from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require
 from sluice.state.upgrade.input_replay import input_replay, rebuild
-from sluice.time_units import MILLISECOND
+from sluice.time_units import MILLISECOND, UNSET
 
 
 def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
@@ -205,7 +205,7 @@ def _report(buckets: Sequence[Bucket]) -> Report:
                 operators=sizes,
                 state={"read": 0, "written": 0, "held": graph.size(state)},
                 watermarks=graph.watermarks(state),
-                clock=state.now,
+                clock=None if state.now == UNSET else state.now,
                 due=bucket.due(),
                 final=graph.ended(state),
             )
