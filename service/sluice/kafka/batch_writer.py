@@ -140,6 +140,7 @@ class TransactionalWriter:
             producer.begin()
             self._began = began = Moment.now()
             self._produce_all(producer.client, records, too_large)
+            producer.confirm()
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
             producer.finish(ledger.offset_after(batch, self._settings.query_id, planned))
