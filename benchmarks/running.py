@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from benchmarks.load import PARTITIONS
 from benchmarks.processes import memory, tree
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
+from sluice.kafka.range_reader import END
 from sluice.processes import ChildProcess
 
-PATIENCE = 600.0
+#: seconds that a run may take, and seconds without a record while a topic is read to its end
+PATIENCE, SILENCE = 600.0, 30.0
 
 
 @dataclass(slots=True)
@@ -134,12 +136,22 @@ def tuples_read(entry: Entry) -> int:
 
 
 def outputs(bootstrap: str, topic: str) -> tuple[int, int]:
-    """The tuples that came out, read committed, and the sum of their n."""
+    """The tuples that came out, read committed, and the sum of their n. Raises KafkaException or TimeoutError if they
+    cannot be read.
+    """
     consumer, count, total = committed_consumer(bootstrap), 0, 0
     open_ = set(range(PARTITIONS))
     consumer.assign([TopicPartition(topic, partition, 0) for partition in open_])
+    came = time.monotonic()
     while open_:
-        for message in consumer.consume(10_000, 5):
+        messages = consumer.consume(10_000, 5)
+        if messages:
+            came = time.monotonic()
+        elif time.monotonic() - came > SILENCE:
+            raise TimeoutError(f"no record of {topic} came for {SILENCE} s, and it has not ended")
+        for message in messages:
+            if message.error() and message.error().code() != END:
+                raise KafkaException(message.error())
             if message.error():
                 open_.discard(message.partition())
             elif message.value():
@@ -150,7 +162,10 @@ def outputs(bootstrap: str, topic: str) -> tuple[int, int]:
 
 
 def latencies(running: Service, bootstrap: str, topic: str, expected: int) -> list[tuple[float, float]]:
-    """When each output was sent as an input, and after how many seconds a committed reader had it."""
+    """When each output was sent as an input, and after how many seconds a committed reader had it.
+
+    Raises TimeoutError if fewer than `expected` outputs come within PATIENCE seconds.
+    """
     consumer = committed_consumer(bootstrap, {"fetch.wait.max.ms": 5})
     seen: list[tuple[float, float]] = []
     deadline = time.monotonic() + PATIENCE
@@ -165,6 +180,8 @@ def latencies(running: Service, bootstrap: str, topic: str, expected: int) -> li
                 sent = orjson.loads(message.value())["w"]
                 seen.append((sent, time.time() - sent))
     consumer.close()
+    if len(seen) < expected:
+        raise TimeoutError(f"{len(seen):,} of {expected:,} outputs came within {PATIENCE} s")
     return seen
 
 

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -158,8 +158,8 @@ class Bench:
         self._runs += 1
         name = f"scale-{self._runs}"
         folder, target = self._scratch / name, f"{name}-results"
-        text = workload.pipeline(name, f"records-{workload.keys}", target)
-        text = text.replace("max_records_per_batch: 500000", f"max_records_per_batch: {most}\nbuckets: {buckets}")
+        sized = replace(workload, settings={"max_records_per_batch": most, "buckets": buckets})
+        text = sized.pipeline(name, f"records-{workload.keys}", target)
         master = f"local-cluster[{executors},1,1024]"
         with service(text, self._bootstrap, folder, ["--master", master]) as running:
             warm = batches(running, self._bootstrap, name, warm_up)

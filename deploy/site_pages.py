@@ -86,10 +86,10 @@ def rule_link(kip: str, rule: str, uri: str) -> str:
 
 def rule_pages() -> Iterator[tuple[str, str]]:
     """Each rule id, with `KIP ` before those of Kafka Streams, and the page that has it."""
-    for name, prefix in (("spl-windows.md", ""), ("kip450-sliding.md", "KIP "), ("session.md", "")):
-        page = f"reference/{name}"
-        for anchor in ANCHOR.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
-            yield prefix + anchor.upper(), page
+    for path in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        prefix = "KIP " if path.name == "kip450-sliding.md" else ""
+        for anchor in ANCHOR.findall(path.read_text(encoding="utf-8")):
+            yield prefix + anchor.upper(), f"reference/{path.name}"
 
 
 RULE_PAGES = {rule: page for rule, page in rule_pages() if rule[0] != "X" and not rule.startswith(("N", "D"))}

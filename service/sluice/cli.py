@@ -116,9 +116,11 @@ def unexpected(error: Exception) -> str:
 def _keeping_all() -> Iterator[None]:
     """Switches garbage collection off during imports: it takes a quarter of their time, and the objects stay in use."""
     gc.disable()
-    yield
-    gc.freeze()
-    gc.enable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,6 +9,7 @@ import errno
 import os
 import select
 import time
+from io import FileIO
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -48,14 +49,9 @@ def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_T
     A file of more than `most` bytes (for instance /dev/zero) and a pipe that does not end within `timeout_s` seconds
     are errors, too, so the size of the content and the time to read it are bounded.
     """
-    try:
-        # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except ValueError:  # a NUL byte or a lone surrogate in the name
-        raise OSError(errno.EINVAL, "not the name of a file") from None
     deadline = time.monotonic() + timeout_s
     content = bytearray()
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor has no path
+    with _opened(path) as file:
         while len(content) <= most:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise OSError(errno.ETIMEDOUT, f"it did not end within {timeout_s:g} seconds")
@@ -64,3 +60,12 @@ def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_T
                 return bytes(content)
             content += part or b""
     raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB")
+
+
+def _opened(path: str | Path) -> FileIO:
+    """The file or pipe. `open` itself closes a descriptor of a folder, which it refuses, if an opener gives it."""
+    try:
+        # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
+        return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    except ValueError:  # a NUL byte or a lone surrogate in the name
+        raise OSError(errno.EINVAL, "not the name of a file") from None

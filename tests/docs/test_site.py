@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.site_pages import page_line
 from sluice.files import project_file
 from tests.docs.markdown import plain_lines
 
@@ -55,6 +56,19 @@ def test_lists_and_tables_begin_after_an_empty_line(page: Path):
             faults.append(f"line {number}: {line}")
         before = line
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("(W19)", "spl-windows"), ("(KIP W6)", "kip450-sliding"), ("(G4)", "session"), ("(Y2)", "extensions"),
+        ("(B6)", "marks"),
+    ],
+)  # fmt: skip
+def test_a_rule_in_parentheses_is_a_link_to_its_reference(text: str, page: str):
+    rule = text.strip("()").removeprefix("KIP ")
+    link = f"[{rule}](reference/{page}.md#{rule.lower()})"
+    assert page_line(f"A rule {text}.", "windows.md") == f"A rule {text.replace(rule, link)}."
 
 
 @pytest.mark.slow

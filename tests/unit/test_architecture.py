@@ -53,7 +53,7 @@ FLOORS = {
     "batch": {"model", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "api", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
     "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
-    "page": {"model", "ops", "columns", "planning", "wire", "kafka", "inspect"},
+    "page": {"model", "ops", "columns", "engine/windows", "planning", "wire", "kafka", "inspect"},
     "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},
     "running": {"model", "ops", "planning", "config", "page", "spark"},
     "commands": {

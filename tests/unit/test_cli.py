@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -38,6 +39,13 @@ def test_a_command_that_computes_nothing_imports_no_slow_package(arguments: list
 
 def test_version() -> None:
     assert CliRunner().invoke(cli.main, ["--version"]).output == f"sluice, version {__version__}\n"
+
+
+def test_garbage_is_collected_again_after_a_command_that_cannot_be_imported() -> None:
+    group = cli.LazyGroup("broken", lazy={"run": cli.Lazy("sluice.no_such_module", "run", "")})
+    with pytest.raises(ModuleNotFoundError):
+        group.get_command(click.Context(group), "run")
+    assert gc.isenabled()
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -40,6 +40,15 @@ def test_what_cannot_be_read_says_why(path: str, why: str) -> None:
         read_file(path)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list the open files of a process")
+def test_a_folder_that_is_read_as_a_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    """A service that watches a folder reads each entry once a second, and one may be a folder named `a.yaml`."""
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
 def test_a_pipe_without_an_end_is_given_up() -> None:
     reading, writing = os.pipe()
     with pytest.raises(OSError, match="it did not end within 0 seconds"):

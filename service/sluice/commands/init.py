@@ -11,6 +11,7 @@ import click
 from sluice.commands import options
 from sluice.config.load import check_text
 from sluice.model.errors import PipelineError, SluiceError
+from sluice.model.kafka_properties import servers
 
 #: records of each topic partition that are read
 LIMIT = 1000
@@ -40,7 +41,7 @@ def init(topic: str, last: int, kafka: dict[str, str], registry: dict[str, str],
     It reads the last records of the topic, finds their attributes and types, and writes a file that `check` accepts and
     `replay` runs. The records are JSON objects, or Avro with a schema registry (--registry). It overwrites no FILE.
     """  # noqa: D301 - click looks for the character itself
-    if "bootstrap.servers" not in kafka:
+    if not servers(kafka):
         message = "it needs --kafka bootstrap.servers=HOST:PORT"
         raise click.UsageError(message)
     if registry and "url" not in registry:

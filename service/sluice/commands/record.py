@@ -10,6 +10,7 @@ import orjson
 
 from sluice.commands import options
 from sluice.config.load import load
+from sluice.model.kafka_properties import servers
 
 #: records of each topic partition, if the call does not say how many
 LIMIT = 100_000
@@ -42,7 +43,7 @@ def record(topic: str | None, pipeline: Path | None, last: int, kafka: dict[str,
     loaded = load(pipeline) if pipeline else None
     inputs = {str(stream.topic): stream.name for stream in loaded.inputs} if loaded else {}
     properties = (dict(loaded.settings.kafka) if loaded else {}) | kafka
-    if "bootstrap.servers" not in properties:
+    if not servers(properties):
         message = "it needs --kafka bootstrap.servers=HOST:PORT, or a --pipeline FILE with this property"
         raise click.UsageError(message)
     from sluice.inspect.record_topic import record as read  # noqa: PLC0415 - it imports the Kafka client

@@ -124,7 +124,7 @@ def _file(events: str) -> Iterator[tuple[Path, str]]:
 
 
 def _copy(source: IO[bytes], copy: IO[bytes], name: str) -> None:
-    left = MAX_PIPED
+    left = MAX_PIPED + 1  # the byte that is too many
     while chunk := source.read(min(CHUNK, left)):
         copy.write(chunk)
         left -= len(chunk)

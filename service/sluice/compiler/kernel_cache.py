@@ -175,8 +175,10 @@ class Lock:
     def _taken(self) -> bool:
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except (BlockingIOError, PermissionError):  # another process has it; systems differ in the error
             return False
+        except OSError:  # the file system has no locks: each process compiles for itself
+            return True
         return True
 
 

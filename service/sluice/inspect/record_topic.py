@@ -64,18 +64,18 @@ def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:
 
 def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[int, list[Message]]]:
     """Each topic partition with its last records."""
-    requests = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
 
     def list_partitions(client: AdminClient) -> list[int]:
         # A request for this topic alone would create it, if the broker creates missing topics.
         found = client.list_topics(timeout=REQUEST).topics.get(topic)
         return [] if found is None or found.error is not None else sorted(found.partitions)
 
-    partitions = requests.send("list topics", list_partitions)
-    if not partitions:
-        message = f"no such topic: {topic}"
-        raise TopicError(message)
-    until = ends(requests, [(topic, partition) for partition in partitions])
+    with reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S)) as requests:
+        partitions = requests.send("list topics", list_partitions)
+        if not partitions:
+            message = f"no such topic: {topic}"
+            raise TopicError(message)
+        until = ends(requests, [(topic, partition) for partition in partitions])
     for topic_partition, end in until.items():
         yield topic_partition[1], tail(kafka, topic_partition, end, limit)
 

@@ -118,19 +118,20 @@ def _position(plan: Plan) -> tuple[int, Offsets]:
     attempts.
     """
     settings = plan.pipeline.settings
-    client, read = topics.reach(settings.kafka), {stream.name for stream in plan.inputs}
+    read = {stream.name for stream in plan.inputs}
     topic_partitions = [
         (str(plan.pipeline.streams[name].topic), number)
         for name, count in plan.topic_partitions.items() if name not in read for number in range(count)
     ]  # fmt: skip
-    for _ in range(MAX_ATTEMPTS):
-        before = ends(client, topic_partitions)
-        stand = ledger.read_position(settings.kafka, plan.pipeline.name)
-        if stand is None or stand.query_id != plan.query:
-            message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
-            raise CheckpointError(message)
-        if ends(client, topic_partitions) == before:
-            return stand.next_batch - 1, before
+    with topics.reach(settings.kafka) as requests:
+        for _ in range(MAX_ATTEMPTS):
+            before = ends(requests, topic_partitions)
+            position = ledger.read_position(settings.kafka, plan.pipeline.name)
+            if position is None or position.query_id != plan.query:
+                message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
+                raise CheckpointError(message)
+            if ends(requests, topic_partitions) == before:
+                return position.next_batch - 1, before
     message = f"the outputs changed during each of {MAX_ATTEMPTS} attempts to read them, because the service is writing"
     raise CheckpointError(message)
 
@@ -202,7 +203,7 @@ def _row(message: Message) -> Row:
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """The record with texts in topic_partition of bytes, for JSON."""
+    """The record as JSON values, with texts in place of bytes."""
     headers = [[name, _text(value)] for name, value in row["headers"] or ()]
     return {"key": _text(row["key"]), "value": _text(row["value"]), "timestamp": row["timestamp"], "headers": headers}
 

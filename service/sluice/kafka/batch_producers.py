@@ -58,8 +58,9 @@ BATCH_BYTES = 1_000_000
 class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
-    The caller calls `begin`, produces records with `client`, and calls `finish`; the batch is visible when `finish`
-    returns. `close` gives up an unfinished batch; each subclass says what is visible then.
+    The caller calls `begin`, produces the records of the batch with `client`, calls `confirm`, produces those of the
+    ledger, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an unfinished batch; each
+    subclass says what is visible then.
     """
 
     #: the reason why the next batch needs a new batch producer; "" if this one may write it
@@ -78,6 +79,10 @@ class BatchProducer(ABC):
     @abstractmethod
     def begin(self) -> None:
         """Begins a batch. The previous batch was finished."""
+
+    @abstractmethod
+    def confirm(self) -> None:
+        """Makes sure that the ledger can have no entry of this batch without the records that were produced so far."""
 
     @abstractmethod
     def finish(self, offset: TopicPartition) -> None:
@@ -119,6 +124,9 @@ class ExactlyOnce(BatchProducer):
         self.client.poll(0)
         self._troubles.clear()
         self.client.begin_transaction()
+
+    def confirm(self) -> None:
+        """Does nothing: the transaction has all of them or none."""
 
     def finish(self, offset: TopicPartition) -> None:
         group, wait = self._group, self._times.offsets
@@ -185,13 +193,15 @@ class AtLeastOnce(BatchProducer):
     def begin(self) -> None:
         self._failures.clear()
 
+    def confirm(self) -> None:
+        """Waits until the brokers have confirmed all records. An entry of the ledger's topic counts while the ledger's
+        group has no offset: before the end of the first batch, and after the offset has expired.
+        """
+        self._flush()
+
     def finish(self, offset: TopicPartition) -> None:
+        self._flush()
         step = self._times.step
-        left = self._call("write the batch", step, lambda: self.client.flush(step))
-        if self._failures:
-            raise KafkaException(self._failures[0])
-        if left:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
         self._call("commit the ledger", step, lambda: self._group.commit(offsets=[offset], asynchronous=False))
 
     def close(self) -> None:
@@ -199,6 +209,14 @@ class AtLeastOnce(BatchProducer):
             self._call("give up the batch", self._times.abort, self.client.purge)
         del self.client, self._group
         discard(self._clients)
+
+    def _flush(self) -> None:
+        step = self._times.step
+        left = self._call("write the batch", step, lambda: self.client.flush(step))
+        if self._failures:
+            raise KafkaException(self._failures[0])
+        if left:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

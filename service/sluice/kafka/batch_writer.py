@@ -140,6 +140,7 @@ class TransactionalWriter:
             producer.begin()
             self._began = began = Moment.now()
             self._produce_all(producer.client, records, too_large)
+            producer.confirm()
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
             producer.finish(ledger.offset_after(batch, self._settings.query_id, planned))
@@ -197,17 +198,17 @@ class TransactionalWriter:
     def _read_ledger(self, batch: int, isolation: str = "read_committed") -> tuple[int, str]:
         """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
         settings = self._settings
-        stand = ledger.read_position(dict(settings.kafka), settings.query, isolation)
-        if stand is None and batch > 0 and isolation != "read_committed":
+        position = ledger.read_position(dict(settings.kafka), settings.query, isolation)
+        if position is None and batch > 0 and isolation != "read_committed":
             # The first transaction is committed, but the brokers have not marked it as such in all topic partitions.
-            stand = ledger.read_position(dict(settings.kafka), settings.query)
-        if stand is None:
+            position = ledger.read_position(dict(settings.kafka), settings.query)
+        if position is None:
             if batch > 0:
                 raise LedgerError(ledger.lost_message(settings.query, batch))
             return 0, ""
-        if stand.query_id != settings.query_id:
-            raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, stand))
-        return stand.next_batch, stand.digest
+        if position.query_id != settings.query_id:
+            raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, position))
+        return position.next_batch, position.digest
 
     def _produce_all(self, producer: Producer, batch: Iterable[Records], too_large: TooLarge | None) -> None:
         for records in within(self._limits, batch, too_large):
@@ -270,8 +271,8 @@ class TransactionalWriter:
         if open_for < self._limit:
             return False
         with suppress(UnavailableError):
-            stand = ledger.read_position(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
-            return stand is None or stand.next_batch <= batch
+            position = ledger.read_position(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
+            return position is None or position.next_batch <= batch
         return True
 
     @property

@@ -126,7 +126,7 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     def initialise(producer: Producer) -> None:
         producer.init_transactions(SECONDS)
 
-    send_request(kafka, "producer", "settle the last transaction", initialise, own, seconds=SECONDS)
+    send_request(kafka, "producer", "end the open transaction", initialise, own, seconds=SECONDS)
 
 
 def reset(
@@ -224,8 +224,8 @@ def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
         return Entry.from_json(last[0].value()) if last and last[0].value() else None
 
     def complete() -> bool:
-        stand, entry = _from_group(kafka, query, "read_committed"), found()
-        return stand is None or (entry is not None and entry.batch >= stand.next_batch - 1)
+        position, entry = _from_group(kafka, query, "read_committed"), found()
+        return position is None or (entry is not None and entry.batch >= position.next_batch - 1)
 
     _read_entries(kafka, keep, complete)
     return found()
@@ -264,8 +264,8 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
             found.pop(batch, None)
 
     def complete() -> bool:
-        stand = _from_group(kafka, query, "read_committed")
-        return stand is None or stand.query_id != query_id or stand.next_batch - 1 in found
+        position = _from_group(kafka, query, "read_committed")
+        return position is None or position.query_id != query_id or position.next_batch - 1 in found
 
     _read_entries(kafka, keep, complete)
     return found

@@ -59,18 +59,23 @@ class Follower:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            consumers: list[Any] = []
             try:
-                consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
-                self._follow(consumers[0])
-            except (KafkaException, HungError) as error:
-                LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
-                self._stopped.wait(PAUSE)
+                self._with_a_new_client()
             except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on, and so must its metrics
                 self._log("following the ledger with a new Kafka client", error)
                 self._stopped.wait(PAUSE)
-            finally:
-                discard(consumers)
+
+    def _with_a_new_client(self) -> None:
+        """Follows until the client fails or the follower is stopped."""
+        consumers: list[Any] = []
+        try:
+            consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
+            self._follow(consumers[0])
+        except (KafkaException, HungError) as error:
+            LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
+            self._stopped.wait(PAUSE)
+        finally:
+            discard(consumers)
 
     def _follow(self, consumer: Consumer) -> None:
         """Reads entries until the follower is stopped. Raises KafkaException or HungError if the consumer fails."""

@@ -15,6 +15,7 @@ from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
+from sluice.model.kafka_properties import servers
 from sluice.model.spec import Pipeline, Stream
 from sluice.model.stream_marks import require_scope
 
@@ -101,7 +102,7 @@ def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> AdminRe
         requests.send("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
     except UnavailableError as error:
         reason = str(error).removeprefix("cannot list topics: ")
-        raise UnavailableError(unreachable(kafka["bootstrap.servers"], reason)) from error
+        raise UnavailableError(unreachable(servers(kafka), reason)) from error
     return requests
 
 
@@ -116,10 +117,10 @@ CAUSES = {
 }
 
 
-def unreachable(servers: str, reason: str) -> str:
-    """The message that no broker of `servers` can be used. `reason` is librdkafka's message."""
+def unreachable(addresses: str, reason: str) -> str:
+    """The message that no broker at `addresses` can be used. `reason` is librdkafka's message."""
     cause = next((words for part, words in CAUSES.items() if part in reason), "none answers")
-    return f"cannot connect to Kafka at {servers}: {cause} ({reason})"
+    return f"cannot connect to Kafka at {addresses}: {cause} ({reason})"
 
 
 def _written(pipeline: Pipeline) -> Iterator[Stream]:

@@ -98,11 +98,19 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
+def servers(kafka: Mapping[str, str]) -> str:
+    """The addresses of brokers, under either name of the property; empty if there are none.
+
+    If both names are given, the later one counts, as for the clients (kafka/client.py).
+    """
+    return next((value for name, value in reversed([*kafka.items()]) if name in SERVERS), "")
+
+
 def require_servers(kafka: Mapping[str, str], where: str) -> None:
     """Raises ServersError if the properties name no broker. A file may leave that to `--kafka`, so `faults` does not
     report it. `where` names the file or the pipeline.
     """
-    if SERVERS.isdisjoint(kafka):
+    if not servers(kafka):
         message = f"{where}: {NO_SERVERS}; give it in the file, or with --kafka bootstrap.servers=HOST:PORT"
         raise ServersError(message)
 

@@ -48,9 +48,10 @@ class ProgressLog:
         if self._since is None:
             self._log("first batch", batch=batch, records=records, seconds=round(seconds, 1), behind=behind)
             self._start_interval(now, behind)
+            return  # its records came before the interval whose rate is logged
         self._batches += 1
         self._records += records
-        passed = now - self._since if self._since is not None else 0.0
+        passed = now - self._since
         if passed >= INTERVAL_S:
             self._minute(batch, passed, behind)
             self._start_interval(now, behind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sluice.model.spec import Custom, Operator, Pipeline, Sort, Windowed
@@ -12,10 +12,9 @@ from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
 from sluice.page.stage_inspections import StageInspection, StreamProgress
-from sluice.page.times import moment, nanoseconds
+from sluice.page.times import from_seconds, moment, nanoseconds
 from sluice.page.why_not_firing import next_end
 from sluice.planning.explain.firing_words import firing
-from sluice.time_units import SECOND
 
 Shown = Mapping[str, Any]
 
@@ -106,7 +105,7 @@ def _timer(shown: Shown, inspection: StageInspection) -> str:
 
 
 def _when(due: float, inspection: StageInspection) -> str:
-    time, clock = round(due * SECOND), inspection.clock
+    time, clock = from_seconds(due), inspection.clock
     left = f", in {nanoseconds(time - clock)}" if clock is not None and time > clock else ""
     return f"when the operator clock reaches {moment(time)}{left}"
 
@@ -119,10 +118,10 @@ def _tuples(count: int) -> str:
 
 
 def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
-    times = [round(one["time"] * SECOND) for one in shown.get("policy", {}).get("at", ())]
+    times = [from_seconds(one["time"]) for one in shown.get("policy", {}).get("at", ())]
     if not times:
         return "It fires when the watermark reaches the end of a pane that holds tuples."
-    first = next(_ends(window, times[0]))
+    first = next_end(window, times[0])
     if progress.watermark is None:
         return f"Its first pane ends at {moment(first)}; it fires when the watermark, which has no value yet, is there."
     end = max(first, next_end(window, progress.watermark))
@@ -133,18 +132,12 @@ def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
     )
 
 
-def _ends(window: TimeInterval, time: int) -> Iterator[int]:
-    """The ends of the panes that contain this time, earliest first. Empty if the time is between panes."""
-    start = (time - window.offset - window.duration) // window.period + 1
-    yield window.offset + start * window.period + window.duration
-
-
 def _session(window: Session, shown: Shown, time: int | None) -> str:
     sessions = shown.get("policy", {}).get("sessions", ())
     if not sessions or window.emit == "updates":
         return "It fires with each tuple that changes a session."
     assert isinstance(window.gap, int)  # noqa: S101 - the caller has checked
-    end = min(round(one["end"] * SECOND) + window.gap + window.grace for one in sessions)
+    end = min(from_seconds(one["end"]) + window.gap + window.grace for one in sessions)
     what = "the operator clock" if window.clock else "the watermark"
     now = f"; it is {moment(time)}" if time is not None else "; it has no value yet"
     return f"The first session is over when {what} passes {moment(end)}{now}."
@@ -159,4 +152,4 @@ def _slowest_topic_partition(progress: StreamProgress) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return moment(round(seconds * SECOND))
+    return moment(from_seconds(seconds))

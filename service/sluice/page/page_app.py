@@ -140,7 +140,7 @@ class _Answers:
             loader=jinja2.FileSystemLoader(FOLDER / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
             undefined=jinja2.StrictUndefined,
         )  # fmt: skip
-        for name in ("moment", "second", "duration", "rate", "size", "nanoseconds"):
+        for name in ("moment", "second", "duration", "rate", "size", "nanoseconds", "from_seconds"):
             self._templates.filters[name] = getattr(times, name)
         self._templates.filters["path"] = partial(quote, safe="")
 

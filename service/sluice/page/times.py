@@ -9,6 +9,16 @@ from sluice.time_units import MILLISECOND, SECOND
 #: above this number of seconds since 1970 a time is shown with its date; below it the clock counts from a test's start
 CALENDAR = 10_000_000
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
+#: microseconds of a second
+MICROSECONDS = 1_000_000
+
+
+def from_seconds(seconds: float) -> int:
+    """Nanoseconds since 1970 of a time of an inspection, which is in seconds, to the microsecond.
+
+    A float64 has no finer times today: the nearest one to 10:00:00.1 is 96 ns before it, and `moment` would show .099.
+    """
+    return round(seconds * MICROSECONDS) * (SECOND // MICROSECONDS)
 
 
 def moment(time: int | None) -> str:
@@ -37,9 +47,10 @@ def duration(seconds: float) -> str:
         return f"-{duration(-seconds)}"
     if seconds < MINUTE:
         return f"{seconds:.3g} s"
+    rounded = round(seconds)
     for unit, name, below, word in ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "min"), (MINUTE, "min", 1, "s")):
-        if seconds >= unit:
-            whole, rest = divmod(round(seconds), unit)
+        if rounded >= unit:
+            whole, rest = divmod(rounded, unit)
             return f"{whole} {name} {rest // below} {word}" if rest // below else f"{whole} {name}"
     raise AssertionError(seconds)
 

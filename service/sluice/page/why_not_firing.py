@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluice.engine.windows.timers import WallClock
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -90,9 +91,15 @@ def _missing(operator: Windowed, watermark: int) -> str:
     return f" The pane that ends next, at {moment(end)}, lacks {nanoseconds(end - watermark)} of event time."
 
 
-def next_end(window: TimeInterval, watermark: int) -> int:
-    """The first end of a pane behind the watermark. Panes end at offset + k * period + duration."""
-    behind = (watermark - window.offset - window.duration) // window.period + 1
+def next_end(window: TimeInterval, time: int) -> int:
+    """The first end of a pane behind a time of the event time, both in nanoseconds since 1970.
+
+    Panes end at offset + k * period + duration; panes of the calendar end where a day, week, month or year of their
+    zone begins.
+    """
+    if window.calendar is not None:
+        return WallClock(window.calendar, window.duration).after(time)
+    behind = (time - window.offset - window.duration) // window.period + 1
     return window.offset + behind * window.period + window.duration
 
 

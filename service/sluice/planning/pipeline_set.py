@@ -1,7 +1,7 @@
 """Checks that pipelines which run beside each other do not conflict, and finds the topics that connect them.
 
 Each pipeline is right by itself; these are problems of several of them. Pipelines of different Kafka clusters share no
-topics. Two pipelines are on one cluster if their `bootstrap.servers` have an address in common.
+topics. Two pipelines are on one cluster if the addresses of their brokers have one in common.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sluice.model.errors import Hint, Problem
+from sluice.model.kafka_properties import servers
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.model.topology import cycle, upstream_first
@@ -136,5 +137,4 @@ def _same_cluster(one: Pipeline, other: Pipeline) -> bool:
 
 
 def _servers(pipeline: Pipeline) -> set[str]:
-    servers = pipeline.settings.kafka.get("bootstrap.servers", "")
-    return {server.strip() for server in servers.split(",")}
+    return {address.strip() for address in servers(pipeline.settings.kafka).split(",")}

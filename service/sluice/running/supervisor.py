@@ -184,7 +184,7 @@ class Supervisor:
             self.fatal = failure
         if failure is not None:
             LOGGER.error("the pipeline has failed: %s", failure, extra={"pipeline": name})
-        if member.leaving:
+        if member.leaving and not self._stopping:
             self._replaced(name, member)
         elif self._stopping or not (
             outcome.lost_lead or self._restart(member.pipeline).follows(failed=failure is not None)

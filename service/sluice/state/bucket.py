@@ -231,7 +231,7 @@ class Bucket:
         """
         Snapshots(store, f"{_prefix(self.number)}/", self.owner).write(version, self._write, twice=True)
 
-    def settle(self) -> None:
+    def maintain(self) -> None:
         """Writes a snapshot if one is due, and removes the snapshots and log files that are not needed any more.
 
         It is called after the answer to a batch, so that the batch does not wait for this work.

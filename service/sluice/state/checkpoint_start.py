@@ -62,16 +62,16 @@ def open_checkpoint(
         store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
     else:
         _convert(pipeline, store, found, accept=accept)
-    stand = None if reset_ledger else ledger.read_position(kafka, pipeline.name, OPEN)
-    identity = _claimed(pipeline, store, stand)
+    position = None if reset_ledger else ledger.read_position(kafka, pipeline.name, OPEN)
+    identity = _claimed(pipeline, store, position)
     plan = Plan.of(pipeline, identity, found, start)
     if reset_ledger:
         _reset(plan)
-        stand = ledger.read_position(kafka, pipeline.name)
-    ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+        position = ledger.read_position(kafka, pipeline.name)
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
     _require_same_topics(plan, found)
-    archive = _archive(plan, anew=reset_ledger or stand is None)  # without a ledger no batch was ever written
-    if _mismatch(plan, stand):
+    archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
+    if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
     buckets = required_buckets(pipeline) or plan.buckets
@@ -94,16 +94,16 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
     store, kafka = store_of(pipeline), pipeline.settings.kafka
     adopt(Path(store.location()))
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
-    stand = ledger.read_position(kafka, pipeline.name, OPEN)
-    if stand is None or CHANGE in store.list(CHANGE):
+    position = ledger.read_position(kafka, pipeline.name, OPEN)
+    if position is None or CHANGE in store.list(CHANGE):
         return
-    plan = Plan.of(pipeline, _claimed(pipeline, store, stand), found)
-    ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+    plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
     _require_same_topics(plan, found)
-    if mismatch := _mismatch(plan, stand):
+    if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
-        batch, plans = stand.next_batch - 1, ledger.plans(kafka, pipeline.name, plan.query)
+        batch, plans = position.next_batch - 1, ledger.plans(kafka, pipeline.name, plan.query)
         LOGGER.log(logging.WARNING if _damage(plan) else logging.DEBUG, RESTORED, plan.checkpoint, mismatch, batch)
         restore.restore(plan, batch, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
 
@@ -173,10 +173,10 @@ def _restore(
     from sluice.state import restore  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
-    stand = ledger.read_position(kafka, name, OPEN if only_check else "read_committed")
-    if stand is None:
+    position = ledger.read_position(kafka, name, OPEN if only_check else "read_committed")
+    if position is None:
         return False
-    batch, plans = stand.next_batch - 1, ledger.plans(kafka, name, plan.query)
+    batch, plans = position.next_batch - 1, ledger.plans(kafka, name, plan.query)
     try:
         if only_check:
             restore.require_restorable(plan, batch, plans, archive)
@@ -192,14 +192,14 @@ def _restore(
     return True
 
 
-def _claimed(pipeline: Pipeline, store: CheckpointStore, stand: LedgerPosition | None) -> Identity:
+def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPosition | None) -> Identity:
     """The identity of the checkpoint. If it was lost, it is made again from the last entry of the ledger.
 
     So is one of which no batch was ever written: another instance wrote the first batch, with a checkpoint of its own.
     """
     fingerprint = checkpoint_identity.fingerprint_of(pipeline)
     lost = None
-    if stand is not None and (_unused(store, stand) or converted_elsewhere(pipeline, store)):
+    if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
         if entry is not None and entry.buckets:
             lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
@@ -218,37 +218,37 @@ def converted_elsewhere(pipeline: Pipeline, store: CheckpointStore) -> bool:
     return entry is not None and (entry.query_id, entry.fingerprint) == (found.query, fingerprint)
 
 
-def _unused(store: CheckpointStore, stand: LedgerPosition) -> bool:
+def _unused(store: CheckpointStore, position: LedgerPosition) -> bool:
     """Whether the folder has no identity, or one that differs from the ledger's and of which no batch was committed."""
     found = checkpoint_identity.stored(store)
-    return found is None or (found.query != stand.query_id and offset_log.batches(store)[0] is None)
+    return found is None or (found.query != position.query_id and offset_log.batches(store)[0] is None)
 
 
-def _committed(store: CheckpointStore, stand: LedgerPosition | None) -> int | None:
+def _committed(store: CheckpointStore, position: LedgerPosition | None) -> int | None:
     """The last committed batch of the checkpoint. Raises CheckpointError if Spark's files are damaged.
 
     With a ledger the damage does not matter: the files are written again.
     """
-    if stand is None:
+    if position is None:
         offset_log.verify(store)
     return offset_log.batches(store)[0]
 
 
-def _mismatch(plan: Plan, stand: LedgerPosition | None) -> str:
+def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
     """What keeps the service from going on with the checkpoint as it is, in words; empty if nothing does."""
-    if stand is None:
+    if position is None:
         return ""
     if damage := _damage(plan):
         return damage
     committed, planned = offset_log.batches(plan.store)
     try:
-        if ledger.fits(stand, committed, planned, digest_of=partial(offset_log.digest, plan.store)):
+        if ledger.fits(position, committed, planned, digest_of=partial(offset_log.digest, plan.store)):
             lost = None if committed is None else next((one for one in _folders(plan) if not one.is_dir()), None)
             return "" if lost is None else f"its folder buckets/{lost.name} is missing"
     except SparkFileError as error:
         return error.found
-    if ledger.fits(stand, committed, planned, digest_of=lambda _: None):
-        return f"it planned other records for batch {stand.next_batch - 1} than were written"
+    if ledger.fits(position, committed, planned, digest_of=lambda _: None):
+        return f"it planned other records for batch {position.next_batch - 1} than were written"
     return "it has no committed batch" if committed is None else f"its last committed batch is {committed}"
 
 

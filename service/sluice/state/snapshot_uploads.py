@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Self
 
 from sluice.batch.query_plan import Plan
@@ -58,7 +59,8 @@ class SnapshotUploads:
         self._looked = self._failed = float("-inf")
         self._failure = ""
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sluice-snapshot-uploads", daemon=True)
+        work = copy_context().run  # so that log lines of the thread name the pipeline
+        self._thread = threading.Thread(target=work, args=(self._run,), name="sluice-snapshot-uploads", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -204,6 +205,17 @@ def test_a_process_that_waits_too_long_compiles(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_cache.Lock, "_taken", lambda _: False)
     monkeypatch.setattr(kernel_cache, "MAX_WAIT_SECONDS", 0.0)
     assert kept((tmp_path,)) == 1
+
+
+def test_locks_of_a_file_system_without_locks_are_not_waited_for(tmp_path, monkeypatch):
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("sluice.compiler.kernel_cache.fcntl.lockf", no_locks)
+    monkeypatch.setattr(kernel_cache, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pytest.fail))
+    lock = kernel_cache.Lock(tmp_path / "kernel.code.lock")
+    assert not lock.acquire()
+    lock.release()
 
 
 def test_the_types_of_two_named_tuples_differ_by_their_fields():

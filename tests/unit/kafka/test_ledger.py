@@ -42,8 +42,8 @@ def fits(kafka, query, query_id, committed, planned, *, parted=None):
 
     ledger.require_same_checkpoint(ledger.read_position(kafka, query, "read_uncommitted"), query, query_id, committed)
     ledger.end_open_transaction(kafka, query)
-    stand = ledger.read_position(kafka, query)
-    return stand is None or ledger.fits(stand, committed, planned, digest_of=digest_of)
+    position = ledger.read_position(kafka, query)
+    return position is None or ledger.fits(position, committed, planned, digest_of=digest_of)
 
 
 @pytest.mark.parametrize(

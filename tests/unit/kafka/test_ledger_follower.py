@@ -6,6 +6,7 @@ import logging
 import queue
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from sluice.kafka import ledger_follower
 from sluice.kafka.batch_report import Entry, Report
@@ -116,3 +117,23 @@ def test_after_any_error_of_the_client_a_new_one_goes_on_where_it_was(ledger, ca
         assert [entries.get(timeout=30).batch for _ in range(2)] == [6, 7]
     assert [one.assigned for one in consumers] == [[40], [41], [41]]
     assert len(warnings(caplog)) == 1
+
+
+def test_a_client_that_cannot_be_closed_does_not_end_the_follower(ledger, caplog, monkeypatch):
+    """Closing one needs a thread, and no thread can be started when memory is short."""
+    messages, consumers = ledger
+    errors = [RuntimeError("can't start new thread")]
+
+    def discard(clients):
+        clients.clear()
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(ledger_follower, "discard", discard)
+    for message in (KafkaException(KafkaError(KafkaError._FATAL)), Message(40, entry(6))):  # noqa: SLF001
+        messages.put(message)
+    entries = queue.Queue()
+    with Follower(NOWHERE, "q", entries.put):
+        assert entries.get(timeout=30).batch == 6
+    assert [one.assigned for one in consumers] == [[40], [40]]
+    assert "can't start new thread" in warnings(caplog)[1]

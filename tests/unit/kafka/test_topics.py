@@ -72,7 +72,8 @@ def test_a_topic_with_an_illegal_name_is_an_error(kafka, create_topic, name):
         check(pipeline(kafka, f"{name}-in", "a b"))
 
 
-def test_no_broker_is_said_in_bounded_time(caplog):
+@pytest.mark.parametrize("servers", ["bootstrap.servers", "metadata.broker.list"])
+def test_no_broker_is_said_in_bounded_time(caplog, servers):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -81,7 +82,7 @@ def test_no_broker_is_said_in_bounded_time(caplog):
             caplog.at_level(logging.CRITICAL),
             pytest.raises(UnavailableError, match=f"cannot connect to Kafka at {address}: the connection is refused"),
         ):
-            check(pipeline({"bootstrap.servers": address}, "in", "out"), retry_s=2)
+            check(pipeline({servers: address}, "in", "out"), retry_s=2)
     assert time.monotonic() - start < 5
 
 

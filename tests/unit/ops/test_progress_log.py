@@ -39,9 +39,19 @@ def test_the_first_batch_and_a_line_a_minute(lines):
         log.batch_ended(second // 5, 50, 0.12, 0)
     assert lines() == [
         ("first batch", {"batch": 0, "records": 50, "seconds": 0.1, "behind": 0}),
-        ("running", {"batch": 12, "batches": 13, "records": 650, "per_second": 11, "behind": 0}),
+        ("running", {"batch": 12, "batches": 12, "records": 600, "per_second": 10, "behind": 0}),
         ("running", {"batch": 24, "batches": 12, "records": 600, "per_second": 10, "behind": 0}),
     ]
+
+
+def test_the_rate_of_the_first_minute_has_only_the_records_of_that_minute(lines):
+    """The first batch after a long stop is large, and has ended when the minute begins."""
+    clock = Clock()
+    log = ProgressLog("p", clock)
+    log.batch_ended(0, 1_000_000, 20.0, 0)
+    clock.now += 60
+    log.batch_ended(1, 60, 0.1, 0)
+    assert lines()[1] == ("running", {"batch": 1, "batches": 1, "records": 60, "per_second": 1, "behind": 0})
 
 
 def test_catching_up_has_a_time_to_go(lines):

@@ -93,6 +93,13 @@ def test_a_pane_without_a_watermark():
     )
 
 
+def test_a_pane_of_the_calendar():
+    found = sentence(
+        "timeInterval, intervalDuration(month)", EVENT_TIME, policy=PANES, streams=streams(40, (40, False))
+    )
+    assert found.startswith("It fires when the watermark reaches 2024-06-01 00:00:00, the end of a pane;")
+
+
 SESSIONS = {"sessions": [{"start": float(START), "end": float(START + 20), "tuples": 2}]}
 
 

@@ -142,3 +142,20 @@ def test_a_count_window_waits_for_tuples_only():
 )  # fmt: skip
 def test_the_next_end_of_a_pane(duration: int, period: int, offset: int, watermark: int, end: int):
     assert next_end(TimeInterval(duration, period, 0, offset), watermark) == end
+
+
+@pytest.mark.parametrize(
+    ("window", "end"),
+    [
+        ("timeInterval, intervalDuration(month)", "2024-06-01 00:00:00"),
+        ("timeInterval, intervalDuration(quarter)", "2024-07-01 00:00:00"),
+        ("timeInterval, intervalDuration(year)", "2025-01-01 00:00:00"),
+        ("timeInterval, intervalDuration(86400)\n    align: {zone: Europe/Berlin}", "2024-05-01 22:00:00"),
+        ("timeInterval, intervalDuration(604800)\n    align: {on: monday}", "2024-05-06 00:00:00"),
+    ],
+    ids=["a month", "a quarter", "a year", "a day in Berlin", "a week"],
+)
+def test_a_pane_of_the_calendar_ends_with_its_period(window: str, end: str):
+    """The watermark is 2024-05-01 10:00:40."""
+    found = sentences(window, EVENT_TIME, streams=streams(40, (40, False)))
+    assert f"The pane that ends next, at {end}, lacks" in found

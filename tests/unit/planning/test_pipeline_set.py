@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluice.config.load import load_text
+from sluice.model.spec import Properties
 from sluice.planning.pipeline_set import Link, cautions, links, problems, topic_cycle, writers_first
 
 FILE = """
@@ -36,6 +39,19 @@ NAME = "a name of its own (a of 0.yaml has it: transactions and the ledger have 
 
 def messages(*pipelines):
     return [str(problem) for problem in problems({f"{n}.yaml": one for n, one in enumerate(pipelines)})]
+
+
+def test_the_addresses_of_brokers_have_two_names():
+    one, other = pipeline("a", write="x"), pipeline("b", write="x", servers="a:1, b:1")
+    elsewhere = pipeline("b", write="x", servers="b:1")
+    assert len(messages(one, renamed(other))) == 1
+    assert messages(renamed(one), renamed(elsewhere)) == []
+
+
+def renamed(one):
+    """The pipeline with the other name of `bootstrap.servers`."""
+    kafka = Properties({"metadata.broker.list": one.settings.kafka["bootstrap.servers"]})
+    return replace(one, settings=replace(one.settings, kafka=kafka))
 
 
 def test_pipelines_that_share_inputs_and_the_topic_of_dead_letters_are_right():

@@ -392,6 +392,16 @@ def test_the_end_of_the_service_stops_all_at_once_and_starts_nothing(service):
     assert service.starts() == {"a": 1, "b": 1, "c": 1}
 
 
+def test_the_end_of_the_service_waits_for_no_pipeline_that_was_to_start_after_a_change(service):
+    service.set_wanted(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a", "other"))
+    service.supervisor.stop()
+    service.end("a")
+    service.end("b")
+    assert not service.supervisor.active
+    assert service.starts() == {"a": 1, "b": 1}
+
+
 def test_pipelines_differ_by_what_their_files_mean_alone():
     text = FILE.format(name="a", read="in", topic="t", checkpoint="c")
     one, other = load_text(text, "a.yaml"), load_text(f"# a comment\n{text}\n", "a.yaml")

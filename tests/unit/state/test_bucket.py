@@ -64,9 +64,9 @@ class Driver:
         self.version, self.clock = version + 1, fed.batch.clock.end
         return fed
 
-    def settle(self) -> None:
+    def maintain(self) -> None:
         """Until nothing goes on beside the work."""
-        self.bucket.settle()
+        self.bucket.maintain()
         self.bucket.background.wait()
 
     def saved(self) -> bytes:
@@ -108,7 +108,7 @@ def test_what_comes_out_is_the_same(driver, tmp_path):
     for _ in range(5):
         other.start()
         assert outputs(driver.rows()) == outputs(other.rows())
-        other.bucket.settle()
+        other.bucket.maintain()
 
 
 def test_a_batch_that_runs_again_gives_the_same_and_leaves_the_same(driver):
@@ -137,7 +137,7 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
     for _ in range(3):
         driver.rows()
     zombie.feed(*driver.batches[1])
-    zombie.settle()
+    zombie.maintain()
     driver.rows()
     at_hand = driver.saved()
     driver.start()
@@ -247,7 +247,7 @@ def test_the_checkpoint_does_not_grow(driver):
     sizes = []
     for _ in range(200):
         driver.rows()
-        driver.settle()
+        driver.maintain()
         sizes.append(sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()))
     held = driver.rows().held
     assert max(sizes[100:]) < 6 * held
@@ -258,7 +258,7 @@ def test_idle_batches_do_not_let_it_grow_either(driver):
     driver.rows()
     for _ in range(2000):
         driver.idle_clock()
-        driver.settle()
+        driver.maintain()
     held = driver.rows().held
     assert sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()) < 6 * held
     assert len(driver.files()) < 10
@@ -267,7 +267,7 @@ def test_idle_batches_do_not_let_it_grow_either(driver):
 def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
     for _ in range(20):
         driver.rows(2000)
-        driver.settle()
+        driver.maintain()
     assert len(driver.files()) <= 2 * (module.REPEATABLE_VERSIONS + module.RETAINED_SNAPSHOTS)
 
 
@@ -284,7 +284,7 @@ def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(beside):
     beside.rows(400)
     for _ in range(30):
         beside.rows()
-        beside.settle()
+        beside.maintain()
     assert any(name.endswith(".state") for name in beside.files())
     at_hand = beside.saved()
     beside.start()
@@ -295,8 +295,8 @@ def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
     monkeypatch.setattr(Bucket, "_due", lambda *_: True)
     plain, held = beside.rows(100), beside.bucket.held
     assert plain.written < held
-    beside.settle()
-    beside.bucket.settle()
+    beside.maintain()
+    beside.bucket.maintain()
     assert beside.rows(100).written > held
 
 
@@ -305,9 +305,9 @@ def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
         patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
         patch.setattr(Bucket, "_due", lambda *_: True)
         beside.rows(100)
-        beside.settle()
-    beside.settle()
-    beside.settle()
+        beside.maintain()
+    beside.maintain()
+    beside.maintain()
     assert "no snapshot of version 1 was written" in capfd.readouterr().err
     assert any(name.endswith(".state") for name in beside.files())
 
@@ -317,7 +317,7 @@ def test_one_that_hangs_is_given_up(beside):
     beside.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
     for _ in range(100):
         beside.rows()
-        beside.bucket.settle()
+        beside.bucket.maintain()
     assert any(name.endswith(".state") for name in beside.files())
 
 
@@ -343,7 +343,7 @@ def test_every_damaged_snapshot_is_passed_over_at_any_time(driver, caplog):
     passed = 0
     for number in range(60):
         driver.rows(BATCH if number % 7 else 400)
-        driver.settle()
+        driver.maintain()
         at_hand = driver.saved()
         for newest in snapshots(driver)[:1]:
             flip(newest, 200)
@@ -388,7 +388,7 @@ def test_both_copies_must_be_damaged_before_a_state_without_a_log_is_lost(driver
 def test_damage_to_all_snapshots_ends_with_the_name_of_the_newest(driver):
     for _ in range(40):
         driver.rows()
-        driver.settle()
+        driver.maintain()
     for file in snapshots(driver):
         flip(file, 200)
     driver.start()
@@ -412,7 +412,7 @@ def grow(driver):
     """Until there are two snapshots, with a log behind the newer one."""
     while len(snapshots(driver)) < 2 or driver.bucket.newest() == int(snapshots(driver)[0].stem):
         driver.rows()
-        driver.settle()
+        driver.maintain()
 
 
 def made_again(driver):
@@ -446,7 +446,7 @@ def test_a_version_that_nobody_wrote_is_refused(driver):
 
 # ---- all together ----------------------------------------------------------------------------------------------------
 
-EVENTS = st.lists(st.sampled_from(["rows", "idle_clock", "start", "again", "settle", "zombie"]), max_size=40)
+EVENTS = st.lists(st.sampled_from(["rows", "idle_clock", "start", "again", "maintain", "zombie"]), max_size=40)
 
 
 @given(EVENTS, st.sampled_from(["count(10)", "time(30.0)", "delta(v, 20)"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+from contextvars import copy_context
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.spark_logs import write_logs
 from sluice.kafka.planned_batch import Planned
+from sluice.ops.log_lines import PIPELINE
 from sluice.state import snapshot_uploads as module
 from sluice.state.input_retention import NeededOffset
 from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot
@@ -160,6 +163,14 @@ def test_a_store_that_is_gone_is_told_and_ends_nothing(given, caplog):
     given.remote.down = False
     assert given.step().up
     assert given.versions() == [5]
+
+
+def test_log_lines_of_the_thread_name_the_pipeline(given, monkeypatch):
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    names, context = queue.Queue(), copy_context()
+    context.run(PIPELINE.set, "orders")
+    with context.run(SnapshotUploads, given.plan, given.archive, lambda _: names.put(PIPELINE.get())):
+        assert names.get(timeout=30) == "orders"
 
 
 def test_a_new_start_goes_on_with_what_the_store_has(given):

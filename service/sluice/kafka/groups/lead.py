@@ -120,22 +120,30 @@ class Lead:
         }
 
     def _run(self) -> None:
-        while not (self._stopped.is_set() or self._lost.is_set()):
-            consumers: list[Any] = []
+        while not (self._stopped.is_set() or self._lost.is_set() or self._error is not None):
             try:
-                consumers.append(Consumer(self._properties))
-                self._take_part(consumers[0])
-            except (KafkaException, HungError) as error:
-                if self._granted.is_set():
-                    self._lose()
-                elif isinstance(error, KafkaException) and error.args[0].code() in REFUSALS:
-                    self._refuse(error.args[0])
-                    return
-                else:
-                    LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
-                    self._stopped.wait(PAUSE_S)
-            finally:
-                discard(consumers, LEAVE_S)
+                self._with_a_new_client()
+            except Exception as error:  # noqa: BLE001 - without this thread the instance would wait for the lead for ever
+                LOGGER.warning("the membership in the group of the lead has failed: %s", error, exc_info=error)
+                self._lose()
+                self._stopped.wait(PAUSE_S)
+
+    def _with_a_new_client(self) -> None:
+        """Takes part until the client fails, the lead is lost, or the context ends."""
+        consumers: list[Any] = []
+        try:
+            consumers.append(Consumer(self._properties))
+            self._take_part(consumers[0])
+        except (KafkaException, HungError) as error:
+            if self._granted.is_set():
+                self._lose()
+            elif isinstance(error, KafkaException) and error.args[0].code() in REFUSALS:
+                self._refuse(error.args[0])
+            else:
+                LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
+                self._stopped.wait(PAUSE_S)
+        finally:
+            discard(consumers, LEAVE_S)
 
     def _take_part(self, consumer: Consumer) -> None:
         """Stays in the group until the context ends or the lead is lost. Raises KafkaException or HungError on a

@@ -87,10 +87,15 @@ class RecordFeed:
         return {place: records for place, records in found.items() if records}
 
     def close(self) -> None:
-        """Closes the consumer; the next `take` makes a new one."""
+        """Closes the consumer, and frees the records that it has read ahead; the next `take` makes a new one."""
         clients = [] if self._consumer is None else [self._consumer]
         self._consumer, self._next = None, {}
+        self._drop_records()
         discard(clients)
+
+    def _drop_records(self) -> None:
+        self._ahead.clear()
+        self._bytes = 0
 
     def _follow(self, starts: Offsets) -> None:
         """Places the consumer at these offsets, unless it is there already."""
@@ -99,8 +104,7 @@ class RecordFeed:
         self._consumer = self._consumer or self._make()
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
         self._next, self._received = dict(starts), dict(starts)
-        self._ahead.clear()
-        self._bytes = 0
+        self._drop_records()
 
     def _await(self, ends: Offsets) -> None:
         deadline = time.monotonic() + TIMEOUT_S

@@ -48,7 +48,7 @@ def serve(control: socket.socket) -> None:
             bucket = _served(connection, request, bucket)
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
-                bucket.settle()
+                bucket.maintain()
 
 
 def _served(connection: socket.socket, request: Message, bucket: Bucket | None) -> Bucket | None:

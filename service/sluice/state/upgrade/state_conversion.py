@@ -53,7 +53,7 @@ from sluice.state.rescaling import bucket_of_key
 from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
 from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require
 from sluice.state.upgrade.input_replay import input_replay, rebuild
-from sluice.time_units import MILLISECOND
+from sluice.time_units import MILLISECOND, UNSET
 
 
 def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
@@ -76,12 +76,12 @@ def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mappin
     query = changed.identity.query
     ledger.require_same_checkpoint(ledger.read_position(kafka, name, "read_uncommitted"), name, query, committed)
     ledger.end_open_transaction(kafka, name)
-    stand = ledger.read_position(kafka, name)
-    if stand is None:
+    position = ledger.read_position(kafka, name)
+    if position is None:
         _begin_before_the_first_batch(pipeline, store, changed)
     else:
-        _require_fitting(store, stand)
-        _convert(pipeline, store, found, changed, stand.next_batch - 1)
+        _require_fitting(store, position)
+        _convert(pipeline, store, found, changed, position.next_batch - 1)
     _finish(pipeline, store)
 
 
@@ -96,14 +96,14 @@ def _begin_before_the_first_batch(pipeline: Pipeline, store: CheckpointStore, ch
     adopt(checkpoint_identity.folder_of(pipeline))
 
 
-def _require_fitting(store: CheckpointStore, stand: LedgerPosition) -> None:
+def _require_fitting(store: CheckpointStore, position: LedgerPosition) -> None:
     offset_log.verify(store)
     committed, planned = offset_log.batches(store)
-    if ledger.fits(stand, committed, planned, digest_of=partial(offset_log.digest, store)):
+    if ledger.fits(position, committed, planned, digest_of=partial(offset_log.digest, store)):
         return
     message = (
         f"checkpoint {store.location()}: the pipeline file has changed, and the checkpoint is not at batch "
-        f"{stand.next_batch - 1} of the ledger. First start once with the pipeline file that it was made for, which "
+        f"{position.next_batch - 1} of the ledger. First start once with the pipeline file that it was made for, which "
         "restores the checkpoint"
     )
     raise CheckpointError(message)
@@ -205,7 +205,7 @@ def _report(buckets: Sequence[Bucket]) -> Report:
                 operators=sizes,
                 state={"read": 0, "written": 0, "held": graph.size(state)},
                 watermarks=graph.watermarks(state),
-                clock=state.now,
+                clock=None if state.now == UNSET else state.now,
                 due=bucket.due(),
                 final=graph.ended(state),
             )
@@ -279,12 +279,12 @@ def _finish(pipeline: Pipeline, store: CheckpointStore) -> None:
         return
     kafka = pipeline.settings.kafka
     ledger.end_open_transaction(kafka, entry.query)
-    stand = ledger.read_position(kafka, entry.query)
-    if stand is not None and (stand.query_id, stand.next_batch) == (entry.query_id, entry.batch):
+    position = ledger.read_position(kafka, entry.query)
+    if position is not None and (position.query_id, position.next_batch) == (entry.query_id, entry.batch):
         begin_anew(kafka, entry)
     else:
         last = ledger.last_entry(kafka, entry.query)
-        if stand is None or last is None or last.fingerprint != entry.fingerprint:
+        if position is None or last is None or last.fingerprint != entry.fingerprint:
             raise CheckpointError(_parted(store, entry))
     store.delete(CHANGE)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 from confluent_kafka import KafkaError
@@ -137,6 +138,18 @@ def test_after_a_batch_of_large_records_only_a_smaller_one_is_expected_to_fit(mo
         feed.take({A: 0}, {A: 6})
     assert not feed.fits(6)
     assert feed.fits(1)
+
+
+def test_records_of_a_batch_that_is_left_to_spark_are_not_kept_in_memory(monkeypatch):
+    """While batches are large, the feed reads nothing, and would keep what it has read of the first one."""
+    monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
+    record = Record(A, 0, value=b"x" * 200)
+    consumers, kept = [Consumer([record])], weakref.ref(record)
+    del record
+    feed = RecordFeed(consumers.pop)
+    with pytest.raises(RecordsNotReadError, match="more than 100 bytes"):
+        feed.take({A: 0}, {A: 2})
+    assert kept() is None
 
 
 def test_large_records_are_forgotten_by_and_by(monkeypatch):

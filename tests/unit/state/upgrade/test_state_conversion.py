@@ -16,10 +16,12 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
+from sluice.state.bucket import Bucket
 from sluice.state.upgrade import state_conversion as module
 from sluice.state.upgrade.file_changes import ChangedFileError
 from sluice.state.upgrade.state_conversion import convert_if_changed
-from sluice.time_units import MILLISECOND
+from sluice.time_units import MILLISECOND, SECOND
+from tests.unit.state.rows import plan_of, rows_of
 
 HEAD = """
 pipeline: p
@@ -64,3 +66,11 @@ def test_a_class_of_the_earlier_file_that_is_gone_is_named(tmp_path: Path, monke
     monkeypatch.delitem(sys.modules, "shop_classes")
     with pytest.raises(ChangedFileError, match=r"needs the Python classes .* No module named 'shop_classes'"):
         convert_if_changed(new, store, TOPICS, accept=True)
+
+
+def test_the_report_of_a_change_has_no_clock_if_none_has_started(tmp_path: Path):
+    """All records so far were rejected. The smallest time would hide the clocks of other buckets, and be a metric."""
+    started, idle = (Bucket(plan_of(tmp_path), number) for number in range(2))
+    started.feed(0, rows_of(100, 1))
+    assert module._report([idle]).clock is None  # noqa: SLF001 - the whole conversion needs a broker
+    assert module._report([started, idle]).clock == 100 * SECOND  # noqa: SLF001
