@@ -272,6 +272,12 @@ def signals_end_at_once() -> Iterator[None]:
         yield
 
 
+def ignore_stop_signals() -> None:
+    """SIGTERM and SIGINT have no effect from now on."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def stop_signals(exit_deadline: ExitDeadline | None = None) -> Iterator[threading.Event]:
     """Yields an event that SIGTERM and SIGINT set. The signals also arm `exit_deadline`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 
 import pytest
@@ -100,6 +101,19 @@ def test_a_topic_that_was_made_anew_ends_the_service(service, records):
         service.run(service.pipeline(PIPELINE))
     service.run(service.pipeline(PIPELINE + "on_data_loss: continue\n"))
     service.run(service.pipeline(PIPELINE))
+
+
+def test_a_topic_that_was_made_anew_is_noticed_without_the_checkpoint(service):
+    """A restore would compute the state from the records that now have the offsets of the earlier ones."""
+    service.create("in")
+    service.send("in", [row("a", n) for n in range(3)])
+    service.run(service.pipeline(PIPELINE))
+    shutil.rmtree(service.folder / "checkpoint")
+    delete(service)
+    service.create("in")
+    service.send("in", [row("a", n) for n in range(10, 19)])
+    with pytest.raises(DataLossError, match=f"topic {service.topic('in')} was deleted and created again"):
+        service.run(service.pipeline(PIPELINE))
 
 
 def test_a_topic_that_goes_while_it_is_read_ends_the_service(service):

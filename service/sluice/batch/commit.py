@@ -82,7 +82,7 @@ def settings_of(plan: Plan) -> WriterSettings:
     kafka = tuple(sorted(settings.kafka.items()))
     return WriterSettings(
         kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start,
-        made_for=(plan.fingerprint, plan.buckets), keep=0 if settings.state else PLANS_KEPT,
+        made_for=(plan.fingerprint, plan.buckets, plan.topic_ids), keep=0 if settings.state else PLANS_KEPT,
     )  # fmt: skip
 
 

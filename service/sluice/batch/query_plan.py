@@ -72,6 +72,8 @@ class Plan:
     bounds: Bounds = field(default_factory=lambda: BOUNDS)
     #: topics of inputs that Kafka compacts
     compacted: frozenset[str] = frozenset()
+    #: topic of an input -> Kafka's id of it
+    topic_ids: tuple[tuple[str, str], ...] = ()
 
     @property
     def server_name(self) -> str:
@@ -95,6 +97,7 @@ class Plan:
             topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
             limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
             compacted=frozenset(name for name in map(str, inputs) if name in found and found[name].compacted),
+            topic_ids=tuple((name, found[name].id) for name in map(str, inputs) if name in found),
         )  # fmt: skip
 
     @cached_property

@@ -129,14 +129,22 @@ class ExactlyOnce(BatchProducer):
         """Does nothing: the transaction has all of them or none."""
 
     def finish(self, offset: TopicPartition) -> None:
-        group, wait = self._group, self._times.offsets
-        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([offset], group, wait))
+        try:
+            self._send_offset(offset)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001
+                raise
+            self._send_offset(offset)  # the transaction failed during the call; another call raises the reason
         began, attempts = time.monotonic(), 1
         while not self._committed(began + self._times.step):
             attempts += 1
         self.client.poll(0)
         took = time.monotonic() - began
         self.spent = late_copy_reason(attempts, took, self._troubles, self._times.slow_commit)
+
+    def _send_offset(self, offset: TopicPartition) -> None:
+        group, wait = self._group, self._times.offsets
+        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([offset], group, wait))
 
     def close(self) -> None:
         # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.

@@ -100,6 +100,9 @@ class Entry:
     #: the fingerprint of the pipeline and its number of buckets, with which a lost checkpoint is made again
     fingerprint: str = ""
     buckets: int = 0
+    #: the input topics and Kafka's ids of them, with which a start without a checkpoint finds out whether one was
+    #: created again
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()

@@ -50,7 +50,7 @@ class WriterSettings:
     start     id of this start of the service: a new start makes a new writer, which fences the earlier ones
     large     whether the batch is large enough to need a long transaction time-out
     times     its time limits
-    made_for  the fingerprint of the pipeline and its number of buckets, which the entries have
+    made_for  the fingerprint of the pipeline, its number of buckets and the ids of its input topics, for the entries
     keep      number of batches whose plans the ledger keeps; 0: all of them stay until something else removes them
     """
 
@@ -62,7 +62,7 @@ class WriterSettings:
     start: str = ""
     large: bool = False
     times: TimeLimits = field(default_factory=TimeLimits)
-    made_for: tuple[str, int] = ("", 0)
+    made_for: tuple[str, int, tuple[tuple[str, str], ...]] = ("", 0, ())
     keep: int = 0
 
 
@@ -220,7 +220,8 @@ class TransactionalWriter:
         settings, now = self._settings, time.time_ns() // MILLISECOND
         since = int(began.wall * 1000)  # rounded down, as the time of the entry is
         outcome = (now, self._skipped, report, since, planned)
-        entry = Entry(settings.query, settings.query_id, batch, *outcome, *settings.made_for)
+        fingerprint, buckets, topics = settings.made_for
+        entry = Entry(settings.query, settings.query_id, batch, *outcome, fingerprint, buckets, dict(topics))
         produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 
     def _produce_plans(self, producer: Producer, batch: int, planned: Planned | None, before: Planned | None) -> None:

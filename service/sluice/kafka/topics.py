@@ -66,7 +66,20 @@ def _checked(requests: AdminRequests, pipeline: Pipeline, retry_s: float) -> dic
     found = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
     _require_allowed(found, inputs, AclOperation.READ)
     _require_allowed(found, [*outputs, ledger.TOPIC], AclOperation.WRITE)
-    return _topics(requests, found)
+    limits = _configurations(requests, found)
+    _warn_of_retention(limits[ledger.TOPIC])
+    return _topics(found, limits)
+
+
+def _warn_of_retention(config: Mapping[str, Any] | None) -> None:
+    """Says that Kafka deletes entries of the ledger, if it does: the topic was not created by the service."""
+    policy = "compact" if config is None else config["cleanup.policy"].value
+    if "delete" in policy:
+        LOGGER.warning(
+            "topic %s has cleanup.policy=%s: Kafka deletes old entries, without which a lost checkpoint cannot be "
+            "restored, and a pipeline that was quiet for long cannot start; set cleanup.policy=compact",
+            ledger.TOPIC, policy,
+        )  # fmt: skip
 
 
 def known(pipeline: Pipeline) -> dict[str, Topic]:
@@ -78,13 +91,14 @@ def known(pipeline: Pipeline) -> dict[str, Topic]:
         if missing:
             message = f"no such topic: {', '.join(missing)}"
             raise TopicError(message)
-        return _topics(requests, found)
+        return _topics(found, _configurations(requests, found))
 
 
 def known_inputs(pipeline: Pipeline) -> dict[str, Topic]:
     """The input topics that exist, by name."""
     with reach(pipeline.settings.kafka) as requests:
-        return _topics(requests, _describe(requests, _names(pipeline.inputs)))
+        found = _describe(requests, _names(pipeline.inputs))
+        return _topics(found, _configurations(requests, found))
 
 
 def compacted(kafka: Mapping[str, str], topic: str, retry_s: float = RETRY_TIMEOUT_S) -> bool | None:
@@ -213,8 +227,7 @@ def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str]
             raise TopicError(message)
 
 
-def _topics(requests: AdminRequests, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
-    limits = _configurations(requests, found)
+def _topics(found: Mapping[str, TopicDescription], limits: Mapping[str, Any]) -> dict[str, Topic]:
     return {
         name: Topic(
             name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]), str(description.topic_id)

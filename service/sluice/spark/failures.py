@@ -64,7 +64,7 @@ class Cause(NamedTuple):
 #: The first pattern that matches is used, so a cause must be listed before its consequences.
 CAUSES = (
     Cause(
-        r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\Z)", DataLossError,
+        r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\s+at org\.|\Z)", DataLossError,
         f"records were deleted before they were read ({{0}}); {GO_ON}",
     ),
     Cause(

@@ -69,7 +69,7 @@ def open_checkpoint(
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
-    _require_same_topics(plan, found)
+    _require_same_topics(plan, position)
     archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
@@ -99,7 +99,7 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
-    _require_same_topics(plan, found)
+    _require_same_topics(plan, position)
     if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
@@ -108,9 +108,14 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
         restore.restore(plan, batch, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
 
 
-def _require_same_topics(plan: Plan, found: Mapping[str, Topic]) -> None:
-    ids = {str(stream.topic): found[str(stream.topic)].id for stream in plan.inputs}
-    require_same_topics(plan.store, ids, may_lose=plan.pipeline.settings.on_data_loss != "fail")
+def _require_same_topics(plan: Plan, position: LedgerPosition | None) -> None:
+    settings, name = plan.pipeline.settings, plan.pipeline.name
+
+    def in_ledger() -> Mapping[str, str]:
+        entry = None if position is None else ledger.last_entry(settings.kafka, name)
+        return {} if entry is None else entry.topics
+
+    require_same_topics(plan.store, dict(plan.topic_ids), in_ledger, may_lose=settings.on_data_loss != "fail")
 
 
 def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:

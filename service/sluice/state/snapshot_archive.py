@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Self
@@ -46,6 +46,11 @@ class StoredSnapshot(NamedTuple):
 
     version: int
     digest: str
+
+    @property
+    def short(self) -> Self:
+        """The same with as much of the digest as a name has."""
+        return self._replace(digest=self.digest[:DIGITS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,16 @@ class SnapshotArchive:
         names = (NAME.fullmatch(name.removeprefix(prefix)) for name in found)
         return [StoredSnapshot(int(name[1]), name[2]) for name in names if name]
 
+    def all_snapshots(self, buckets: int) -> dict[int, list[StoredSnapshot]]:
+        """The snapshots of each bucket, with one request for all."""
+        found: dict[int, list[StoredSnapshot]] = {bucket: [] for bucket in range(buckets)}
+        with self._converting():
+            for name in self._store.list(self._prefix):
+                bucket, _, last = name.removeprefix(self._prefix).partition("/")
+                if (one := NAME.fullmatch(last)) and bucket.isdecimal() and int(bucket) in found:
+                    found[int(bucket)].append(StoredSnapshot(int(one[1]), one[2]))
+        return found
+
     def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
         copy(self._store, self._name(bucket, snapshot), into, local_name(bucket, snapshot.version))
 
@@ -118,12 +133,15 @@ class SnapshotArchive:
     def delete(self, bucket: int, snapshot: StoredSnapshot) -> None:
         self._store.delete(self._name(bucket, snapshot))
 
-    def remove_other_numbers(self, before: int) -> None:
-        """Removes the snapshots of other numbers of buckets whose version is below `before`."""
+    def remove_unused(self, used: Mapping[int, Iterable[StoredSnapshot]], before: int) -> None:
+        """Removes all snapshots, also of other numbers of buckets, whose version is below `before`, except those of
+        `used`, by bucket.
+        """
+        kept = {self._name(bucket, one) for bucket, some in used.items() for one in some}
         with self._converting():
             for name in list(self._store.list(f"{SNAPSHOTS}/")):
                 found = NAME.fullmatch(name.rpartition("/")[2])
-                if found and int(found[1]) < before and not name.startswith(self._prefix):
+                if found and int(found[1]) < before and name not in kept:
                     self._store.delete(name)
 
     def remove_incomplete(self, before: int) -> None:

@@ -6,6 +6,9 @@ store. Batches do not wait for the store: while it cannot be reached, the servic
 to read more records again.
 
 The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
+
+Somebody else may remove objects: a life cycle rule of the bucket, or a person. So the thread lists the store now and
+then, and copies again what is missing.
 """
 
 from __future__ import annotations
@@ -22,14 +25,17 @@ from sluice.checkpoint import offset_log
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.kafka import ledger
 from sluice.kafka.planned_batch import Planned
+from sluice.model.errors import SluiceError
 from sluice.ops.metrics import StoreReport
 from sluice.state.input_retention import oldest_needed
-from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot, owner_of
+from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot, owner_of
 from sluice.time_units import SECOND
 
 LOGGER = logging.getLogger("sluice.state")
 #: maximum seconds between two scans of the folder, and seconds between two checks of the retention of the inputs
 PAUSE_S, RETENTION_S = 2.0, 60.0
+#: seconds between two lists of the store
+LIST_S = 300.0
 #: seconds after which the same failure is logged again
 REPEAT_S = 60.0
 #: number of snapshots of a bucket that the store keeps: the older one is used if the newer one is damaged
@@ -56,7 +62,8 @@ class SnapshotUploads:
         #: the first batch whose plan the ledger may still have
         self._oldest_plan = -1
         self._margins: Mapping[tuple[str, int], int] = {}
-        self._looked = self._failed = float("-inf")
+        self._owner: SnapshotOwner | None = None
+        self._listed = self._looked = self._failed = float("-inf")
         self._failure = ""
         self._stopped = threading.Event()
         work = copy_context().run  # so that log lines of the thread name the pipeline
@@ -81,9 +88,12 @@ class SnapshotUploads:
         try:
             if not self._stored:
                 self._begin()
+            elif self._clock() - self._listed >= LIST_S:
+                self._list_again()
             for bucket in range(self._plan.buckets):
                 written += self._copy(bucket)
             self._remove_plans()
+            self._remove_old_snapshots()  # last, because the user may lack the permission
         except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
             up = False
             self._log(error)
@@ -99,19 +109,38 @@ class SnapshotUploads:
     def _begin(self) -> None:
         """Claims the store, which may not have been possible at the start, and lists what it has.
 
-        Removes the snapshots of other numbers of buckets here and not in the start that changes the number: if that
-        start was killed, no other one would remove them. Only snapshots that are older than those of this number are
-        removed, because another instance may have taken over with another number of buckets. Its snapshots are not
-        older: they begin at the ledger's last batch.
+        Removes here what no restore can use: the snapshots of another number of buckets, and those of batches whose
+        plans a change of the pipeline file has removed. Not the start that makes the change does so: if it was killed,
+        no other one would remove them. Only snapshots that are older than those of this instance are removed, because
+        another instance may have taken over. Its snapshots are not older: they begin at the ledger's last batch.
         """
-        self._archive.claim(owner_of(self._plan))
+        self._owner = owner_of(self._plan)
+        self._archive.claim(self._owner)
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
         self._oldest_plan = min(self._plans, default=-1)
-        found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}
+        found = self._archive.all_snapshots(self._plan.buckets)
         stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
-        self._archive.remove_other_numbers(_oldest_newest(stored))
+        self._archive.remove_unused(stored, _oldest_newest(stored))
         self._archive.remove_incomplete(_oldest_newest(stored))
-        self._stored = stored
+        self._stored, self._listed = stored, self._clock()
+
+    def _list_again(self) -> None:
+        """Forgets the snapshots that are not in the store any more, so that the newest one is copied again.
+
+        Does not forget those that another instance has removed, which has taken over and has written newer ones.
+        """
+        self._archive.claim(self._owner or owner_of(self._plan))
+        for bucket, found in self._archive.all_snapshots(self._plan.buckets).items():
+            names, stored = {one.short for one in found}, self._stored[bucket]
+            missing = [one for one in stored if one.short not in names]
+            if missing and max((one.version for one in found), default=0) <= stored[-1].version:
+                LOGGER.warning(
+                    "state %s: somebody else has removed the snapshots of bucket %d, versions %s (a life cycle rule of "
+                    "the bucket?); the newest one is copied again. Snapshots must stay until the service removes them",
+                    self._archive.location(), bucket, ", ".join(str(one.version) for one in missing),
+                )  # fmt: skip
+                self._stored[bucket] = [one for one in stored if one not in missing]
+        self._listed = self._clock()
 
     def _known(self, one: StoredSnapshot) -> bool:
         """Whether a snapshot belongs to the history in the ledger."""
@@ -132,10 +161,13 @@ class SnapshotUploads:
         self._copied[bucket] = self._clock()
         LOGGER.info("snapshot copied: pipeline=%s bucket=%d version=%d bytes=%d", self._name, bucket, version, size)
         stored.append(one)
-        while len(stored) > RETAINED:
-            self._archive.delete(bucket, stored[0])
-            del stored[0]
         return size
+
+    def _remove_old_snapshots(self) -> None:
+        for bucket, stored in self._stored.items():
+            while len(stored) > RETAINED:
+                self._archive.delete(bucket, stored[0])
+                del stored[0]
 
     def _newest(self, bucket: int) -> int | None:
         """The newest snapshot in the folder whose batch was committed; None if there is none.
@@ -170,7 +202,7 @@ class SnapshotUploads:
         The plan of the batch before a snapshot is needed: the snapshot is recognised by it, and the next batch starts
         at its offsets. Before a bucket has two snapshots, all plans are needed.
         """
-        oldest = min(some[0].version if len(some) == RETAINED else 0 for some in self._stored.values()) - 1
+        oldest = min(some[-RETAINED].version if len(some) >= RETAINED else 0 for some in self._stored.values()) - 1
         if oldest > self._oldest_plan:
             ledger.remove_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
             self._oldest_plan = oldest
@@ -181,8 +213,11 @@ class SnapshotUploads:
             return
         try:
             self._check_retention()
-        except Exception:
-            LOGGER.warning("state %s: the retention of the inputs is unknown", self._archive.location(), exc_info=True)
+        except Exception as error:
+            LOGGER.warning(
+                "state %s: the retention of the inputs is unknown: %s",
+                self._archive.location(), error, exc_info=_unexpected(error),
+            )  # fmt: skip
             self._looked = self._clock()
 
     def _check_retention(self) -> None:
@@ -208,11 +243,21 @@ class SnapshotUploads:
         if text == self._failure and self._clock() - self._failed < REPEAT_S:
             return
         self._failure, self._failed = text, self._clock()
-        what = "refused" if isinstance(error, CheckpointError) else "it cannot be used now"
         LOGGER.warning(
             "state %s: %s, and the service continues without writing snapshots there: %s",
-            self._archive.location(), what, text, exc_info=error if not isinstance(error, OSError) else None,
+            self._archive.location(), _trouble(error), text, exc_info=_unexpected(error),
         )  # fmt: skip
+
+
+def _trouble(error: Exception) -> str:
+    if isinstance(error, CheckpointError):
+        return "refused"
+    return "Kafka does not answer" if isinstance(error, SluiceError) else "it cannot be used now"
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """The error if its stack trace belongs into the log: the store or Kafka cannot be the cause."""
+    return None if isinstance(error, OSError | SluiceError) else error
 
 
 def _oldest_newest(stored: Mapping[int, list[StoredSnapshot]]) -> int:

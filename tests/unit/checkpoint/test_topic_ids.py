@@ -54,6 +54,15 @@ def test_before_the_first_batch_a_topic_may_be_created_again():
     assert ids_in(store) == SECOND
 
 
+def test_a_lost_checkpoint_is_compared_with_the_ledger():
+    for _ in range(2):
+        with pytest.raises(DataLossError, match="topic trades was deleted and created again"):
+            require_same_topics(MemoryStore(), SECOND, lambda: FIRST, may_lose=False)
+    store = MemoryStore()
+    require_same_topics(store, FIRST, lambda: FIRST, may_lose=False)
+    require_same_topics(store, FIRST, lambda: pytest.fail("the checkpoint has them now"), may_lose=False)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
 def test_ids_that_cannot_be_read_are_written_again(store, content):
     put_bytes(store, FILE, content)

@@ -44,3 +44,19 @@ def test_a_producer_that_cannot_start_transactions_is_dropped_in_a_thread_of_its
     with pytest.raises(KafkaException):
         ExactlyOnce({"bootstrap.servers": "localhost:1"}, "q", [], TimeLimits())
     assert dropped_in == ["sluice-discard"]
+
+
+def test_a_transaction_that_fails_while_its_offset_is_sent_names_the_reason(monkeypatch):
+    """The client library says of that call only that its state is wrong, and of the next one why."""
+    gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "Unknown topic or partition")
+    client = Mock()
+    client.send_offsets_to_transaction.side_effect = [
+        KafkaException(KafkaError(KafkaError._STATE)),
+        KafkaException(gone),
+    ]
+    monkeypatch.setattr(batch_producers, "Producer", lambda _: client)
+    monkeypatch.setattr(ledger, "group_member", lambda *_: Mock())
+    producer = ExactlyOnce({"bootstrap.servers": "localhost:1"}, "q", [], TimeLimits())
+    with pytest.raises(KafkaException, match="Unknown topic or partition"):
+        producer.finish(Mock())
+    client.commit_transaction.assert_not_called()

@@ -253,10 +253,12 @@ def test_a_changed_pipeline_begins_with_a_batch_of_its_own(kafka, topic):
 
 
 def test_an_entry_names_the_pipeline_for_which_the_checkpoint_was_made(kafka, topic):
-    one = TransactionalWriter(WriterSettings(tuple(kafka.items()), topic, MINE, made_for=("digest", 3)))
+    made_for = ("digest", 3, (("in", "id of in"),))
+    one = TransactionalWriter(WriterSettings(tuple(kafka.items()), topic, MINE, made_for=made_for))
     one.write(0, [], Report())
     entry = ledger.last_entry(kafka, topic)
     assert (entry.query_id, entry.fingerprint, entry.buckets) == (MINE, "digest", 3)
+    assert entry.topics == {"in": "id of in"}
 
 
 def test_a_follower_hears_what_is_written_from_now_on(kafka, topic):

@@ -12,6 +12,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
@@ -49,6 +52,27 @@ def test_missing_outputs_and_the_ledger_are_created(kafka, create_topic, name):
         ledger.TOPIC: Topic(ledger.TOPIC, 1, 1_048_588, compacted=True),
     }
     assert check(pipeline(kafka, f"{name}-in", f"{name}-out", partitions=9, dead=f"{name}-dead")) == found
+
+
+@pytest.mark.kafka
+def test_a_ledger_whose_entries_kafka_deletes_is_warned_about(kafka, create_topic, name, caplog):
+    """Somebody has created the topic in advance, or the broker has, with its default."""
+    create_topic(f"{name}-in")
+
+    def warnings(policy):
+        value = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, ledger.TOPIC, incremental_configs=[value])
+        admin = AdminClient(kafka)
+        (changed,) = admin.incremental_alter_configs([resource]).values()
+        changed.result()
+        caplog.clear()
+        check(pipeline(kafka, f"{name}-in", f"{name}-out"))
+        return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
+    check(pipeline(kafka, f"{name}-in", f"{name}-out"))
+    (warning,) = warnings("delete")
+    assert f"topic {ledger.TOPIC} has cleanup.policy=delete: Kafka deletes old entries" in warning
+    assert warnings("compact") == []
 
 
 @pytest.mark.kafka

@@ -93,6 +93,9 @@ OTHERS = {
     "org.apache.spark.SparkException: Some data may have been lost.\n. Reason: it is\ngone SQLSTATE: 1": (
         DataLossError, 3, "were deleted before they were read (it is gone); to continue",
     ),
+    "Some data may have been lost. Reason: Could not read [1, 2)\n\tat org.apache.spark.A$.b(A.scala:94)\n\tat org.c": (
+        DataLossError, 3, "were deleted before they were read (Could not read [1, 2)); to continue",
+    ),
     "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x, Subscribe[a, b]": (
         TopicError, 3, "an input topic was deleted; the input topics are a, b",
     ),

@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
+from sluice.checkpoint.checkpoint_store import StoreError, StoreRefusedError, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.spark_logs import write_logs
+from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.planned_batch import Planned
 from sluice.ops.log_lines import PIPELINE
 from sluice.state import snapshot_uploads as module
 from sluice.state.input_retention import NeededOffset
-from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot
-from sluice.state.snapshot_uploads import RETENTION_S, SnapshotUploads
+from sluice.state.snapshot_archive import OWNER, SnapshotArchive, SnapshotOwner, StoredSnapshot
+from sluice.state.snapshot_uploads import LIST_S, RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
 from tests.unit.state.rows import plan_of
@@ -32,9 +33,14 @@ def planned(batch):
 
 
 class Refusing(MemoryStore):
-    """A store that cannot be reached while `down`."""
+    """A store that cannot be reached while `down`, and from which nothing may be deleted while `kept`."""
 
-    down = False
+    down = kept = False
+
+    def delete(self, name):
+        if self.kept:
+            raise StoreRefusedError(f"{name}: status code: 403")
+        super().delete(name)
 
     def put(self, name, write):
         if self.down:
@@ -244,3 +250,95 @@ def test_the_margin_of_retention_is_there_as_soon_as_there_is_a_snapshot(given):
     given.commit(4)
     given.snapshot(5)
     assert given.step().margins == {PLACE: 0}
+
+
+# ---- objects that somebody else removes, or nobody may remove --------------------------------------------------------
+
+
+def list_again(given):
+    given.now += LIST_S
+    return given.step()
+
+
+def test_a_snapshot_that_was_removed_from_the_store_is_copied_again(given, caplog):
+    """By a life cycle rule of the bucket, for instance, while the pipeline is quiet and has no newer one."""
+    copies(given, 5, 8)
+    given.remote.objects.clear()
+    assert list_again(given).up
+    assert (given.versions(0), given.versions(1)) == ([8], [8])
+    assert OWNER in given.remote.objects
+    assert "removed the snapshots of bucket 0, versions 5, 8" in caplog.text
+
+
+def test_as_long_as_one_of_two_is_missing_no_further_plan_is_removed(given):
+    copies(given, 5, 8)
+    for bucket in (0, 1):
+        given.archive.delete(bucket, next(one for one in given.archive.snapshots(bucket) if one.version == 5))
+    list_again(given)
+    given.step()
+    assert given.versions() == [8]
+    assert min(given.ledger) == 4
+    copies(given, 9)
+    assert given.versions() == [8, 9]
+    assert min(given.ledger) == 7
+
+
+def test_what_another_instance_has_replaced_is_not_copied_again(given, caplog):
+    """This instance has lost the lead, and does not know it yet."""
+    copies(given, 5, 8)
+    given.remote.objects = {name: data for name, data in given.remote.objects.items() if "state" not in name}
+    for bucket in (0, 1):
+        put_bytes(given.local, f"buckets/{bucket}/20.state", b"state 20")
+        given.archive.save(bucket, StoredSnapshot(20, "0" * 16), given.local)
+        given.local.delete(f"buckets/{bucket}/20.state")
+    list_again(given)
+    assert given.versions() == [20]
+    assert not caplog.records
+
+
+def test_a_prefix_that_another_cluster_has_got_meanwhile_is_left_alone(given, caplog):
+    copies(given, 5)
+    SnapshotArchive(given.remote, 1).delete(0, StoredSnapshot(5, planned(4).digest))
+    given.remote.objects[OWNER] = b'{"pipeline": "p", "checkpoint": "other", "cluster": "other"}'
+    assert not list_again(given).up
+    assert given.versions() == []
+    assert "refused" in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_without_the_permission_to_delete_the_store_is_reported_as_unusable_and_gets_new_snapshots(given, caplog):
+    copies(given, 1, 5)
+    given.remote.kept = True
+    copies(given, 8)
+    for _ in range(2):
+        assert not given.step().up, "also in steps that copy nothing"
+    assert (given.versions(0), given.versions(1)) == ([1, 5, 8], [1, 5, 8])
+    assert min(given.ledger) == 4, "the ledger does not grow for that reason"
+    assert "status code: 403" in caplog.text
+    given.remote.kept = False
+    assert given.step().up
+    assert (given.versions(0), given.versions(1)) == ([5, 8], [5, 8])
+
+
+def test_a_new_start_removes_the_snapshots_from_before_a_change_of_the_file(given):
+    """The change has removed the plans of all batches before it, so no restore uses them."""
+    copies(given, 1, 5)
+    given.ledger = {}
+    given.commit(7)
+    given.ledger = {7: planned(7)}
+    given.snapshot(8)
+    for bucket in (0, 1):
+        given.archive.save(bucket, StoredSnapshot(8, planned(7).digest), given.local)
+    given.restart()
+    given.step()
+    assert (given.versions(0), given.versions(1)) == ([8], [8])
+
+
+def test_a_failure_of_kafka_is_named_as_such_without_a_stack_trace(given, monkeypatch, caplog):
+    def unavailable(*_):
+        raise UnavailableError("cannot read the ledger")
+
+    monkeypatch.setattr(module.ledger, "plans", unavailable)
+    given.step()
+    assert "Kafka does not answer, and the service continues" in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]

@@ -78,10 +78,13 @@ def properties(
 
 def state(location: str, report: Report) -> str:
     """The location of the store for snapshots: a URL with one of the known schemes, or a folder."""
-    scheme = location.partition("://")[0]
-    if "://" in location and scheme not in state_settings.SCHEMES:
+    scheme, is_url, path = location.partition("://")
+    if is_url and scheme not in state_settings.SCHEMES:
         expected = f"a folder, or a URL that begins with {one_of([f'{one}://' for one in state_settings.SCHEMES])}"
         report.problem(("state",), expected, location)
+    elif is_url and (set("?#") & set(path) or "" in path.rstrip("/").split("/")):
+        # The client would use the part before these characters, which all pipelines would then share.
+        report.problem(("state",), "a URL without ?, # and empty parts; settings belong into `state_options`", location)
     return location
 
 

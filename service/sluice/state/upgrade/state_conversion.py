@@ -141,7 +141,7 @@ def _convert(
     _write_identity(new, pipeline, identity)
     entry = Entry(
         pipeline.name, identity.query, batch + 1, time.time_ns() // MILLISECOND, 0, _report(converted_buckets),
-        planned=planned, fingerprint=identity.fingerprint, buckets=identity.buckets,
+        planned=planned, fingerprint=identity.fingerprint, buckets=identity.buckets, topics=dict(plan.topic_ids),
     )  # fmt: skip
     put_bytes(new, CHANGE, entry.to_json())
     put_bytes(new, COMPLETE, b"")
