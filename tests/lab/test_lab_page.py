@@ -83,6 +83,14 @@ def test_an_event_is_added_edited_and_deleted(page: Browser):
     assert page.value(rows) == 5
 
 
+def test_a_large_int64_is_exact(page: Browser):
+    page.value("document.querySelector('#events tbody tr:last-child td.wide input').select()")
+    page.write('{"symbol": "L", "price": 1.5, "size": 9007199254740993}')
+    page.until(f"{TEXTS}.includes('size=900719925474099')")
+    assert "size=9007199254740993" in page.value(TEXTS), "a number of JavaScript would be 9007199254740992"
+    assert '{"symbol": "L", "price": 1.5, "size": 9007199254740993}' in page.value("events().join()")
+
+
 def test_a_deleted_row_of_a_table_leaves_the_picture(page: Browser):
     preset = "[...document.getElementById('presets').options].find((one) => one.value.includes('enrich')).value"
     page.value(f"document.getElementById('presets').value = {preset}; choose()")

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from sluice.files import PACKAGE
 from sluice.lab.lab_answer import answer
 from sluice.lab.lab_export import test_of
-from sluice.lab.lab_presets import Preset
+from sluice.lab.lab_presets import Preset, as_text
 from sluice.model.errors import SluiceError
 
 ADDRESS = "127.0.0.1"
@@ -49,7 +49,7 @@ HEADERS = {
 
 def application(presets: Mapping[str, Preset]) -> Starlette:
     """The application with these presets."""
-    shown = [{"name": one.name, "text": one.text, "events": list(one.events)} for one in presets.values()]
+    shown = [{"name": one.name, "text": one.text, "events": [*map(as_text, one.events)]} for one in presets.values()]
 
     async def presets_of(request: Request) -> Response:
         del request
