@@ -139,6 +139,13 @@ def test_a_run_is_exported_as_a_test_that_passes_and_can_fail(client: TestClient
     assert subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode == 1
 
 
+def test_a_test_of_a_wrong_file_is_refused_without_the_folder_of_the_file(client: TestClient):
+    text = (Path("examples") / "gaps.yaml").read_text().replace("sliding", "slidin")
+    response = client.post("/api/test", json={"text": text, "events": [], "preset": "gaps"})
+    assert response.status_code == 422
+    assert response.text.startswith("gaps.yaml:")
+
+
 # ---- requests of other sites -----------------------------------------------------------------------------------------
 
 

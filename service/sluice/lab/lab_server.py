@@ -59,9 +59,7 @@ def application(presets: Mapping[str, Preset]) -> Starlette:
         return await _answered(request, lambda given: JSONResponse(_timed(given, presets), headers=HEADERS))
 
     async def test(request: Request) -> Response:
-        return await _answered(
-            request, lambda given: PlainTextResponse(test_of(*_arguments(given, presets)), headers=HEADERS)
-        )
+        return await _answered(request, lambda given: _exported(*_arguments(given, presets)))
 
     routes = [
         Route("/api/presets", presets_of),
@@ -131,6 +129,13 @@ def _arguments(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple
     """The pipeline, the events, and the path of the preset from which the pipeline was made."""
     preset = presets.get(str(given.get("preset")))
     return given["text"], given["events"], preset.path if preset is not None else "pipeline.yaml"
+
+
+def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
+    try:
+        return PlainTextResponse(test_of(text, events, file), headers=HEADERS)
+    except SluiceError as error:  # without the folder of the file, as in an answer
+        return PlainTextResponse(str(error).replace(file, Path(file).name), 422, headers=HEADERS)
 
 
 def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ async function ask() {
   try {
     body = question();
   } catch (error) {
-    return showError(error.message);
+    return showOutdated(error.message);
   }
   let found;
   try {
@@ -82,7 +82,7 @@ async function ask() {
     if (!response.ok) throw new Error(await response.text());
     found = await response.json();
   } catch (error) {
-    return showError(`no answer: ${error.message}`);
+    return showOutdated(`no answer: ${error.message}`);
   }
   if (number !== asked) return; // a later question is on its way
   answer = found;
@@ -114,6 +114,12 @@ function showError(message) {
   $("event-error").textContent = message;
   const number = /^event (\d+):/.exec(message);
   mark("wrong", number ? Number(number[1]) : -1);
+}
+
+// An error because of which the picture is not that of the file and the events.
+function showOutdated(message) {
+  showError(message);
+  $("picture").classList.add("stale");
 }
 
 function showLines() {
@@ -184,6 +190,7 @@ function choice(one, name, options, label, then) {
 
 function showRows() {
   const several = streams.length > 1;
+  $("events").style.setProperty("--at", `${Math.min(Math.max(...rows.map((one) => one.at.length), 4), 20)}ch`);
   $("events").tHead.replaceChildren(element("tr", {}, ...["at", ...(several ? ["stream"] : []), "what", "content", ""]
     .map((name) => element("th", { textContent: name }))));
   $("events").tBodies[0].replaceChildren(...rows.map((one, number) => {
@@ -328,6 +335,9 @@ async function saveTest() {
 function choose() {
   const preset = presets.find((one) => one.name === $("presets").value);
   $("file").value = preset.text;
+  $("file").scrollTop = $("file").scrollLeft = 0;
+  for (const one of ["problems", "picture", "step", "event-error"]) $(one).replaceChildren(); // those of the preset before
+  $("status").textContent = "computing";
   rows = preset.events.map(row);
   streams = [];
   answer = null;
@@ -354,7 +364,10 @@ async function start() {
   });
   $("save-pipeline").addEventListener("click", () => save(named(".yaml"), $("file").value, "text/yaml"));
   $("save-events").addEventListener("click", saveEvents);
-  $("save-svg").addEventListener("click", () => { if (answer && answer.svg) save(named(".svg"), answer.svg, "image/svg+xml"); });
+  $("save-svg").addEventListener("click", () => {
+    if (answer && answer.svg) save(named(".svg"), answer.svg, "image/svg+xml");
+    else showError("no picture: the pipeline file or an event is wrong");
+  });
   $("save-test").addEventListener("click", saveTest);
   choose();
 }
