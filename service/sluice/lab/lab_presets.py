@@ -38,7 +38,7 @@ def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
 
 
 def as_text(event: Event) -> Event:
-    """The event with its content, which is an object, as JSON text: a number of JavaScript would round a large int64."""
+    """The event with its content, an object, as JSON text: a number of JavaScript would round a large int64."""
     return {
         key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for key, value in event.items()
     }

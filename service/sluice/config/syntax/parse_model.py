@@ -176,9 +176,9 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, "a list", given, f"[{given}]")
         case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
             report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
-        case _ if path[-1] == "order_by" and (written := order_of(given)):
-            text = report.source.texts.get(path, str(given))
-            report.problem(path, message(details) + example(path, details["type"]), text, written)
+        case _ if path[-1] == "order_by" and (order := order_of(given)):
+            got = report.source.texts.get(path, str(given))
+            report.problem(path, message(details) + example(path, details["type"]), got, order)
         case "duration":
             report.problem(path, message(details), str(given), spelled_here(str(given)))
         case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):
@@ -219,7 +219,7 @@ def example(path: Path, kind: str) -> str:
 
 
 def order_of(given: object) -> str | None:
-    """An order that is written as in SQL or as a list, `ts`, `[ts, id DESC]` or `[ts: asc]`, as a mapping; None if it is
+    """An order that is written as in SQL or as a list, `ts`, `[ts, id DESC]` or `[ts: asc]`, as a mapping; None for
     something else.
     """
     parts = given if isinstance(given, list) else [given]
