@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -37,6 +38,11 @@ def client() -> Iterator[TestClient]:
 
 def story(client: TestClient, text: str = FILE, events: Any = EVENTS, **headers: str) -> Any:
     return client.post("/api/story", json={"text": text, "events": events, "preset": ""}, headers=headers)
+
+
+def with_content(event: dict[str, Any]) -> dict[str, Any]:
+    """The event of a preset as it is asked for: its content, a JSON text, as an object."""
+    return {key: json.loads(value) if key in ("tuple", "delete", "record") else value for key, value in event.items()}
 
 
 def test_an_answer_has_the_picture_and_its_steps(client: TestClient):
@@ -95,7 +101,8 @@ def test_every_example_is_a_preset_without_problems(client: TestClient):
     sys.path.append(str(Path.cwd()))
     try:
         for one in found:
-            body = {"text": one["text"], "events": one["events"], "preset": one["name"]}
+            events = [with_content(event) for event in one["events"]]
+            body = {"text": one["text"], "events": events, "preset": one["name"]}
             answer = client.post("/api/story", json=body).json()
             assert (answer["problems"], answer["error"]) == ([], None), one["name"]
             assert len(answer["steps"]) >= len(one["events"])
@@ -111,6 +118,17 @@ def test_the_users_file_is_the_first_preset(tmp_path: Path):
     assert (first.name, first.text, first.events) == ("mine.yaml", FILE, ({"at": 0, "tuple": {"x": 1}},))
 
 
+def test_the_content_of_a_preset_is_text_as_numbers_of_javascript_are_not_exact(tmp_path: Path):
+    file, events = tmp_path / "mine.yaml", tmp_path / "mine.jsonl"
+    file.write_text(FILE)
+    events.write_text(f'{{"at": 0, "tuple": {{"x": {2**53 + 1}}}}}\n{{"at": 1, "record": {{"value": {{"x": 1.0}}}}}}\n')
+    with TestClient(application(presets(file, events)), base_url="http://127.0.0.1:8765") as client:
+        shown = client.get("/api/presets").json()[0]["events"]
+    assert shown == [
+        {"at": 0, "tuple": '{"x": 9007199254740993}'}, {"at": 1, "record": '{"value": {"x": 1.0}}'},
+    ]  # fmt: skip
+
+
 def test_a_run_is_exported_as_a_test_that_passes_and_can_fail(client: TestClient, tmp_path: Path):
     body = {"text": FILE, "events": EVENTS, "preset": ""}
     module = tmp_path / "test_sums.py"
@@ -119,6 +137,13 @@ def test_a_run_is_exported_as_a_test_that_passes_and_can_fail(client: TestClient
     assert subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode == 0
     module.write_text(module.read_text().replace("'sum': 3", "'sum': 4"))
     assert subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode == 1
+
+
+def test_a_test_of_a_wrong_file_is_refused_without_the_folder_of_the_file(client: TestClient):
+    text = (Path("examples") / "gaps.yaml").read_text().replace("sliding", "slidin")
+    response = client.post("/api/test", json={"text": text, "events": [], "preset": "gaps"})
+    assert response.status_code == 422
+    assert response.text.startswith("gaps.yaml:")
 
 
 # ---- requests of other sites -----------------------------------------------------------------------------------------

@@ -83,6 +83,14 @@ def test_an_event_is_added_edited_and_deleted(page: Browser):
     assert page.value(rows) == 5
 
 
+def test_a_large_int64_is_exact(page: Browser):
+    page.value("document.querySelector('#events tbody tr:last-child td.wide input').select()")
+    page.write('{"symbol": "L", "price": 1.5, "size": 9007199254740993}')
+    page.until(f"{TEXTS}.includes('size=900719925474099')")
+    assert "size=9007199254740993" in page.value(TEXTS), "a number of JavaScript would be 9007199254740992"
+    assert '{"symbol": "L", "price": 1.5, "size": 9007199254740993}' in page.value("events().join()")
+
+
 def test_a_deleted_row_of_a_table_leaves_the_picture(page: Browser):
     preset = "[...document.getElementById('presets').options].find((one) => one.value.includes('enrich')).value"
     page.value(f"document.getElementById('presets').value = {preset}; choose()")
@@ -102,6 +110,31 @@ def test_a_wrong_event_is_marked(page: Browser):
     page.write('{"symbol": 1}')
     page.until("document.querySelector('#events tbody tr.wrong') !== null")
     assert page.value("document.querySelector('#events tbody tr.wrong').dataset.number") == "1"
+
+
+def test_a_time_that_is_no_number_is_marked_and_the_picture_pales(page: Browser):
+    page.value("document.querySelector('#events tbody tr:nth-child(2) td.at input').select()")
+    page.write("0,5")
+    assert "event 1: the time is no number" in page.until("document.getElementById('event-error').textContent")
+    assert page.value("document.getElementById('picture').classList.contains('stale')")
+
+
+def test_another_preset_shows_nothing_of_the_one_before(page: Browser):
+    replaced(page, "sliding", "slidin")
+    page.until("document.getElementById('problems').textContent")
+    page.value("window.answered = ask, ask = () => {}")  # the answer takes its time
+    preset = "[...document.getElementById('presets').options].find((one) => one.value.includes('enrich')).value"
+    page.value(f"document.getElementById('presets').value = {preset}; choose()")
+    for part in ("problems", "picture", "step", "event-error"):
+        assert page.value(f"document.getElementById('{part}').textContent") == "", part
+
+
+def test_a_time_of_the_calendar_is_shown_in_full(page: Browser):
+    page.value("document.getElementById('presets').value = 'recipes/event_sessions'; choose()")
+    page.until(DRAWN)
+    field = "document.querySelector('#events tbody td.at input')"
+    assert len(page.value(f"{field}.value")) >= 10
+    assert page.value(f"{field}.scrollWidth <= {field}.clientWidth")
 
 
 def test_an_event_is_dragged_in_time(page: Browser):

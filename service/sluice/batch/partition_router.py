@@ -32,6 +32,7 @@ from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import headers_of_each
 from sluice.model.spec import Stream
 from sluice.model.spreading import Keys, spread_by
+from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.header_text import to_text, with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES
@@ -271,10 +272,9 @@ class PartitionRouter:
         `times` has the timestamps of the records, and `planned` the times at which their batches were planned, both in
         nanoseconds since 1970.
         """
-        rejects.reject(
-            np.flatnonzero(times > planned + self._plan.pipeline.settings.max_future),
-            reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
-        )
+        max_future = self._plan.pipeline.settings.max_future
+        ahead = f"its timestamp is more than {max_future / SECOND:g} s (max_future) ahead of the time of the batch"
+        rejects.reject(np.flatnonzero(times > planned + max_future), reason(Reason.TOO_FAR_AHEAD, ahead))
         kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
         # a mark is kept even if the tuple that carries it cannot be used
         row = np.flatnonzero(rejects.accepted | carries_mark)

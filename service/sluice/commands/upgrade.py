@@ -11,7 +11,7 @@ import orjson
 from sluice.commands import options
 from sluice.config.load import load
 from sluice.model.changes.change_table import as_json, lines
-from sluice.model.changes.operator_changes import Changes
+from sluice.model.changes.operator_changes import Changes, StateOutcome
 
 #: the exit code if the state of an operator would be lost, and if the service cannot go on with the changes
 LOSES, REFUSED = 7, 4
@@ -52,4 +52,9 @@ def _verdict(changes: Changes) -> str:
         return "The service cannot go on with this file; it needs another checkpoint folder and --reset-ledger."
     if changes.loses:
         return "State is lost: `sluice run` refuses this file without --accept."
+    if changes.named(StateOutcome.REBUILT):
+        return (
+            "No state is lost: `sluice run` goes on with this file. What a rebuilt operator gives for the records that "
+            "it reads again is not written."
+        )
     return "Nothing is lost: `sluice run` goes on with this file."

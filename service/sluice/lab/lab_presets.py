@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,13 @@ def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
         name = str(example.relative_to(folder).with_suffix(""))
         found.setdefault(name, _preset(name, example, example.with_suffix(".jsonl")))
     return found
+
+
+def as_text(event: Event) -> Event:
+    """The event with its content, an object, as JSON text: a number of JavaScript would round a large int64."""
+    return {
+        key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for key, value in event.items()
+    }
 
 
 def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:

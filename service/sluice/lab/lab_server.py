@@ -25,7 +25,7 @@ from starlette.routing import Route
 from sluice.files import PACKAGE
 from sluice.lab.lab_answer import answer
 from sluice.lab.lab_export import test_of
-from sluice.lab.lab_presets import Preset
+from sluice.lab.lab_presets import Preset, as_text
 from sluice.model.errors import SluiceError
 
 ADDRESS = "127.0.0.1"
@@ -49,7 +49,7 @@ HEADERS = {
 
 def application(presets: Mapping[str, Preset]) -> Starlette:
     """The application with these presets."""
-    shown = [{"name": one.name, "text": one.text, "events": list(one.events)} for one in presets.values()]
+    shown = [{"name": one.name, "text": one.text, "events": [*map(as_text, one.events)]} for one in presets.values()]
 
     async def presets_of(request: Request) -> Response:
         del request
@@ -59,9 +59,7 @@ def application(presets: Mapping[str, Preset]) -> Starlette:
         return await _answered(request, lambda given: JSONResponse(_timed(given, presets), headers=HEADERS))
 
     async def test(request: Request) -> Response:
-        return await _answered(
-            request, lambda given: PlainTextResponse(test_of(*_arguments(given, presets)), headers=HEADERS)
-        )
+        return await _answered(request, lambda given: _exported(*_arguments(given, presets)))
 
     routes = [
         Route("/api/presets", presets_of),
@@ -131,6 +129,13 @@ def _arguments(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple
     """The pipeline, the events, and the path of the preset from which the pipeline was made."""
     preset = presets.get(str(given.get("preset")))
     return given["text"], given["events"], preset.path if preset is not None else "pipeline.yaml"
+
+
+def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
+    try:
+        return PlainTextResponse(test_of(text, events, file), headers=HEADERS)
+    except SluiceError as error:  # without the folder of the file, as in an answer
+        return PlainTextResponse(str(error).replace(file, Path(file).name), 422, headers=HEADERS)
 
 
 def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.mark_headers import HEADER, UNKNOWN, kinds, watermarks
+from sluice.wire.mark_headers import HEADER, UNKNOWN, WORDS, kinds, watermarks
 from sluice.wire.record_codec import Records
 
 #: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
@@ -62,7 +62,7 @@ def received(codec: Records, batch: pa.RecordBatch, times: np.ndarray, rejects: 
     Rejects the records that cannot be used.
     """
     kind = kinds(batch.column("headers"))
-    unknown = reason(Reason.UNKNOWN_MARK, f"its header {HEADER} has an unknown value")
+    unknown = reason(Reason.UNKNOWN_MARK, f"its header {HEADER} is none of {', '.join(WORDS)}")
     rejects.reject(np.flatnonzero(kind == UNKNOWN), unknown)
     watermark = _watermarks(batch, kind, rejects)
     carries_mark = np.isin(kind, MARKS_ON_TUPLES)

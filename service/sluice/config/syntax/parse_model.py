@@ -176,9 +176,9 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, "a list", given, f"[{given}]")
         case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
             report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
-        case _ if path[-1] == "order_by" and isinstance(given, str) and (order := ORDER.fullmatch(given)):
-            written = f"{{{order['by']}: {(order['word'] or 'asc').lower()}}}"
-            report.problem(path, message(details) + example(path, details["type"]), given, written)
+        case _ if path[-1] == "order_by" and (order := order_of(given)):
+            got = report.source.texts.get(path, str(given))
+            report.problem(path, message(details) + example(path, details["type"]), got, order)
         case "duration":
             report.problem(path, message(details), str(given), spelled_here(str(given)))
         case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):
@@ -216,6 +216,17 @@ def example(path: Path, kind: str) -> str:
         case ("kafka",) | ("streams", _, _) | ("operators", _, _):
             found = f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
     return found
+
+
+def order_of(given: object) -> str | None:
+    """An order that is written as in SQL or as a list, `ts`, `[ts, id DESC]` or `[ts: asc]`, as a mapping; None for
+    something else.
+    """
+    parts = given if isinstance(given, list) else [given]
+    texts = [" ".join(map(str, *part.items())) if isinstance(part, dict) and len(part) == 1 else part for part in parts]
+    found = [ORDER.fullmatch(text) if isinstance(text, str) else None for text in texts]
+    pairs = [f"{one['by']}: {(one['word'] or 'asc').lower()}" for one in found if one]
+    return f"{{{', '.join(pairs)}}}" if pairs and len(pairs) == len(parts) else None
 
 
 def is_output(path: Path) -> bool:

@@ -19,13 +19,14 @@ const OBJECTS = ["tuple", "delete", "record"]; // their content is an object
 
 // ---- events and rows ----
 
+// The content of a row stays text from the server to the server: a number of JavaScript would round a large int64.
+
 function row(event) {
   const kind = Object.keys(KINDS).find((name) => name in event) || "time";
   const others = Object.fromEntries(
     Object.entries(event).filter(([name]) => !["at", "stream", kind].includes(name)));
   const value = kind === "time" ? "" : event[kind];
-  return { at: String(event.at), stream: event.stream || "", kind, others,
-           text: OBJECTS.includes(kind) ? spaced(value) : String(value) };
+  return { at: String(event.at), stream: event.stream || "", kind, others, text: String(value) };
 }
 
 // JSON with spaces behind colons and commas. Line ends are never inside of strings, so no string changes.
@@ -33,17 +34,24 @@ function spaced(value) {
   return JSON.stringify(value, null, 1).replace(/([{[])\n */g, "$1").replace(/\n *([}\]])/g, "$1").replace(/\n */g, " ");
 }
 
-// Throws an error with the reason if the row is no event.
+// The event of a row as a JSON object. Throws an error with the reason if the row is no event.
 function event(one) {
   const at = Number(one.at);
   if (one.at.trim() === "" || Number.isNaN(at)) throw new Error("the time is no number");
   const made = { at };
   if (one.stream && one.kind !== "time") made.stream = one.stream;
+  let content = "";
   if (OBJECTS.includes(one.kind)) {
-    try { made[one.kind] = JSON.parse(one.text); } catch { throw new Error(`the ${KINDS[one.kind]} is not JSON`); }
+    try { JSON.parse(one.text); } catch { throw new Error(`the ${KINDS[one.kind]} is not JSON`); }
+    content = `, "${one.kind}": ${one.text.trim()}`;
   } else if (one.kind === "punct") made.punct = one.text || "window";
   else if (one.kind === "watermark") made.watermark = Number.isNaN(Number(one.text)) ? one.text : Number(one.text);
-  return Object.assign(made, one.others);
+  return JSON.stringify(Object.assign(made, one.others)).slice(0, -1) + content + "}";
+}
+
+function question() {
+  const others = { text: $("file").value, preset: $("presets").value };
+  return `${JSON.stringify(others).slice(0, -1)}, "events": [${events().join(", ")}]}`;
 }
 
 function events() {
@@ -64,9 +72,9 @@ async function ask() {
   const started = performance.now();
   let body;
   try {
-    body = JSON.stringify({ text: $("file").value, events: events(), preset: $("presets").value });
+    body = question();
   } catch (error) {
-    return showError(error.message);
+    return showOutdated(error.message);
   }
   let found;
   try {
@@ -74,7 +82,7 @@ async function ask() {
     if (!response.ok) throw new Error(await response.text());
     found = await response.json();
   } catch (error) {
-    return showError(`no answer: ${error.message}`);
+    return showOutdated(`no answer: ${error.message}`);
   }
   if (number !== asked) return; // a later question is on its way
   answer = found;
@@ -106,6 +114,12 @@ function showError(message) {
   $("event-error").textContent = message;
   const number = /^event (\d+):/.exec(message);
   mark("wrong", number ? Number(number[1]) : -1);
+}
+
+// An error because of which the picture is not that of the file and the events.
+function showOutdated(message) {
+  showError(message);
+  $("picture").classList.add("stale");
 }
 
 function showLines() {
@@ -176,6 +190,7 @@ function choice(one, name, options, label, then) {
 
 function showRows() {
   const several = streams.length > 1;
+  $("events").style.setProperty("--at", `${Math.min(Math.max(...rows.map((one) => one.at.length), 4), 20)}ch`);
   $("events").tHead.replaceChildren(element("tr", {}, ...["at", ...(several ? ["stream"] : []), "what", "content", ""]
     .map((name) => element("th", { textContent: name }))));
   $("events").tBodies[0].replaceChildren(...rows.map((one, number) => {
@@ -301,8 +316,14 @@ function named(extension) {
   return `${$("presets").value.replace(/\.ya?ml$/, "").split("/").pop()}${extension}`;
 }
 
+function saveEvents() {
+  try { save(named(".jsonl"), events().map((one) => one + "\n").join(""), "application/jsonl"); }
+  catch (error) { showError(error.message); }
+}
+
 async function saveTest() {
-  const body = JSON.stringify({ text: $("file").value, events: events(), preset: $("presets").value });
+  let body;
+  try { body = question(); } catch (error) { return showError(error.message); }
   const response = await fetch("api/test", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   const text = await response.text();
   if (response.ok) save(`test_${named(".py").replace(/-/g, "_")}`, text, "text/x-python");
@@ -314,6 +335,9 @@ async function saveTest() {
 function choose() {
   const preset = presets.find((one) => one.name === $("presets").value);
   $("file").value = preset.text;
+  $("file").scrollTop = $("file").scrollLeft = 0;
+  for (const one of ["problems", "picture", "step", "event-error"]) $(one).replaceChildren(); // those of the preset before
+  $("status").textContent = "computing";
   rows = preset.events.map(row);
   streams = [];
   answer = null;
@@ -339,8 +363,11 @@ async function start() {
     changed();
   });
   $("save-pipeline").addEventListener("click", () => save(named(".yaml"), $("file").value, "text/yaml"));
-  $("save-events").addEventListener("click", () => save(named(".jsonl"), events().map((one) => JSON.stringify(one) + "\n").join(""), "application/jsonl"));
-  $("save-svg").addEventListener("click", () => { if (answer && answer.svg) save(named(".svg"), answer.svg, "image/svg+xml"); });
+  $("save-events").addEventListener("click", saveEvents);
+  $("save-svg").addEventListener("click", () => {
+    if (answer && answer.svg) save(named(".svg"), answer.svg, "image/svg+xml");
+    else showError("no picture: the pipeline file or an event is wrong");
+  });
   $("save-test").addEventListener("click", saveTest);
   choose();
 }

@@ -24,6 +24,7 @@ from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.model.changes.operator_data import input_topics
 from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
+from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
 from sluice.time_units import SECOND, UNSET
 
@@ -162,10 +163,13 @@ def _rebuilt(change: Change, replay: InputReplay, reformed: AbstractSet[str]) ->
     return replace(change, word=StateOutcome.REBUILT, reason=reason, loses=not replay.complete or bool(reformed))
 
 
-def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], replay: InputReplay) -> None:
+def rebuild(
+    plan: Plan, names: frozenset[str], states: Sequence[GraphState], replay: InputReplay, old: Pipeline
+) -> None:
     """Gives the operators with these names in the states of all buckets of `plan` the states that follow from the
-    inputs. One batch must fit into memory.
+    inputs. One batch must fit into memory. `old` is the earlier pipeline.
     """
+    plan = _with_earlier_watermarks(plan, old)
     buckets = [Bucket(plan, number) for number in range(plan.buckets)]
     wanted = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
     for past in inputs_again(plan, replay.plans[replay.first - 1], wanted):
@@ -174,6 +178,24 @@ def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], rep
             bucket.repeat(past)
     for bucket, state in zip(buckets, states, strict=True):
         _take(bucket, names, state)
+
+
+def _with_earlier_watermarks(plan: Plan, old: Pipeline) -> Plan:
+    """The plan with the watermarks of its inputs as the earlier pipeline has computed them.
+
+    An operator that is kept has fired by these watermarks. An operator behind it gets each of its results once, before
+    the change or after it, only if the rebuild counts those as given for which these watermarks have come.
+    """
+    before = {stream.topic: stream.event_time for stream in old.inputs}
+    streams = dict(plan.pipeline.streams)
+    for stream in plan.pipeline.inputs:
+        now, earlier = stream.event_time, before.get(stream.topic)
+        if now and earlier and (now.attribute, now.tick) == (earlier.attribute, earlier.tick):
+            streams[stream.name] = replace(stream, event_time=earlier)
+    pipeline = replace(plan.pipeline, streams=streams)
+    # with other settings the tuples may belong to other buckets than those of the states
+    same = plan.buckets == 1 or spread_by(pipeline) == spread_by(plan.pipeline)
+    return replace(plan, pipeline=pipeline) if same else plan
 
 
 def _start_clock(bucket: Bucket, past: PastInput, origin: int) -> None:

@@ -127,7 +127,7 @@ def _convert(
     rebuilt = changed.changes.named(StateOutcome.REBUILT)
     replay = input_replay(pipeline, identity.query) if rebuilt else None
     if replay is not None:
-        rebuild(plan, rebuilt, made, replay)
+        rebuild(plan, rebuilt, made, replay, changed.old)
     planned = _plan_of_change(plan, before)
     version, new = batch + 2, FolderStore(folder / RESTORING, forced=plan.forced)
     converted_buckets = []

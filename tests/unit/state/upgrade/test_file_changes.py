@@ -17,7 +17,7 @@ from sluice.checkpoint.replacement import RESTORING
 from sluice.checkpoint.stage_folders import placed_stages
 from sluice.commands.upgrade import upgrade
 from sluice.config.load import load_text
-from sluice.model.changes.operator_changes import Changes
+from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.model.kafka_properties import ServersError
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
@@ -428,3 +428,12 @@ def test_without_a_broker_it_names_the_option(tmp_path: Path, monkeypatch):
     text = ONE.replace("count(2)", "count(3)").replace("kafka: {bootstrap.servers: nowhere}\n", "")
     with pytest.raises(ServersError, match=r"bootstrap\.servers .* with --kafka bootstrap\.servers=HOST:PORT"):
         file_changes(pipeline(text, tmp_path))
+
+
+def test_the_command_says_that_results_of_a_rebuild_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with_checkpoints(ONE, tmp_path / "checkpoint")
+    rebuilt = Changes((Change("totals", StateOutcome.REBUILT, "window"),))
+    monkeypatch.setattr(input_replay, "with_rebuilt", lambda *_: rebuilt)
+    code, shown = called(tmp_path, ONE.replace("count(2)", "count(3)"))
+    assert code == 0
+    assert "What a rebuilt operator gives for the records that it reads again is not written" in shown

@@ -14,7 +14,7 @@ from sluice.batch.inputs_again import PastInput
 from sluice.batch.partition_router import slices_again
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.engine.graph import Graph
+from sluice.engine.graph import Graph, GraphState
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
@@ -211,13 +211,31 @@ class Message:
         return 1, 1000 * self.number
 
 
-def test_watermarks_of_another_attribute_are_rebuilt_with_the_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pipeline = load_text(TIMED.replace("attribute: t", "attribute: u"), "p.yaml")
-    plan = Plan(pipeline, "q", "s", str(tmp_path), 1, {"in": 1, "out": 1})
+def rebuilt(pipeline: Pipeline, old: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch) -> GraphState:
+    """The state after a rebuild of all operators from ten records."""
+    plan = Plan(pipeline, "q", "s", str(folder), 1, {"in": 1, "out": 1})
     before, batch = planned(-1, "i"), Planned(100 * SECOND, {("in", 0): 10}, 0)
     ((_, slices),) = slices_again(plan, ("in", 0), [batch], [Message(number) for number in range(10)])
     past = PastInput(plan.topic_partitions, {0: slices}, None)
     monkeypatch.setattr(module, "inputs_again", lambda *_: [past])
     state = Graph(pipeline, plan.topic_partitions).initial()
-    rebuild(plan, frozenset({"panes"}), [state], InputReplay(0, 0, {-1: before, 0: batch}))
+    names = frozenset(operator.name for operator in pipeline.operators)
+    rebuild(plan, names, [state], InputReplay(0, 0, {-1: before, 0: batch}), old)
+    return state
+
+
+def test_watermarks_of_another_attribute_are_rebuilt_with_the_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pipeline = load_text(TIMED.replace("attribute: t", "attribute: u"), "p.yaml")
+    state = rebuilt(pipeline, load_text(TIMED, "p.yaml"), tmp_path, monkeypatch)
     assert state.progress["in"].watermark == 9 * SECOND
+
+
+@pytest.mark.parametrize(("earlier", "watermark"), [("lag: 4", 5), ("lag: 0, minimum_gap: 6", 6), ("lag: 1", 8)])
+def test_a_rebuild_has_the_watermarks_of_the_earlier_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: str, watermark: int
+):
+    """A kept operator before the rebuilt one has fired by them: its results would come twice or never."""
+    text = TIMED.replace("attribute: t", "attribute: u")
+    old = load_text(text.replace("lag: 0", earlier), "p.yaml")
+    state = rebuilt(load_text(text, "p.yaml"), old, tmp_path, monkeypatch)
+    assert state.progress["in"].watermark == watermark * SECOND

@@ -44,7 +44,10 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
         return
     (eviction, part), *triggers = clause.policies
     if not isinstance(eviction, Count):
-        what = "count as eviction in a sort over a sliding window (rule W18)"
+        what = (
+            "count as eviction in a sort over a sliding window (rule W18), or timeInterval, intervalDuration(seconds) "
+            "to sort by event time"
+        )
         typed.report.problem(path, what, part.text, None, part.column)
     for policy, trigger in triggers:
         if policy != Count(1):
