@@ -296,7 +296,9 @@ def goes_on(
         service.start()
         half = len(some) // 2
         service.send_all(some[:half])
-        if snapshots is not None:
+        if snapshots is None:
+            await_batch(service, 1)  # before it there is nothing that a start could restore
+        else:
             service.wait_until(snapshots, "the store has a snapshot")
         lose_machine(service, chance.choice(moments), some[half:], chance)
         if chance.random() < 0.5:
