@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from contextlib import ExitStack
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,7 @@ from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.spark.cluster.placement import Placement, PlacementTable
 from sluice.spark.idle_clock import IDLE_CLOCK_SOURCE, idle_clock_source
-from sluice.spark.lanes.batch_lanes import BatchLanes
+from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.record_feed import RecordFeed
 from sluice.spark.lanes.spark_lane import SparkLane
@@ -56,20 +55,20 @@ def start(
     spark: SparkSession,
     plan: Plan,
     placed: Placement | None = None,
-    clients: ExitStack | None = None,
+    opened: OpenLanes | None = None,
     deliver: Deliver = commit,
 ) -> StreamingQuery:
     """Starts the query of this plan and returns without waiting for a batch. `deliver` gets the outputs of each batch.
 
-    `placed` decides on which executor of a cluster each bucket is. `clients` gets what closes the Kafka clients of this
-    process after the query has ended. Without it they stay open until the process ends.
+    `placed` decides on which executor of a cluster each bucket is. `opened` gets the lanes of the query, for the caller
+    to close after the query has ended. Without it their Kafka clients stay open until the process ends.
     """
     most = measured(plan)
     with STARTING:
         _make_active(spark)
         table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
         lanes = _lanes(plan, table, deliver)
-        (clients or ExitStack()).callback(lanes.close)
+        (opened or OpenLanes()).add(lanes)
         return (
             inputs(spark, plan, most)
             .writeStream.foreachBatch(lanes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
+import time
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -52,16 +53,50 @@ class BatchLanes:
         self._deliver(self._plan, batch, outputs)
         return True
 
+    def end(self, seconds: float) -> bool:
+        """Lets no batch begin early any more, and waits at most so many seconds for one that has begun early.
+
+        Spark does not wait for such a batch if the query ends before the call. Returns whether none is in progress.
+        """
+        return self._early is None or self._early.end(seconds)
+
     def close(self) -> None:
-        """Closes the Kafka clients and the connection that this process has for the query, which has ended."""
-        if self._early is not None:
-            self._early.close()
+        """Closes the Kafka clients and the connection that this process has for the query, which has ended.
+
+        Waits without a limit for a batch that has begun early, which uses the clients.
+        """
+        self.end(float("inf"))
         if self._direct is not None:
             self._direct.close()
         close_writers(settings_of(self._plan))
         if self._jvm is not None:
             with suppress(OSError):
                 self._jvm.shutdown(socket.SHUT_RDWR)
+
+
+class OpenLanes:
+    """The lanes of the queries of a run, from the start of each query until `close`."""
+
+    def __init__(self) -> None:
+        self._open: list[BatchLanes] = []
+
+    def add(self, lanes: BatchLanes) -> None:
+        self._open.append(lanes)
+
+    def end(self, seconds: float) -> bool:
+        """Lets no batch begin early any more, and waits at most so many seconds for those that have begun early.
+
+        Returns whether none is in progress.
+        """
+        deadline = time.monotonic() + seconds
+        ended = [lanes.end(max(0.0, deadline - time.monotonic())) for lanes in self._open]
+        return all(ended)
+
+    def close(self) -> None:
+        """Closes the lanes, as `BatchLanes.close` does. Their queries have ended."""
+        with ExitStack() as stack:
+            while self._open:
+                stack.callback(self._open.pop().close)
 
 
 def _connection(records: DataFrame) -> socket.socket | None:

@@ -3,8 +3,9 @@
     offset log --> records of the batch --> packed rows --> state servers --> transaction
                    record_feed.py           batch/          state/server/    batch/commit.py
 
-Spark plans, logs and commits the batch as always, and calls the lane in between. The packed rows are made by the
-functions that the tasks of Spark call, and the same state servers apply them, so both lanes give equal outputs.
+Spark plans, logs and commits the batch as always. The lane does the work in between, and may begin it before Spark
+calls (early_work.py). The packed rows are made by the functions that the tasks of Spark call, and the same state
+servers apply them, so both lanes give equal outputs.
 """
 
 from __future__ import annotations

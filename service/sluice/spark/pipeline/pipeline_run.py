@@ -33,10 +33,11 @@ from sluice.page.history import Batch, History
 from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
+from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.progress_reports import Progress
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import Ending, StopRequest, WatchedQuery, watch
+from sluice.spark.watch import STOP, Ending, StopRequest, WatchedQuery, watch
 from sluice.state.server import inspection_request
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query
@@ -72,7 +73,7 @@ class PipelineRun:
         self._reset_ledger, self._accept, self._until_final = reset_ledger, accept, until_final
         self._queries: Sequence[StreamingQuery] = ()
         self._checkpoints: list[str] = []
-        self._clients = ExitStack()
+        self._opened = OpenLanes()
         #: whether topics, checkpoint and ledger of all stages are checked; the topics of outputs then exist
         self.prepared = False
 
@@ -116,22 +117,22 @@ class PipelineRun:
                 LOGGER.info("running", extra=about)
             local = placed is None and POOL_SOCKET in os.environ
             watching, starting = partial(self._watched, seen, stop, ending), partial(self._shown, local=local)
-            run(spark, plans, watching, placed, starting=starting, clients=self._clients)
+            run(spark, plans, watching, placed, starting=starting, opened=self._opened)
             LOGGER.info("ended", extra={"pipeline": name})
 
     def wait_for_queries(self) -> None:
-        """Waits until no query of this run is active. It has no limit, because Spark cannot kill a batch that hangs.
+        """Waits until no batch of this run is in progress, without a limit: Spark cannot kill a batch that hangs.
 
-        Until then no other run of the pipeline may start.
+        Until then no other run of the pipeline may start, here or in another instance.
         """
-        _have_ended(self._queries, float("inf"))
+        _have_ended(self._queries, self._opened, float("inf"))
 
     def release(self) -> None:
         """Closes the Kafka clients and ends the state servers of the queries, which have ended.
 
         A service that ends needs no call: its clients and state servers end with it.
         """
-        self._clients.close()
+        self._opened.close()
         for checkpoint in self._checkpoints:
             end_query(checkpoint)
 
@@ -195,47 +196,59 @@ def run(
     placed: Placement | None = None,
     *,
     starting: Callable[[Plan], object] = lambda _: None,
-    clients: ExitStack | None = None,
+    opened: OpenLanes | None = None,
 ) -> None:
     """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number.
 
-    `starting` is called with each plan before its query starts. `clients` gets what closes the Kafka clients of this
-    process after all queries have ended. If a query does not end before the restart, raises TopicPartitionsAddedError.
+    `starting` is called with each plan before its query starts. `opened` gets the lanes of the queries, for the caller
+    to close after all queries have ended. If a query does not end before the restart, raises TopicPartitionsAddedError.
+
+    At the end, waits for batches that have begun early as long as for queries that stop: the caller then releases the
+    locks on the checkpoint.
     """
-    clients = clients or ExitStack()
+    opened = OpenLanes() if opened is None else opened
     while True:
         for plan in plans:
             starting(plan)
-        queries = _started(spark, plans, placed, clients)
+        queries = _started(spark, plans, placed, opened)
         try:
             return watching(queries)
         except TopicPartitionsAddedError as grown:
             LOGGER.info("starting again: %s", grown)
-            if not _have_ended(queries, RESTART_S):  # Spark refuses another query with the same name
+            if not _have_ended(queries, opened, RESTART_S):  # Spark refuses another query with the same name
                 raise
-            clients.close()
+            opened.close()
             plans = [prepare(plan.pipeline) for plan in plans]
+        finally:
+            opened.end(STOP)
 
 
-def _have_ended(queries: Sequence[StreamingQuery], seconds: float) -> bool:
-    """Waits until no query is active, for at most so many seconds. Returns whether none is."""
+def _have_ended(queries: Sequence[StreamingQuery], opened: OpenLanes, seconds: float) -> bool:
+    """Waits until no batch of the queries is in progress, for at most so many seconds. Returns whether none is."""
     deadline = time.monotonic() + seconds
     with suppress(Py4JError, OSError):  # without the Java process there are no queries
-        while any(query.isActive for query in queries):
+        while any(map(_runs, queries)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(INTERVAL)
-    return True
+    return opened.end(deadline - time.monotonic())
+
+
+def _runs(query: StreamingQuery) -> bool:
+    """Whether the query may write to its checkpoint and to Kafka. Spark counts a query as inactive from the request to
+    stop it on, though it goes on until the running batch has returned.
+    """
+    return query.isActive or bool(query.status["isTriggerActive"])
 
 
 def _started(
-    spark: SparkSession, plans: Sequence[Plan], placed: Placement | None, clients: ExitStack | None
+    spark: SparkSession, plans: Sequence[Plan], placed: Placement | None, opened: OpenLanes
 ) -> list[StreamingQuery]:
     """The queries of these plans. If one cannot be started, the queries before it are stopped."""
     queries: list[StreamingQuery] = []
     try:
         for plan in plans:
-            queries.append(start(spark, plan, placed, clients))  # noqa: PERF401 - the list is used if a later start fails
+            queries.append(start(spark, plan, placed, opened))  # noqa: PERF401 - the list is used if a later start fails
     except BaseException:
         for query in queries:
             stopped(query.stop)

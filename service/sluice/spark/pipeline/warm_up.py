@@ -28,6 +28,7 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
 from sluice.processes import processors
 from sluice.spark.failures import stopped
+from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.progress_reports import newest_batch
 from sluice.spark.query import start
 from sluice.spark.watch import IDLE
@@ -50,7 +51,9 @@ def warm_up(spark: SparkSession, stage: Pipeline, found: Mapping[str, Topic], in
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-warm-", ignore_cleanup_errors=True))
         plan = _plan(stage, found, folder)
         stack.callback(end_query, plan.query)
-        query = start(spark, plan, clients=stack, deliver=drop)
+        opened = OpenLanes()
+        stack.callback(opened.close)
+        query = start(spark, plan, opened=opened, deliver=drop)
         stack.callback(stopped, query.stop)
         while query.isActive and not (interrupted() or _warm(query) or time.monotonic() - began > MAX_S):
             pass

@@ -4,15 +4,18 @@ partitions.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from types import SimpleNamespace
 from unittest.mock import Mock, call
 
 import pytest
 
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
+from sluice.spark.lanes import batch_lanes
+from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.pipeline import pipeline_run
-from sluice.spark.pipeline.pipeline_run import RESTART_S, ProgressListener, run
+from sluice.spark.pipeline.pipeline_run import RESTART_S, PipelineRun, ProgressListener, run
+from sluice.spark.watch import STOP
 
 #: where the first batch starts
 FIRST = {("in", 0): 6}
@@ -73,24 +76,27 @@ def test_a_report_without_a_batch_changes_only_the_lag(listening):
 
 
 class Restarting:
-    """A query that fails because of new topic partitions, while another one needs `stopping` seconds to stop."""
+    """A query that fails because of new topic partitions, while the batch of another one goes on for `stopping` seconds
+    after the request to stop, and a batch of it that has begun early for `early` seconds.
+    """
 
-    def __init__(self, monkeypatch, stopping):
-        self.now, self.stopping, self.events = 0.0, stopping, []
-        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self._passes)
+    def __init__(self, monkeypatch, stopping=0.0, early=0.0):
+        self.now, self.stopping, self.early, self.events = 0.0, stopping, early, []
+        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         monkeypatch.setattr(pipeline_run, "time", clock)
+        monkeypatch.setattr(batch_lanes, "time", clock)
         monkeypatch.setattr(pipeline_run, "prepare", lambda _: SimpleNamespace(pipeline="grown"))
         monkeypatch.setattr(pipeline_run, "start", self._start)
 
     def run(self):
-        run(None, [SimpleNamespace(pipeline="first")], self._watching, clients=ExitStack())
+        run(None, [SimpleNamespace(pipeline="first")], self._watching, opened=OpenLanes())
 
-    def _passes(self, seconds):
+    def passes(self, seconds):
         self.now += seconds
 
-    def _start(self, _, plan, __, clients):
+    def _start(self, _, plan, __, opened):
         self.events.append(f"start {plan.pipeline}")
-        clients.callback(self.events.append, f"close {plan.pipeline}")
+        opened.add(Lanes(self, plan.pipeline))
         return Stopping(self)
 
     def _watching(self, _):
@@ -101,27 +107,68 @@ class Restarting:
 
 
 class Stopping:
-    """A query of `Restarting`."""
+    """A query of `Restarting` that was asked to stop, as Spark shows it."""
+
+    isActive = False  # noqa: N815
 
     def __init__(self, world):
         self._world = world
 
     @property
-    def isActive(self):  # noqa: N802
+    def status(self):
         active = self._world.now < self._world.stopping
         if not active:
             self._world.events.append("ended")
-        return active
+        return {"isTriggerActive": active, "message": ""}
+
+
+class Lanes:
+    """The lanes of a query of `Restarting`."""
+
+    def __init__(self, world, name):
+        self._world, self._name = world, name
+
+    def end(self, seconds):
+        self._world.passes(min(seconds, max(0.0, self._world.early - self._world.now)))
+        ended = self._world.now >= self._world.early
+        self._world.events.append("early work ended" if ended else "early work goes on")
+        return ended
+
+    def close(self):
+        self._world.events.append(f"close {self._name}")
 
 
 def test_queries_start_again_when_those_before_have_ended_and_their_clients_are_closed(monkeypatch):
-    restarting = Restarting(monkeypatch, stopping=5.0)
+    restarting = Restarting(monkeypatch, stopping=5.0, early=7.0)
     restarting.run()
-    assert restarting.events == ["start first", "ended", "close first", "start grown"]
+    ended = ["ended", "early work ended", "close first"]
+    assert restarting.events == ["start first", *ended, "start grown", "early work ended"]
 
 
 def test_queries_do_not_start_again_beside_one_that_does_not_end(monkeypatch):
     restarting = Restarting(monkeypatch, stopping=RESTART_S + 10)
     with pytest.raises(TopicPartitionsAddedError):
         restarting.run()
-    assert restarting.events == ["start first"]
+    assert restarting.events == ["start first", "early work ended"]
+
+
+def test_queries_do_not_start_again_beside_a_batch_that_has_begun_early_and_does_not_end(monkeypatch):
+    restarting = Restarting(monkeypatch, early=RESTART_S + 10)
+    with pytest.raises(TopicPartitionsAddedError):
+        restarting.run()
+    assert restarting.events == ["start first", "ended", "early work goes on", "early work goes on"]
+
+
+def test_the_wait_for_a_run_waits_without_limit_for_a_batch_that_has_begun_early(monkeypatch):
+    opened = Mock()
+    monkeypatch.setattr(pipeline_run, "OpenLanes", lambda: opened)
+    PipelineRun(SimpleNamespace(pipeline=None), page=None, session=None).wait_for_queries()
+    assert opened.mock_calls == [call.end(float("inf"))]
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("a query failed")])
+def test_a_run_that_ends_or_fails_waits_for_a_batch_that_has_begun_early_as_long_as_for_a_query(failure):
+    opened, watching = Mock(), Mock(side_effect=[failure])
+    with pytest.raises(ValueError, match="a query failed") if failure else nullcontext():
+        run(None, [], watching, opened=opened)
+    assert opened.mock_calls == [call.end(STOP)]
