@@ -207,3 +207,29 @@ def test_processors_are_those_of_the_container(tmp_path, monkeypatch, limits, ex
 def test_without_a_limit_processors_are_those_that_the_process_may_use(tmp_path, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5})
     assert processors(tmp_path / "none") == 3
+
+
+#: a process gets a signal, another one while it cleans up, and others in Python's own end
+SIGNALLED = """
+import os, signal
+from sluice.processes import signals_end_at_once
+def get(*numbers):
+    for number in numbers:
+        os.kill(os.getpid(), number)
+try:
+    with signals_end_at_once():
+        try:
+            {cause}
+        finally:
+            get(signal.SIGTERM)
+            print("cleaned up", flush=True)
+finally:
+    get(signal.SIGTERM, signal.SIGINT)
+    print("ended", flush=True)
+"""
+
+
+def test_signals_after_the_first_neither_interrupt_the_end_nor_change_the_exit_code() -> None:
+    program = SIGNALLED.format(cause="get(signal.SIGTERM)")
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stdout) == (0, "cleaned up\nended\n")

@@ -60,8 +60,12 @@ class FolderStore:
             if error.errno not in NO_LINKS:
                 raise
             with path.open("xb", buffering=0) as file:  # a kill between the two lines leaves an empty file
-                file.write(data)
-                os.fsync(file.fileno())
+                try:
+                    file.write(data)
+                    os.fsync(file.fileno())
+                except OSError:  # the disk may be full now, and an empty object would stay when it has room again
+                    path.unlink()
+                    raise
 
     @contextmanager
     def _written(self, name: str, write: Write) -> Iterator[Path]:

@@ -37,6 +37,14 @@ CHUNK_BYTES = 16 << 20
 LONG = {"transaction.timeout.ms": "900000"}
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 
+#: what a user can do about records that a topic refuses, by the broker's error
+REFUSED = {
+    KafkaError.INVALID_RECORD: ". A topic that Kafka compacts takes only records that have a key: set its "
+    "cleanup.policy=delete, or give the stream a `key`",
+    KafkaError.MSG_SIZE_TOO_LARGE: ". Its max.message.bytes was lowered while the service ran: the next start reads "
+    "it, and larger records then become dead letters",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
@@ -353,4 +361,4 @@ def _explained(error: KafkaError, what: str) -> Exception:
         return FencedError(message)
     if transient(error):
         return UnavailableError(f"{what}: {error.str()}; nothing of the batch is visible")
-    return WriteError(f"{what}: {error.str()}; nothing of the batch is visible")
+    return WriteError(f"{what}: {error.str()}; nothing of the batch is visible{REFUSED.get(error.code(), '')}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable
 
-from sluice.processes import ignore_stop_signals, signals_end_at_once
+from sluice.processes import signals_end_at_once
 from sluice.running.pipeline_folder import Found
 from sluice.running.service_options import Options, Restart
 from sluice.spark.pipeline.early_processes import early_processes
@@ -17,7 +16,6 @@ def start(found: Found, scan: Callable[[], Found | None] | None, options: Option
     `one`: whether it is the service of one pipeline file.
     """
     only = next(iter(found.wanted.values())) if one else None
-    atexit.register(ignore_stop_signals)  # the exit code is decided then, and a second signal must not change it
     with signals_end_at_once(), early_processes(options.master) as early:
         from sluice.arrow_without_pandas import keep_pandas_out  # noqa: PLC0415
 

@@ -36,7 +36,7 @@ LOGGER = logging.getLogger("sluice.state")
 PAUSE_S, RETENTION_S = 2.0, 60.0
 #: seconds between two lists of the store
 LIST_S = 300.0
-#: seconds after which the same failure is logged again
+#: seconds after which a failure of the same kind is logged again
 REPEAT_S = 60.0
 #: number of snapshots of a bucket that the store keeps: the older one is used if the newer one is damaged
 RETAINED = 2
@@ -64,7 +64,8 @@ class SnapshotUploads:
         self._margins: Mapping[tuple[str, int], int] = {}
         self._owner: SnapshotOwner | None = None
         self._listed = self._looked = self._failed = float("-inf")
-        self._failure = ""
+        #: the kind of the last failure (`_kind`), None if the last step had none
+        self._failure: tuple[type, int | None] | None = None
         self._stopped = threading.Event()
         work = copy_context().run  # so that log lines of the thread name the pipeline
         self._thread = threading.Thread(target=work, args=(self._run,), name="sluice-snapshot-uploads", daemon=True)
@@ -100,7 +101,7 @@ class SnapshotUploads:
         else:
             if self._failure:
                 LOGGER.info("state %s: snapshots are written again", self._archive.location())
-            self._failure = ""
+            self._failure = None
         # While the store cannot be reached, no newer snapshot lessens what a restore needs of the inputs.
         self._watch_retention()
         since = self._plans.get(self._version() - 1)
@@ -239,14 +240,18 @@ class SnapshotUploads:
                 )  # fmt: skip
 
     def _log(self, error: Exception) -> None:
-        text = str(error)
-        if text == self._failure and self._clock() - self._failed < REPEAT_S:
+        if _kind(error) == self._failure and self._clock() - self._failed < REPEAT_S:
             return
-        self._failure, self._failed = text, self._clock()
+        self._failure, self._failed = _kind(error), self._clock()
         LOGGER.warning(
             "state %s: %s, and the service continues without writing snapshots there: %s",
-            self._archive.location(), _trouble(error), text, exc_info=_unexpected(error),
+            self._archive.location(), _trouble(error), error, exc_info=_unexpected(error),
         )  # fmt: skip
+
+
+def _kind(error: Exception) -> tuple[type, int | None]:
+    """What is equal when the same failure happens again. The texts differ: they have the name of the file or object."""
+    return type(error), getattr(error, "errno", None)
 
 
 def _trouble(error: Exception) -> str:

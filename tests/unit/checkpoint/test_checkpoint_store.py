@@ -248,15 +248,36 @@ def test_a_put_whose_process_was_killed_leaves_the_old_object_and_can_be_removed
     assert not list((tmp_path / "a").iterdir())
 
 
-def test_a_create_needs_no_hard_links(tmp_path, monkeypatch):
-    """SMB has none."""
+@pytest.fixture
+def without_hard_links(monkeypatch):
+    """As on SMB."""
 
     def refuse(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
+
+
+@pytest.mark.usefixtures("without_hard_links")
+def test_a_create_needs_no_hard_links(tmp_path):
     store = FolderStore(tmp_path)
     assert store.create("a/1", b"first")
     assert not store.create("a/1", b"second")
     assert get_bytes(store, "a/1") == b"first"
     assert [*store.list()] == ["a/1"]
+
+
+@pytest.mark.usefixtures("without_hard_links")
+def test_a_create_that_fails_without_hard_links_leaves_no_empty_object(tmp_path, monkeypatch):
+    """The disk has room for the complete file, and none for its copy under the final name."""
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = FolderStore(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.create("a/1", b"first")
+    assert [*store.list()] == []
+    assert store.create("a/1", b"first")

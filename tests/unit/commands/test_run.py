@@ -34,6 +34,7 @@ def called(tmp_path, monkeypatch):
     (tmp_path / "f").mkdir()
     ran = []
     monkeypatch.setattr(service_start, "early_processes", lambda _: nullcontext())
+    monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)  # it ignores signals until the process ends
     monkeypatch.setattr(service, "serve", lambda pipeline, file, how, _: ran.append(({file: pipeline}, None, how)))
     monkeypatch.setattr(
         service, "serve_several",

@@ -391,10 +391,19 @@ def test_a_record_that_the_broker_refuses_fails_the_batch(kafka, create_topic, t
     tight = f"{topic}-tight"
     create_topic(tight, **{"max.message.bytes": "1000"})
     one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
-    with pytest.raises(WriteError, match=r"write the batch .*batch 0"):
+    with pytest.raises(WriteError, match=r"write the batch .*batch 0.*max\.message\.bytes was lowered"):
         one.write(0, [values(tight, os.urandom(2000).hex())], Report())
     assert one.write(0, [], Report()), "the ledger does not have the batch that has failed"
     assert texts(read(tight)) == []
+
+
+def test_a_compacted_topic_refuses_a_record_without_a_key(kafka, create_topic, topic, read, delivery):
+    compacted = f"{topic}-compacted"
+    create_topic(compacted, **{"cleanup.policy": "compact"})
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    with pytest.raises(WriteError, match="only records that have a key"):
+        one.write(0, [values(compacted, "a")], Report())
+    assert texts(read(compacted)) == []
 
 
 def test_a_process_keeps_one_writer_for_equal_settings(kafka, topic):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 from contextvars import copy_context
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -17,7 +19,7 @@ from sluice.ops.log_lines import PIPELINE
 from sluice.state import snapshot_uploads as module
 from sluice.state.input_retention import NeededOffset
 from sluice.state.snapshot_archive import OWNER, SnapshotArchive, SnapshotOwner, StoredSnapshot
-from sluice.state.snapshot_uploads import LIST_S, RETENTION_S, SnapshotUploads
+from sluice.state.snapshot_uploads import LIST_S, REPEAT_S, RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
 from tests.unit.state.rows import plan_of
@@ -169,6 +171,21 @@ def test_a_store_that_is_gone_is_told_and_ends_nothing(given, caplog):
     given.remote.down = False
     assert given.step().up
     assert given.versions() == [5]
+
+
+def test_a_failure_is_logged_once_a_minute_also_if_its_text_names_another_file_each_time(given, caplog):
+    """A folder's error has the name of the file that is written, which no other attempt uses."""
+    files = count()
+
+    def refuse(*_):
+        raise OSError(errno.EROFS, "Read-only file system", f"{next(files)}.part")
+
+    given.commit(4)
+    given.snapshot(5)
+    given.remote.put = refuse
+    for given.now in (0, 2, 4, REPEAT_S, REPEAT_S + 2):
+        assert not given.step().up
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
 
 
 def test_log_lines_of_the_thread_name_the_pipeline(given, monkeypatch):
