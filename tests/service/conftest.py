@@ -4,7 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
+from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.pipeline.pipeline_run import run
 from sluice.spark.query import prepare
 from sluice.spark.watch import explained
@@ -92,8 +93,8 @@ class Service:
         """Runs until all that is there has been read and `until` holds. Raises what makes a query fail."""
         plans = [prepare(stage) for stage in stages(pipeline)]
         try:
-            with ExitStack() as clients:
-                run(self.spark, plans, partial(self._until, holds=until), clients=clients)
+            with closing(OpenLanes()) as opened:
+                run(self.spark, plans, partial(self._until, holds=until), opened=opened)
         finally:
             for plan in plans:
                 end_query(plan.query)
