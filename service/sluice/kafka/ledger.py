@@ -35,6 +35,10 @@ PARTITION = 0
 KEY_PARTS = "/"
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
+#: The isolation level of a read of the position while a transaction of the query itself may be open: the read gives the
+#: last committed position, and does not wait. A transaction that a killed process has left open ends with the next
+#: start, or after its time-out, a minute.
+OPEN = "read_uncommitted"
 #: seconds of a wait for open transactions of other pipelines that hide what the topic must have: brokers abort one
 #: after 60 s by default, and look every 10 s
 OPEN_S = 90.0
@@ -212,6 +216,8 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
     """The topic's entry about the last batch of a query; None if the topic has none. Reads the whole topic.
 
+    Does not wait for a transaction of the query itself that is open.
+
     Raises UnavailableError if transactions of other pipelines hide the entry for OPEN_S.
     """
     last: list[Message] = []
@@ -224,7 +230,7 @@ def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
         return Entry.from_json(last[0].value()) if last and last[0].value() else None
 
     def complete() -> bool:
-        position, entry = _from_group(kafka, query, "read_committed"), found()
+        position, entry = _from_group(kafka, query, OPEN), found()
         return position is None or (entry is not None and entry.batch >= position.next_batch - 1)
 
     _read_entries(kafka, keep, complete)
@@ -247,8 +253,8 @@ def plan_records(query: str, query_id: str, plans: Mapping[int, Planned | None])
 def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Planned]:
     """The planned inputs of past batches, as far as the topic still has them. Reads the whole topic.
 
-    Batch -1 is the position before batch 0. Raises UnavailableError if transactions of other pipelines hide the plan of
-    the last batch for OPEN_S.
+    Batch -1 is the position before batch 0. Does not wait for a transaction of the query itself that is open. Raises
+    UnavailableError if transactions of other pipelines hide the plan of the last batch for OPEN_S.
     """
     found: dict[int, Planned] = {}
     before = plan_key(query, query_id, 0)[:-1]
@@ -264,7 +270,7 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
             found.pop(batch, None)
 
     def complete() -> bool:
-        position = _from_group(kafka, query, "read_committed")
+        position = _from_group(kafka, query, OPEN)
         return position is None or position.query_id != query_id or position.next_batch - 1 in found
 
     _read_entries(kafka, keep, complete)

@@ -34,9 +34,6 @@ from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
 
 LOGGER = logging.getLogger("sluice.state")
-#: the isolation of a read of the position while a transaction may be open. The read does not wait for the end of the
-#: transaction, and gives the last committed position
-OPEN = "read_uncommitted"
 #: the line of the log about a restore: the checkpoint, the reason, and the batch of the ledger
 RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 
@@ -62,7 +59,7 @@ def open_checkpoint(
         store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
     else:
         _convert(pipeline, store, found, accept=accept)
-    position = None if reset_ledger else ledger.read_position(kafka, pipeline.name, OPEN)
+    position = None if reset_ledger else ledger.read_position(kafka, pipeline.name, ledger.OPEN)
     identity = _claimed(pipeline, store, position)
     plan = Plan.of(pipeline, identity, found, start)
     if reset_ledger:
@@ -94,7 +91,7 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
     store, kafka = store_of(pipeline), pipeline.settings.kafka
     adopt(Path(store.location()))
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
-    position = ledger.read_position(kafka, pipeline.name, OPEN)
+    position = ledger.read_position(kafka, pipeline.name, ledger.OPEN)
     if position is None or CHANGE in store.list(CHANGE):
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
@@ -178,7 +175,7 @@ def _restore(
     from sluice.state import restore  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
-    position = ledger.read_position(kafka, name, OPEN if only_check else "read_committed")
+    position = ledger.read_position(kafka, name, ledger.OPEN if only_check else "read_committed")
     if position is None:
         return False
     batch, plans = position.next_batch - 1, ledger.plans(kafka, name, plan.query)

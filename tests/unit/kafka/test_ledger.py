@@ -144,6 +144,28 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     assert ledger.read_position(kafka, topic) == (1, MINE, planned_for(0).digest)
 
 
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        pytest.param(lambda *of: list(ledger.plans(*of, MINE)), [0, 1], id="plans"),
+        pytest.param(lambda *of: ledger.last_entry(*of).batch, 1, id="last entry"),
+    ],
+)
+def test_a_start_reads_the_ledger_behind_which_a_killed_process_left_a_transaction_open(kafka, topic, read, expected):
+    """The next start ends that transaction, but only after it has read the ledger."""
+    write(kafka, topic, 0, 1)
+    open_for_long = {"transaction.timeout.ms": 600_000}
+    killed = Producer(kafka | open_for_long | {"transactional.id": ledger.transactional_id_of(topic)})
+    killed.init_transactions()
+    killed.begin_transaction()
+    killed.produce(ledger.TOPIC, b"{}", topic, ledger.PARTITION)
+    place = ledger.offset_after(2, MINE, planned_for(2))
+    killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
+    killed.flush(10)
+    assert read(kafka, topic) == expected
+    killed.abort_transaction(10)
+
+
 @pytest.mark.parametrize("committed", [None, 0, 5])
 def test_after_a_reset_the_checkpoint_may_start(kafka, topic, committed):
     write(kafka, topic, 0, 1)
