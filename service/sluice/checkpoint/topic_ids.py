@@ -42,12 +42,7 @@ def require_same_topics(
             )
         LOGGER.warning("%s; the service continues at the same offsets of the new one", what)
     if known != ids:
-        write(store, ids)
-
-
-def write(store: CheckpointStore, ids: Mapping[str, str]) -> None:
-    """Writes the ids of the input topics, by name, into the checkpoint."""
-    put_bytes(store, FILE, json.dumps(dict(ids)).encode())
+        put_bytes(store, FILE, json.dumps(dict(ids)).encode())
 
 
 def _known(store: CheckpointStore) -> dict[str, str]:

@@ -180,7 +180,7 @@ class TransactionalWriter:
 
         At its start the service has brought the checkpoint to the ledger, so only another instance can be ahead of it.
         """
-        next_batch, digest = self._read_ledger(batch, "read_uncommitted")
+        next_batch, digest = self._read_ledger(batch, ledger.OPEN)
         if next_batch > batch + 1 or (next_batch == batch + 1 and not _may_be(digest, planned)):
             raise FencedError(
                 f"cannot write batch {batch} of {self._settings.query!r}: another instance of this pipeline has taken "
@@ -280,7 +280,7 @@ class TransactionalWriter:
         if open_for < self._limit:
             return False
         with suppress(UnavailableError):
-            position = ledger.read_position(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
+            position = ledger.read_position(dict(self._settings.kafka), self._settings.query, ledger.OPEN)
             return position is None or position.next_batch <= batch
         return True
 

@@ -101,8 +101,7 @@ class SnapshotArchive:
         prefix = f"{self._prefix}{bucket}/"
         with self._converting():
             found = list(self._store.list(prefix))
-        names = (NAME.fullmatch(name.removeprefix(prefix)) for name in found)
-        return [StoredSnapshot(int(name[1]), name[2]) for name in names if name]
+        return [one for name in found if (one := _named(name.removeprefix(prefix)))]
 
     def all_snapshots(self, buckets: int) -> dict[int, list[StoredSnapshot]]:
         """The snapshots of each bucket, with one request for all."""
@@ -110,8 +109,8 @@ class SnapshotArchive:
         with self._converting():
             for name in self._store.list(self._prefix):
                 bucket, _, last = name.removeprefix(self._prefix).partition("/")
-                if (one := NAME.fullmatch(last)) and bucket.isdecimal() and int(bucket) in found:
-                    found[int(bucket)].append(StoredSnapshot(int(one[1]), one[2]))
+                if (one := _named(last)) and bucket.isdecimal() and int(bucket) in found:
+                    found[int(bucket)].append(one)
         return found
 
     def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
@@ -140,8 +139,8 @@ class SnapshotArchive:
         kept = {self._name(bucket, one) for bucket, some in used.items() for one in some}
         with self._converting():
             for name in list(self._store.list(f"{SNAPSHOTS}/")):
-                found = NAME.fullmatch(name.rpartition("/")[2])
-                if found and int(found[1]) < before and name not in kept:
+                found = _named(name.rpartition("/")[2])
+                if found and found.version < before and name not in kept:
                     self._store.delete(name)
 
     def remove_incomplete(self, before: int) -> None:
@@ -184,6 +183,12 @@ class SnapshotArchive:
 
     def _name(self, bucket: int, snapshot: StoredSnapshot) -> str:
         return f"{self._prefix}{bucket}/{snapshot.version}-{snapshot.digest[:DIGITS]}.state"
+
+
+def _named(name: str) -> StoredSnapshot | None:
+    """The snapshot with this name in the folder of its bucket; None if it is no name of a snapshot."""
+    found = NAME.fullmatch(name)
+    return None if found is None else StoredSnapshot(int(found[1]), found[2])
 
 
 def local_name(bucket: int, version: int) -> str:

@@ -78,7 +78,7 @@ def _searched(stage: Pipeline, query: str) -> InputReplay | str:
     """What can be read again for a query, or why nothing can."""
     kafka, name = stage.settings.kafka, stage.name
     require_servers(kafka, f"pipeline {name}")
-    position = ledger.read_position(kafka, name, "read_uncommitted")
+    position = ledger.read_position(kafka, name, ledger.OPEN)
     batch, known = -1 if position is None else position.next_batch - 1, topics.known_inputs(stage)
     # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change
     plans = {n: _only(plan, known) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}

@@ -74,7 +74,7 @@ def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mappin
     kafka, name = pipeline.settings.kafka, pipeline.name
     committed, _ = offset_log.batches(store)
     query = changed.identity.query
-    ledger.require_same_checkpoint(ledger.read_position(kafka, name, "read_uncommitted"), name, query, committed)
+    ledger.require_same_checkpoint(ledger.read_position(kafka, name, ledger.OPEN), name, query, committed)
     ledger.end_open_transaction(kafka, name)
     position = ledger.read_position(kafka, name)
     if position is None:
