@@ -111,6 +111,15 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def collect_garbage_rarely() -> None:
+    """Lets garbage collection begin after 100,000 new objects, and no longer after 700.
+
+    A batch makes a Python object for each record and hardly any cycles: with Python's defaults a fifth of the time in
+    which records are read is spent on the search for cycles.
+    """
+    gc.set_threshold(100_000, 20, 100)
+
+
 def name_process(name: str) -> None:
     """Sets the name that `ps` and `top` show for this process, of at most 15 bytes. Has an effect only on Linux."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))

@@ -1,12 +1,11 @@
-"""Small batches without a job of Spark: the outputs of both lanes are equal, in any alternation."""
+"""Batches without a job of Spark: the outputs are equal whichever process reads the records, in any alternation."""
 
 from __future__ import annotations
-
-import logging
 
 import pytest
 
 from sluice.spark.lanes.direct_lane import DirectLane
+from sluice.spark.lanes.record_feed import RecordFeed
 from tests.service.cases import Playing, spreads
 from tests.service.playing import ORIGIN, record, replayed
 from tests.spec.vectors import all_cases
@@ -34,15 +33,23 @@ direct_records: 20
 
 @pytest.fixture
 def lanes(monkeypatch):
-    """The lane of each batch that runs, in order: "direct" or "spark"."""
-    found, outputs = [], DirectLane.outputs
+    """Who reads the records of each batch that runs, in order: "service", "readers" or "spark"."""
+    found, outputs, take = [], DirectLane.outputs, RecordFeed.take
 
     def noted(lane, batch):
+        found.append("readers")
         made = outputs(lane, batch)
-        found.append("spark" if made is None else "direct")
+        if made is None:
+            found[-1] = "spark"
+        return made
+
+    def taken(*arguments):
+        made = take(*arguments)
+        found[-1] = "service"
         return made
 
     monkeypatch.setattr(DirectLane, "outputs", noted)
+    monkeypatch.setattr(RecordFeed, "take", taken)
     return found
 
 
@@ -54,8 +61,7 @@ def events(first, count):
     ]
 
 
-def test_batches_of_both_lanes_follow_each_other(service, lanes):
-    """The first batch is a large one, which starts the processes that hold the state."""
+def test_batches_that_the_service_and_its_readers_read_follow_each_other(service, lanes):
     service.create("in", partitions=2)
     pipeline = service.pipeline(PIPELINE)
     sent = []
@@ -64,26 +70,26 @@ def test_batches_of_both_lanes_follow_each_other(service, lanes):
         sent += new
         service.send("in", [record(event, ORIGIN) for event in new])
         service.run(pipeline)
-    assert lanes == ["spark", "direct", "direct", "direct", "spark", "direct"]
+    assert lanes == ["readers", "service", "service", "service", "readers", "service"]
     found = [made["tuple"] for made in service.outputs("out") if "tuple" in made]
     expected = [made["tuple"] for made in replayed(pipeline, sent)["out"] if "tuple" in made]
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-def test_bad_records_of_a_small_batch_become_dead_letters(service, lanes):
+@pytest.mark.parametrize(("others", "lane"), [(0, "service"), (30, "readers")])
+def test_a_bad_record_becomes_a_dead_letter(service, lanes, others, lane):
     service.create("in", partitions=2)
     pipeline = service.pipeline(PIPELINE)
-    service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
-    service.run(pipeline)
+    service.send("in", [record(event, ORIGIN) for event in events(0, others)])
     service.send("in", [{"value": b"{", "partition": 1, "timestamp": ORIGIN + 40_000, "headers": [("h", b"1")]}])
     service.run(pipeline)
-    assert lanes == ["spark", "direct"]
+    assert lanes == [lane]
     (letter,) = service.read("dead")
     assert letter.value() == b"{"
     assert ("h", b"1") in letter.headers()
 
 
-def test_a_timestamp_that_is_no_time_is_a_dead_letter_in_both_lanes(service, lanes):
+def test_a_timestamp_that_is_no_time_is_a_dead_letter_whoever_reads_it(service, lanes):
     """Some producers write nanoseconds. Times before 1970 are times."""
     service.create("in", partitions=2)
     pipeline = service.pipeline(PIPELINE)
@@ -93,48 +99,37 @@ def test_a_timestamp_that_is_no_time_is_a_dead_letter_in_both_lanes(service, lan
         late = [sent[0] | {"timestamp": stamp, "partition": 0} for stamp in (ORIGIN * 10**6, 2**63 - 1)]
         service.send("in", [*early, *late, *sent])
         service.run(pipeline)
-    assert lanes == ["spark", "direct"]
+    assert lanes == ["readers", "service"]
     assert [dict(letter.headers())["sluice-reason"].partition(b":")[0] for letter in service.read("dead")] == [
         b"too far ahead"
     ] * 4
     assert len([made for made in service.outputs("out") if "tuple" in made]) == 41
 
 
-def test_a_record_with_a_header_name_that_is_not_utf8_is_left_to_spark(service, lanes):
-    """Each run is a start, which measures the sizes of this record, too."""
+@pytest.mark.parametrize("count", [3, 30], ids=["of the service", "of a reader"])
+def test_a_batch_that_the_client_cannot_read_is_left_to_spark(service, lanes, count):
+    """The name of a header is not UTF-8. Each run is a start, which measures the sizes of this record, too."""
     service.create("in", partitions=2)
     pipeline = service.pipeline(PIPELINE)
     service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
     service.run(pipeline)
+    service.send("in", [record(event, ORIGIN) for event in events(30, count)])
     produce_with_header({"bootstrap.servers": service.broker}, service.topic("in"), b"{", b"\xff")
     service.run(pipeline)
-    assert lanes == ["spark", "spark"]
+    service.send("in", [record(event, ORIGIN) for event in events(30 + count, count)])
+    service.run(pipeline)
+    assert (lanes[0], lanes[1]) == ("readers", "spark")
+    assert lanes[2] == ("service" if count == 3 else "readers")
     (letter,) = service.read("dead")
     assert ("\N{REPLACEMENT CHARACTER}", b"h") in letter.headers()
-
-
-def test_a_job_of_spark_leaves_to_its_source_what_its_tasks_cannot_read(service, lanes, caplog):
-    """The name of a header in a large batch is not UTF-8."""
-    caplog.set_level(logging.INFO)
-    service.create("in", partitions=2)
-    pipeline = service.pipeline(PIPELINE)
-    service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
-    service.run(pipeline)
-    assert "source reads the records" not in caplog.text
-    service.send("in", [record(event, ORIGIN) for event in events(30, 30)])
-    produce_with_header({"bootstrap.servers": service.broker}, service.topic("in"), b"{", b"\xff")
-    service.run(pipeline)
-    assert "Spark's source reads the records of a batch: the name of a header is not UTF-8" in caplog.text
-    (letter,) = service.read("dead")
-    assert ("\N{REPLACEMENT CHARACTER}", b"h") in letter.headers()
-    assert len([made for made in service.outputs("out") if "tuple" in made]) == 60
-    assert lanes == ["spark", "spark"]
+    assert len([made for made in service.outputs("out") if "tuple" in made]) == 30 + 2 * count
 
 
 @pytest.mark.parametrize("buckets", [1, 3])
-def test_conformance_cases_through_both_lanes(service, lanes, buckets):
+@pytest.mark.parametrize(("most", "lane"), [(100_000, "service"), (1, "readers")])
+def test_conformance_cases_whoever_reads_the_records(service, lanes, buckets, most, lane):
     cases = [case for case in all_cases() if buckets == 1 or spreads(case)]
-    playing = Playing(service, cases[:: len(cases) // 8], buckets=buckets, direct_records=200)
+    playing = Playing(service, cases[:: len(cases) // 8], buckets=buckets, direct_records=most)
     playing.play(rounds=3)
     assert playing.wrong() == []
-    assert "direct" in lanes
+    assert {*lanes} == {lane}

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 #: kinds of packed rows. RECORDS: Arrow rows of a topic partition or of an output; IDLE_CLOCK: a time of the idle clock;
 #: DEAD_LETTERS: Arrow rows; COUNTS: a part of the batch's report; TOPICS: the number of topic partitions of each
-#: stream; NOT_READ: the reason, as text, why a task could not read its records
-RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS, NOT_READ = 0, 1, 2, 3, 4, 5
+#: stream
+RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
 #: the kinds that go to the sink unchanged, past the bucket
 PASS_THROUGH = (DEAD_LETTERS, COUNTS)
 #: a flag that is added to a kind: the bytes are in a file, and the row has a reference to it (spool.py)

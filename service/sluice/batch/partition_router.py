@@ -5,7 +5,7 @@ The results are packed rows: one for each bucket, one of counts, and one of dead
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -65,7 +65,7 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
     for batch in batches:
         if batch.num_rows:
             router = router or PartitionRouter(plan, batch.column("ordinal")[0].as_py())
-            yield router.packed(with_lists(batch), time)
+            yield _routed(plan, router.packed(with_lists(batch), time))
 
 
 def arrived_rows(
@@ -79,27 +79,54 @@ def arrived_rows(
     before    the batch before, at whose offsets this batch starts
     records   by topic and topic partition: the records of the batch, in order of their offsets
     """
+    return to_buckets(plan, before, batch, route_places(plan, batch.time, records.items()))
+
+
+def to_buckets(
+    plan: Plan, before: Planned, batch: Planned, rows: Iterable[tuple[int, Packed]]
+) -> dict[int, list[Packed]]:
+    """The packed rows of each bucket that has any in the batch: `rows`, which come with the numbers of their buckets,
+    behind the time of the idle clock if that has changed since the batch before.
+    """
     arrived: dict[int, list[Packed]] = defaultdict(list)
     if batch.idle_clock != before.idle_clock:
         for number in range(plan.buckets):
             arrived[number].append((IDLE_CLOCK, packed_time(batch.idle_clock)))
-    number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
-    for of, messages in records.items():
-        for packed in route_messages(plan, batch.time, of, [messages]):
-            for label, kind, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
-                arrived[number_of[label]].append((kind, body))
+    for number, row in rows:
+        arrived[number].append(row)
     return arrived
 
 
-def route_messages(
-    plan: Plan, time: int, of: tuple[str, int], lists: Iterable[Sequence[Message]]
-) -> Iterator[pa.RecordBatch]:
-    """As `route_records`, for the records of a topic partition that a Kafka client has read, in order of their offsets.
+def route_places(
+    plan: Plan, time: int, records: Iterable[tuple[tuple[str, int], Sequence[Message]]]
+) -> Iterator[tuple[int, Packed]]:
+    """As `route_records`, for the records of several topic partitions that a Kafka client has read: the number of a
+    bucket, and a packed row for it.
 
-    `of` is topic and topic partition. Raises HeaderNameError for a record that only Spark can read.
+    `records` comes in lists, each with the topic and topic partition of its records; those of a topic partition are in
+    order of their offsets. Raises HeaderNameError for a record that only Spark can read.
     """
-    first = _first_ordinal(plan, *of)
-    return route_records(plan, time, (columns for messages in lists for columns in _as_columns(messages, first)))
+    routers: dict[tuple[str, int], PartitionRouter] = {}
+    for of, messages in records:
+        first = _first_ordinal(plan, *of)
+        router = routers[of] = routers.get(of) or PartitionRouter(plan, first)
+        for columns in _as_columns(messages, first):
+            yield from router.packed(with_lists(columns), time)
+
+
+def joined(
+    records: Iterable[tuple[tuple[str, int], Sequence[Message]]], size: int
+) -> Iterator[tuple[tuple[str, int], list[Message]]]:
+    """The same records in fewer lists: of about RECORDS_PER_BATCH records, or of about `size` bytes of values."""
+    waiting: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
+    sizes: Counter[tuple[str, int]] = Counter()
+    for of, some in records:
+        waiting[of] += some
+        sizes[of] += sum(map(len, some))
+        if len(waiting[of]) >= RECORDS_PER_BATCH or sizes[of] >= size:
+            yield of, waiting.pop(of)
+            sizes[of] = 0
+    yield from waiting.items()
 
 
 def slices_again(
@@ -145,15 +172,12 @@ def _first_ordinal(plan: Plan, topic: str, partition: int) -> int:
     return ordinal(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
 
 
-def to_each_bucket(plan: Plan, kind: int, body: bytes) -> pa.RecordBatch:
-    """A packed row for each bucket."""
-    return _routed([(label, kind, body) for label in labels(plan.buckets)])
-
-
-def _routed(packed: Sequence[tuple[int, int, bytes]]) -> pa.RecordBatch:
-    """Packed rows (label of the bucket, kind, bytes) as columns."""
-    columns = zip(zip(*packed, strict=True), SCHEMA, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=SCHEMA)
+def _routed(plan: Plan, packed: Sequence[tuple[int, Packed]]) -> pa.RecordBatch:
+    """Packed rows with the numbers of their buckets as columns, in which labels stand for these numbers."""
+    label = labels(plan.buckets)
+    columns = [label[bucket] for bucket, _ in packed], *zip(*(row for _, row in packed), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
@@ -163,7 +187,7 @@ def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBa
         columns = [
             [message.key() for message in some], [message.value() for message in some],
             [found and to_text(found) for found in headers_of_each(some)], [first] * len(some),
-            [message.offset() for message in some], [_microseconds(message) for message in some],
+            [message.offset() for message in some], _microseconds([message.timestamp()[1] for message in some]),
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=RECEIVED)
@@ -206,12 +230,12 @@ class PartitionRouter:
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
         self._bucket = topic_partition_of(first) % plan.buckets
         self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
-        self._labels = labels(plan.buckets)
         self._offset: int | None = None
         self._newest = np.iinfo(np.int64).min
 
-    def packed(self, batch: pa.RecordBatch, planned: int) -> pa.RecordBatch:
-        """The packed rows of the next records: RECORDS for each bucket, COUNTS, and DEAD_LETTERS if there are any.
+    def packed(self, batch: pa.RecordBatch, planned: int) -> list[tuple[int, Packed]]:
+        """The packed rows of the next records, each with the number of its bucket: RECORDS for each bucket, COUNTS, and
+        DEAD_LETTERS if there are any.
 
         `planned` is the time at which the batch was planned, nanoseconds since 1970.
         """
@@ -222,16 +246,15 @@ class PartitionRouter:
         times = _nanoseconds(batch.column("timestamp"))
         rejects = RejectCollector(batch)
         rows = self._usable(batch, numbers, times, planned, rejects)
-        packed = [
-            (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
+        packed: list[tuple[int, Packed]] = [
+            (bucket, (RECORDS, data)) for bucket, data in enumerate(self._per_bucket(rows, batch))
         ]
         if not self._stream.reported:
             rejects.keep(Reason.TOO_FAR_AHEAD)  # the other stage may have used it, as its batches have other times
-        label = self._labels[self._bucket]
-        packed.append((label, COUNTS, self._report(rows, times).to_json()))
+        packed.append((self._bucket, (COUNTS, self._report(rows, times).to_json())))
         if rejects:
-            packed.append((label, DEAD_LETTERS, rejects.packed(self._stream, self._first + numbers)))
-        return _routed(packed)
+            packed.append((self._bucket, (DEAD_LETTERS, rejects.packed(self._stream, self._first + numbers))))
+        return packed
 
     def slices(
         self, batch: pa.RecordBatch, base: np.ndarray, planned: np.ndarray, batch_of: np.ndarray
@@ -333,13 +356,14 @@ def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatc
     return rows.slice(start, stop - start)
 
 
-def _microseconds(message: Message) -> int:
-    """The timestamp of a record in microseconds since 1970, within the times that int64 nanoseconds can represent.
+def _microseconds(milliseconds: list[int]) -> np.ndarray:
+    """The timestamps of records in microseconds since 1970, within the times that int64 nanoseconds can represent.
 
     A producer may write any 64-bit number as milliseconds, for instance its time in nanoseconds.
     """
-    milliseconds: int = message.timestamp()[1]
-    return max(FIRST_MICROSECOND, min(milliseconds * 1000, LAST_MICROSECOND))
+    bounded = np.clip(milliseconds, FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
+    found: np.ndarray = np.clip(bounded * 1000, FIRST_MICROSECOND, LAST_MICROSECOND)
+    return found
 
 
 def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:

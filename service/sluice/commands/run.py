@@ -10,6 +10,7 @@ import click
 from sluice.commands import options
 from sluice.model.spec import Pipeline
 from sluice.ops.log_lines import configure, configure_for_children
+from sluice.processes import collect_garbage_rarely
 from sluice.running.pipeline_files import Loader, load_all
 from sluice.running.pipeline_folder import Found, PipelineFolder
 from sluice.running.service_options import Options, Page, Restart
@@ -97,6 +98,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     overrides = options.given(kafka=kafka, buckets=buckets, checkpoint=checkpoint if one else None, restart=restart)
     loader = Loader(overrides, None if one else checkpoint, partial(configure, log_level.upper(), form=log_format))
     configure_for_children(log_level.upper(), log_format)
+    collect_garbage_rarely()
     port = None if no_http else http_port
     how = Options(
         master, port, Page(page), reset_ledger=reset_ledger, accept=accept, until_final=until_final,

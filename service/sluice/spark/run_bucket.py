@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluice.batch.envelope import NOT_READ, Packed, passes_through, split_pass_through
+from sluice.batch.envelope import Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
 from sluice.spark.task import Task
@@ -15,16 +15,13 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
     """The outputs of a batch's rows of one bucket: the bucket whose number is the number of the task.
 
     The number of the batch is the version of the state that the rows are applied to. The bucket's state server holds
-    the state. If a task could not read its records, the state does not change, and the outputs are its NOT_READ rows.
+    the state.
     """
     task = Task.now()
     folder, held = plan.checkpoint, plan.bounds.held
     with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
         rows = ((past if passes_through(row) else fed).stored(row) for row in arrived)
         through, rest = split_pass_through(plan.topic_partitions, rows)
-        if missing := [row for row in rest if row[0] == NOT_READ]:
-            fed.remove()
-            return missing
         fed.flush()
         made = request(plan, task.number, task.batch, rest)
         fed.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 import confluent_kafka
@@ -31,12 +32,49 @@ class Message:
         return None if self._code is None else Failure(self._code)
 
 
+class Record(Message):
+    """A message with its topic partition."""
+
+    def __init__(self, place, offset, code=None, value=b"v"):
+        super().__init__(offset, code)
+        self._place, self._value = place, value
+
+    def __len__(self):
+        return len(self._value)
+
+    def topic(self):
+        return self._place[0]
+
+    def partition(self):
+        return self._place[1]
+
+    def key(self):
+        return None
+
+    def value(self):
+        return self._value
+
+    def headers(self):
+        return None
+
+
 class Consumer(confluent_kafka.Consumer):
-    """A consumer that gives the messages of `arrivals`, one list for each poll."""
+    """A consumer that gives the messages of `arrivals`, one list for each poll.
+
+    `closed` is the name of the thread that closed it.
+    """
+
+    closed = None
 
     def __init__(self, *arrivals):
         super().__init__({"group.id": "tests"})
         self.arrivals, self.assigned, self.rest = deque(arrivals), [], []
+
+    def assign(self, places):
+        self.assigned.append({(p.topic, p.partition): p.offset for p in places})
+
+    def close(self):
+        self.closed = threading.current_thread().name
 
     def poll(self, _):
         first, *self.rest = self.arrivals.popleft() if self.arrivals else [None]

@@ -12,36 +12,38 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-
-from confluent_kafka import Message
 
 from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
-from sluice.batch.partition_router import arrived_rows
+from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
+from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.partition_reader import RecordsNotReadError
 from sluice.kafka.planned_batch import Planned
-from sluice.spark.lanes.record_feed import RecordFeed
+from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
+from sluice.state.server.read_request import Ranges, read, readers_of
 from sluice.state.server.request import request
 
 LOGGER = logging.getLogger("sluice")
 
 #: applies packed rows to the state of a bucket: plan, number of the bucket, number of the batch, rows
 Apply = Callable[[Plan, int, int, list[Packed]], list[Packed]]
+#: reads and routes records: plan, number of the reader, what it reads
+Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
 
 
 class DirectLane:
     """Does the work of small batches of one query."""
 
-    def __init__(self, plan: Plan, feed: RecordFeed, apply: Apply = request) -> None:
-        self._plan, self._feed, self._apply = plan, feed, apply
+    def __init__(self, plan: Plan, feed: RecordFeed, apply: Apply = request, read: Read = read) -> None:
+        self._plan, self._feed, self._apply, self._read = plan, feed, apply, read
         self._most = plan.pipeline.settings.direct_records
-        self._threads = ThreadPoolExecutor(plan.buckets, thread_name_prefix="sluice-direct")
+        self._readers = readers_of(plan)
+        self._threads = ThreadPoolExecutor(max(plan.buckets, self._readers), thread_name_prefix="sluice-direct")
         # Loading compiled kernels takes a second, which Spark needs for the first batch anyway.
         kernels = of_routing(plan.pipeline)
         threading.Thread(target=in_this_process, args=(kernels,), name="sluice-kernels", daemon=True).start()
@@ -53,13 +55,12 @@ class DirectLane:
         bucket that has applied the batch already answers its task as it answers a task that Spark repeats.
         """
         before, now = before_batch(self._plan.store, batch), planned(self._plan.store, batch)
-        if not self._small(before, now):
+        if not self._readable(before, now):
             return None
         try:
-            records = self._feed.take(before.offsets, now.offsets)
-            return self._made(before, now, batch, records)
+            return self._made(batch, self._arrived(before, now, batch))
         except (RecordsNotReadError, HeaderNameError, OSError, EOFError) as error:
-            LOGGER.info("a small batch is run as a job of Spark: %s", error, extra={"batch": batch})
+            LOGGER.info("a batch is run as a job of Spark: %s", error, extra={"batch": batch})
             return None
 
     def close(self) -> None:
@@ -67,26 +68,45 @@ class DirectLane:
         self._threads.shutdown(wait=False)
         self._feed.close()
 
-    def _made(
-        self, before: Planned, now: Planned, batch: int, records: Mapping[tuple[str, int], Sequence[Message]]
-    ) -> list[Packed]:
-        arrived = arrived_rows(self._plan, before, now, records)
+    def _readable(self, before: Planned, now: Planned) -> bool:
+        """Whether the batch has no new topic partitions and none that was made anew, and the pool runs."""
+        if before.offsets.keys() != now.offsets.keys() or not pool.reachable():
+            return False
+        return all(before.offsets[place] <= end for place, end in now.offsets.items())
+
+    def _arrived(self, before: Planned, now: Planned, batch: int) -> Mapping[int, list[Packed]]:
+        """The packed rows of each bucket that has any.
+
+        A batch with at most `direct_records` offsets, and probably not too many bytes, is read in this process. Markers
+        of transactions have offsets, too, so there may be fewer records.
+        """
+        count = sum(end - before.offsets[place] for place, end in now.offsets.items())
+        if count <= self._most and self._feed.fits(count):
+            try:
+                return arrived_rows(self._plan, before, now, self._feed.take(before.offsets, now.offsets))
+            except TooManyBytesError as error:
+                LOGGER.debug("%s", error)
+        return to_buckets(self._plan, before, now, self._read_by_readers(before, now, batch))
+
+    def _read_by_readers(self, before: Planned, now: Planned, batch: int) -> Iterator[tuple[int, Packed]]:
+        """The packed rows, each with the number of its bucket. Each reader has the same topic partitions each time."""
+        places, held = sorted(now.offsets), self._plan.bounds.held // self._readers
+        work = []
+        for reader in range(self._readers):
+            own = places[reader :: self._readers]
+            starts, ends = ({place: of.offsets[place] for place in own} for of in (before, now))
+            if starts != ends:
+                ranges = Ranges(batch, now.time, starts, ends, held)
+                work.append(self._threads.submit(self._read, self._plan, reader, ranges))
+        for done in work:
+            yield from done.result()
+
+    def _made(self, batch: int, arrived: Mapping[int, list[Packed]]) -> list[Packed]:
         work = [
             self._threads.submit(self._of_bucket, number, batch, arrived.get(number, []))
             for number in range(self._plan.buckets)
         ]
         return [row for done in work for row in done.result()]
-
-    def _small(self, before: Planned, now: Planned) -> bool:
-        """Whether the batch has at most `direct_records` offsets and probably not too many bytes, and no new topic
-        partitions, and the pool runs.
-
-        Markers of transactions have offsets, too, so there may be fewer records.
-        """
-        if before.offsets.keys() != now.offsets.keys() or not pool.reachable():
-            return False
-        spans = [end - before.offsets[place] for place, end in now.offsets.items()]
-        return min(spans, default=0) >= 0 and sum(spans) <= self._most and self._feed.fits(sum(spans))
 
     def _of_bucket(self, number: int, batch: int, rows: list[Packed]) -> list[Packed]:
         through, rest = split_pass_through(self._plan.topic_partitions, rows)

@@ -3,30 +3,25 @@
     records --> packed rows --> shuffle by bucket --> state servers --> packed outputs, in the service's own process
                 partition_router.py                   run_bucket.py
 
-The query of Spark has the records alone, so Spark plans this job only for the batches that need it. The tasks read the
-records themselves (task_reader.py). Spark's source reads them on a cluster, whose executors it chooses by the topic
-partitions that their clients have read before, and where the clients of the tasks cannot: it reports lost records.
+The query of Spark has the records alone, so Spark plans this job only for the batches that need it: all batches on a
+cluster, and elsewhere those that the direct lane cannot do. Spark's source reads the records, and reports lost ones.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from sluice.batch.envelope import IDLE_CLOCK, NOT_READ, ROUTED, Packed, packed_time
+from sluice.batch.envelope import IDLE_CLOCK, ROUTED, Packed, packed_time
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.planned_batch import Planned
-from sluice.spark.lanes.task_reader import Range, ranges, route_ranges
 from sluice.spark.run_bucket import run_bucket
 from sluice.spark.source import received
-
-LOGGER = logging.getLogger("sluice")
 
 #: Arrow and Spark schema of the packed outputs of a bucket
 PACKED = pa.schema([("kind", pa.int32()), ("packed", pa.binary())])
@@ -46,19 +41,7 @@ class SparkLane:
     def outputs(self, records: DataFrame, batch: int) -> list[Packed]:
         """The packed outputs of all buckets, computed by one task for each bucket, from the records of the batch."""
         before, now = before_batch(self._plan.store, batch), planned(self._plan.store, batch)
-        spans = ranges(before, now)
-        if self._placed is None and spans is not None:
-            made = self._of_rows(self._read_by_tasks(records.sparkSession, spans, now), before, now)
-            missing = [bytes(body).decode() for kind, body in made if kind == NOT_READ]
-            if not missing:
-                return made
-            LOGGER.info("Spark's source reads the records of a batch: %s", missing[0], extra={"batch": batch})
         return self._of_rows(self._read_by_source(records, now), before, now)
-
-    def _read_by_tasks(self, spark: SparkSession, spans: Sequence[Range], now: Planned) -> DataFrame:
-        """The packed rows of the batch, with one task for each range."""
-        numbers = spark.range(0, len(spans), 1, max(1, len(spans)))
-        return numbers.mapInArrow(partial(route_ranges, self._plan, now.time, spans), ROUTED)
 
     def _read_by_source(self, records: DataFrame, now: Planned) -> DataFrame:
         return received(self._plan, records).mapInArrow(partial(route_records, self._plan, now.time), ROUTED)

@@ -12,6 +12,7 @@ import sluice.state.server.state_server  # noqa: F401
 from sluice.arrow_without_pandas import keep_pandas_out
 from sluice.batch.kernel_warm_up import for_service
 from sluice.ops.log_lines import configure_as_parent
+from sluice.processes import collect_garbage_rarely
 
 
 def load() -> None:
@@ -21,6 +22,7 @@ def load() -> None:
     pa.set_cpu_count(1)
     configure_as_parent()
     for_service()
+    collect_garbage_rarely()
     # Spark's workers collect garbage after each task. Frozen objects are skipped; the imported ones are never garbage.
     gc.collect()
     gc.freeze()

@@ -70,6 +70,9 @@ MAX_PATH = 100
 #: the version in an inspection request; the versions of batches are not negative
 INSPECTION = -1
 
+#: the names of readers begin with it
+READER = "reader-"
+
 #: the main function of a state server
 Work = Callable[[socket.socket], None]
 
@@ -140,8 +143,14 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
             time.sleep(PAUSE)
 
 
-def connection(query: str, bucket: int, version: int) -> socket.socket:
-    """A new connection to the state server of a bucket of a query. The pool forks the server if there is none.
+def reader_name(number: int) -> str:
+    """The name of a reader, in place of the number of a bucket."""
+    return f"{READER}{number}"
+
+
+def connection(query: str, bucket: int | str, version: int) -> socket.socket:
+    """A new connection to the state server of a bucket of a query, or to a reader (`reader_name`). The pool forks the
+    process if there is none.
 
     `version` is the version of the state that the request is about: the number of the batch.
 
@@ -301,7 +310,7 @@ class Pool:
             if bucket in servers:
                 servers.pop(bucket).control.close()
             self._end_surplus()
-            servers[bucket] = self._forked(task, version)
+            servers[bucket] = self._forked(task, version, "sluice-reader" if READER in bucket else "sluice-bucket")
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
         for other in [
             one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
@@ -321,7 +330,7 @@ class Pool:
     def _controls(self) -> Iterator[socket.socket]:
         return (server.control for servers in self._servers.values() for server in servers.values())
 
-    def _forked(self, task: socket.socket, version: int) -> StateServer:
+    def _forked(self, task: socket.socket, version: int, name: str) -> StateServer:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if not pid:
@@ -330,7 +339,7 @@ class Pool:
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
-            name_process("sluice-bucket")
+            name_process(name)
             _run_forked(lambda: self._work(theirs))
         theirs.close()
         return StateServer(pid, ours, version)

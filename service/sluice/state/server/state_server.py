@@ -26,6 +26,7 @@ from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.message import Message
 from sluice.state.server import pool
 from sluice.state.server.inspection_request import Inspections
+from sluice.state.server.read_request import READ, Reads
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
 #: timeout of a connection in seconds: how long the server waits for the next bytes of a task
@@ -36,7 +37,7 @@ def serve(control: socket.socket) -> None:
     """Receives connections through `control` and answers one request on each, until `control` is closed."""
     configure_as_parent()  # damage to the files of the state is logged
     bucket: Bucket | None = None
-    inspections = Inspections()
+    inspections, reads = Inspections(), Reads()
     while (connection := pool.received_connection(control)) is not None:
         with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
             connection.settimeout(MESSAGE_TIMEOUT_S)
@@ -44,6 +45,9 @@ def serve(control: socket.socket) -> None:
                 request = Message.read(file)
             if request.numbers[1] == pool.INSPECTION:
                 inspections.answer(connection, bucket, bytes(request.bodies[0]))
+                continue
+            if request.numbers[1] == READ:
+                reads.answer(connection, request)
                 continue
             bucket = _served(connection, request, bucket)
         if bucket is not None:

@@ -9,9 +9,12 @@ import pytest
 from sluice.batch.envelope import COUNTS, IDLE_CLOCK, RECORDS, TOPICS, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.kafka.partition_reader import RecordsNotReadError
+from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.spark.lanes import direct_lane
 from sluice.spark.lanes.direct_lane import DirectLane
+from sluice.spark.lanes.record_feed import TooManyBytesError
+from sluice.state.server.read_request import Ranges
+from sluice.state.server.request import StateServerError
 
 FILE = """
 pipeline: direct
@@ -59,11 +62,15 @@ class Feed:
 
 @pytest.fixture
 def lane(tmp_path, monkeypatch):
-    """A lane over batches 4 and 5 of a query. `applied` has the rows that the buckets got."""
+    """A lane over batches 4 and 5 of a query, with two readers.
+
+    `applied` has the rows that the buckets got, `read` what each reader read; a reader gives a row for bucket 1.
+    """
     monkeypatch.setattr(direct_lane.pool, "reachable", lambda: True)
+    monkeypatch.setattr(direct_lane, "readers_of", lambda _: 2)
     (tmp_path / "offsets").mkdir()
 
-    def make(ends, records, clock=0, fails=None):
+    def make(ends, records, clock=0, fails=None, unread=None):
         (tmp_path / "offsets" / "4").write_text(log_entry(4, {0: 10, 1: 20}))
         (tmp_path / "offsets" / "5").write_text(log_entry(5, ends, clock))
         applied = {}
@@ -74,9 +81,16 @@ def lane(tmp_path, monkeypatch):
             applied[number] = batch, rows
             return [(RECORDS, b"bucket %d" % number)]
 
+        def read(_, reader, ranges):
+            if unread:
+                raise unread
+            done[reader] = ranges
+            return [(1, (RECORDS, b"of reader %d" % reader))]
+
+        done = {}
         plan = Plan(load_text(FILE, "direct.yaml"), "query", "start", str(tmp_path), 2, {"in": 2, "out": 1})
         feed = Feed(records)
-        return SimpleNamespace(lane=DirectLane(plan, feed, apply), applied=applied, feed=feed)
+        return SimpleNamespace(lane=DirectLane(plan, feed, apply, read), applied=applied, feed=feed, read=done)
 
     return make
 
@@ -113,7 +127,6 @@ def test_a_lane_that_is_closed_closes_its_client(lane):
 
 
 @pytest.mark.parametrize("ends", [
-    pytest.param({0: 12, 1: 22}, id="four records"),
     pytest.param({0: 11, 1: 21, 2: 1}, id="a new topic partition"),
     pytest.param({0: 9, 1: 20}, id="a topic that was created anew"),
 ])  # fmt: skip
@@ -123,11 +136,51 @@ def test_spark_does_a_batch_with(lane, ends):
     assert made.applied == {}
 
 
-def test_spark_does_a_batch_whose_records_are_probably_too_large(lane):
-    made = lane({0: 12, 1: 20}, {("in", 0): [message(0, 10, "a"), message(0, 11, "a")]})
-    made.feed.room = 1
-    assert made.lane.outputs(5) is None
+def test_readers_read_a_batch_of_many_records_and_each_bucket_gets_their_rows(lane):
+    made = lane({0: 12, 1: 22}, {})
+    assert made.lane.outputs(5) == [(RECORDS, b"bucket 0"), (RECORDS, b"bucket 1")]
+    time, held = (PLANNED_AT + 5) * 1_000_000, 32 << 20
+    assert made.read == {
+        0: Ranges(5, time, {("in", 0): 10}, {("in", 0): 12}, held),
+        1: Ranges(5, time, {("in", 1): 20}, {("in", 1): 22}, held),
+    }
     assert made.feed.taken == []
+    assert made.applied[0] == (5, [])
+    assert [row for row in made.applied[1][1] if row[0] == RECORDS] == [
+        (RECORDS, b"of reader 0"), (RECORDS, b"of reader 1"),
+    ]  # fmt: skip
+
+
+def test_a_reader_whose_topic_partitions_have_no_records_is_not_asked(lane):
+    made = lane({0: 10, 1: 24}, {}, clock=PLANNED_AT)
+    made.lane.outputs(5)
+    assert [*made.read] == [1]
+    assert [kind for kind, _ in made.applied[1][1]] == [IDLE_CLOCK, RECORDS, TOPICS]
+
+
+def test_readers_read_a_batch_whose_records_are_probably_too_large(lane):
+    made = lane({0: 12, 1: 20}, {})
+    made.feed.room = 1
+    made.lane.outputs(5)
+    assert (made.feed.taken, [*made.read]) == ([], [0])
+
+
+def test_readers_read_a_batch_whose_records_turn_out_to_be_too_large(lane):
+    made = lane({0: 12, 1: 20}, TooManyBytesError("they have more bytes"))
+    made.lane.outputs(5)
+    assert [*made.read] == [0]
+
+
+@pytest.mark.parametrize("error", [RecordsNotReadError("late"), EOFError("the reader died"), TimeoutError("no pool")])
+def test_spark_does_a_batch_that_a_reader_cannot_read(lane, error):
+    made = lane({0: 12, 1: 22}, {}, unread=error)
+    assert made.lane.outputs(5) is None
+    assert made.applied == {}
+
+
+def test_an_error_of_a_reader_fails_the_batch(lane):
+    with pytest.raises(StateServerError, match="no such schema"):
+        lane({0: 12, 1: 22}, {}, unread=StateServerError("no such schema")).lane.outputs(5)
 
 
 def test_spark_does_a_batch_while_the_pool_is_not_there(lane, monkeypatch):

@@ -152,9 +152,9 @@ class StubbornPool(Pool):
         for probe in self._probes:
             probe.close()
 
-    def _forked(self, task: socket.socket, version: int) -> pool.StateServer:
+    def _forked(self, task: socket.socket, version: int, name: str) -> pool.StateServer:
         self.ended.append([bool(select.select([probe], [], [], 0)[0]) for probe in self._probes])
-        self.forked.append(super()._forked(task, version))
+        self.forked.append(super()._forked(task, version, name))
         self._probes.append(self.forked[-1].control.dup())
         return self.forked[-1]
 

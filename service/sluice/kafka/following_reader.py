@@ -1,0 +1,140 @@
+"""Reads consecutive ranges of topic partitions with one consumer, which stays at their ends and reads ahead."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import methodcaller
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from sluice.kafka.client import client_properties
+from sluice.kafka.range_reader import END, READER_PROPERTIES, Offsets, receive
+from sluice.kafka.requests import discard
+
+#: seconds of one poll while records are missing
+POLL_S = 0.05
+#: The longest time in milliseconds until a broker answers a request for records that are not there yet. The end of a
+#: range waits for it only if the marker of a transaction is there. Shorter waits cost processor time without records.
+WAIT_MS = 100
+#: The most records behind the ends of their ranges that are kept for the next ranges while others are missing.
+MOST_AHEAD = 20_000
+
+#: topic and topic partition
+Place = tuple[str, int]
+_offset = methodcaller("offset")
+
+
+class RecordsNotReadError(Exception):
+    """The records of a batch cannot be read here in time. Spark's source reads them, and reports what is wrong."""
+
+
+class FollowingReader:
+    """A consumer that stays at the ends of the last ranges, and whose client reads ahead in its own threads."""
+
+    def __init__(self, consumer: Callable[[], Consumer], seconds: float) -> None:
+        """`consumer` makes a consumer that joins no group, with the isolation level `read_committed` and events for the
+        ends of topic partitions. `seconds` is the longest wait for the next records.
+        """
+        self._make, self._seconds = consumer, seconds
+        self._consumer: Consumer | None = None
+        #: by topic partition that the consumer follows: the offset at which the next range starts
+        self._next: dict[Place, int] = {}
+        #: by topic partition: the offset up to which all records were received (exclusive)
+        self._received: dict[Place, int] = {}
+        #: received records behind the last ranges, in order: each item has records of one topic partition
+        self._ahead: deque[tuple[Place, list[Message]]] = deque()
+
+    @classmethod
+    def of(cls, kafka: Mapping[str, str], seconds: float, ahead: int) -> FollowingReader:
+        """The reader from the brokers of a `kafka:` block. Its client reads at most `ahead` bytes ahead."""
+        bounds = {"queued.max.messages.kbytes": ahead >> 10, "fetch.message.max.bytes": 1 << 20}
+        properties = client_properties(kafka, "consumer") | READER_PROPERTIES | bounds | {"fetch.wait.max.ms": WAIT_MS}
+        return cls(lambda: Consumer(properties), seconds)
+
+    def read(self, starts: Offsets, ends: Offsets) -> Generator[tuple[Place, list[Message]]]:
+        """The records from the start (inclusive) to the end (exclusive) of each topic partition, in lists of what the
+        client has received. Those of a topic partition come in order of their offsets.
+
+        Both have the same topic partitions. Markers of transactions have offsets, but no record. Raises
+        RecordsNotReadError after `seconds` without a message of the client, or if the client reports an error, such as
+        a record at a start that Kafka has deleted. After an error, or if the caller does not take all records, the next
+        call reads from its own starts on.
+        """
+        try:
+            self._follow(starts)
+            yield from self._until(ends)
+            self._next = dict(ends) if self._next else {}
+        except KafkaException as error:
+            self.close()
+            raise RecordsNotReadError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the consumer, and frees the records that it has read ahead; the next `read` makes a new one."""
+        clients = [] if self._consumer is None else [self._consumer]
+        self._consumer, self._next = None, {}
+        self._ahead.clear()
+        discard(clients)
+
+    def _follow(self, starts: Offsets) -> None:
+        """Places the consumer at these offsets, unless it is there already."""
+        if self._consumer is not None and self._next == starts:
+            return
+        self._consumer = self._consumer or self._make()
+        self._assign(self._consumer, starts)
+        self._next, self._received = dict(starts), dict(starts)
+
+    def _assign(self, consumer: Consumer, starts: Offsets) -> None:
+        self._ahead.clear()
+        consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+
+    def _until(self, ends: Offsets) -> Iterator[tuple[Place, list[Message]]]:
+        before, self._ahead = self._ahead, deque()
+        yield from self._within(before, ends)
+        deadline = time.monotonic() + self._seconds
+        while missing := {place: at for place, at in self._received.items() if at < ends[place]}:
+            if self._consumer is None:
+                raise RecordsNotReadError("the reader was closed")
+            if sum(len(some) for _, some in self._ahead) > MOST_AHEAD:
+                self._assign(self._consumer, missing)
+                self._next = {}  # the others are not followed any more
+            if messages := receive(self._consumer, POLL_S):
+                yield from self._within(self._runs(messages), ends)
+                deadline = time.monotonic() + self._seconds
+            elif time.monotonic() > deadline:
+                raise RecordsNotReadError("records did not arrive in time")
+
+    def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
+        """The records among the messages, cut where the topic partition changes. Handles the events of the client."""
+        for (topic, partition, is_event), run in groupby(messages, _of):
+            place, some = (topic, partition), [*run]
+            if not is_event:
+                self._received[place] = some[-1].offset() + 1
+                yield place, some
+                continue
+            for event in some:
+                if event.error().code() != END:
+                    raise KafkaException(event.error())
+                # Markers of transactions have offsets, too, so the end may lie behind the last record.
+                self._received[place] = max(self._received[place], event.offset())
+
+    def _within(
+        self, runs: Iterable[tuple[Place, list[Message]]], ends: Offsets
+    ) -> Iterator[tuple[Place, list[Message]]]:
+        """The records before the ends. Keeps the others."""
+        for place, some in runs:
+            count = len(some) if some[-1].offset() < ends[place] else bisect_left(some, ends[place], key=_offset)
+            if count < len(some):
+                self._ahead.append((place, some[count:]))
+            if count:
+                yield place, some[:count]
+
+
+def _of(message: Message) -> tuple[str, int, bool]:
+    return message.topic(), message.partition(), message.error() is not None

@@ -1,0 +1,105 @@
+"""The request of the service's own process to a reader: a process that reads and routes records of a batch.
+
+A single Python process decodes about 100,000 records a second. So for a large batch each of several readers reads some
+topic partitions, and the service passes the packed rows on to the state servers. The pool forks the readers as it forks
+state servers (pool.py), and ends them after some batches that need none.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import traceback
+from collections.abc import Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from sluice.batch.envelope import Packed
+from sluice.batch.partition_router import joined, route_places
+from sluice.batch.query_plan import Plan
+from sluice.batch.spool import Spool
+from sluice.kafka.following_reader import FollowingReader, Place, RecordsNotReadError
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.processes import processors
+from sluice.state.message import Message
+from sluice.state.server import pool
+from sluice.state.server.request import DONE, FAILED, StateServerError
+
+#: in place of the version in a request: the request is for a reader
+READ = -2
+#: the first number of an answer, besides those of request.py: the records cannot be read here
+NOT_READ = 3
+#: seconds without a record after which records cannot be read here
+TIMEOUT_S = 10.0
+#: bytes that the client of each reader reads ahead
+AHEAD = 8 << 20
+
+
+class Ranges(NamedTuple):
+    """What one reader reads of a batch.
+
+    batch    the number of the batch
+    time     when the batch was planned, in nanoseconds since 1970
+    starts   by topic partition: the offset of the first record (inclusive)
+    ends     by topic partition: the offset behind the last record; the same topic partitions
+    held     the most bytes of packed rows that the answer has; further ones are in files (spool.py)
+    """
+
+    batch: int
+    time: int
+    starts: Mapping[Place, int]
+    ends: Mapping[Place, int]
+    held: int
+
+
+def readers_of(plan: Plan) -> int:
+    """The number of readers of a query: one for each processor, and no more than it has topic partitions to read."""
+    return min(processors(), max(1, sum(plan.topic_partitions[stream.name] for stream in plan.inputs)))
+
+
+def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
+    """The packed rows of these records, each with the number of its bucket.
+
+    Raises RecordsNotReadError if Spark's source must read the records, and StateServerError if the work failed. Raises
+    OSError or EOFError if the reader could not be reached, or if it died.
+    """
+    question = Message((reader, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
+    with pool.connection(plan.server_name, pool.reader_name(reader), ranges.batch) as connection:
+        question.write(connection.sendall)
+        with connection.makefile("rb") as file:
+            answer = Message.read(file)
+    status, *numbers = answer.numbers
+    if status == FAILED:
+        raise StateServerError(bytes(answer.bodies[0]).decode())
+    if status == NOT_READ:
+        raise RecordsNotReadError(bytes(answer.bodies[0]).decode())
+    return [
+        (bucket, (kind, body)) for bucket, kind, body in zip(numbers[::2], numbers[1::2], answer.bodies, strict=True)
+    ]
+
+
+class Reads:
+    """The reads of a reader, one after the other, with one Kafka client."""
+
+    def __init__(self) -> None:
+        self._reader: FollowingReader | None = None
+
+    def answer(self, connection: socket.socket, request: Message) -> None:
+        plan, ranges = (pickle.loads(body) for body in request.bodies)  # noqa: S301 - only the service sends requests
+        self._answer(plan, ranges).write(connection.sendall)
+
+    def _answer(self, plan: Plan, ranges: Ranges) -> Message:
+        kafka = plan.pipeline.settings.kafka
+        reader = self._reader = self._reader or FollowingReader.of(kafka, TIMEOUT_S, AHEAD)
+        try:
+            with (
+                closing(reader.read(ranges.starts, ranges.ends)) as records,
+                Spool(plan.checkpoint, ranges.batch, ranges.held) as spool,
+            ):
+                routed = route_places(plan, ranges.time, joined(records, plan.bounds.piece))
+                rows = [(bucket, spool.stored(row)) for bucket, row in routed]
+        except (RecordsNotReadError, HeaderNameError) as error:
+            return Message((NOT_READ,), [str(error).encode()])
+        except Exception:  # noqa: BLE001 - the answer carries the error to the service, which raises it
+            return Message((FAILED,), [traceback.format_exc().encode()])
+        return Message((DONE, *(n for bucket, (kind, _) in rows for n in (bucket, kind))), [row[1] for _, row in rows])

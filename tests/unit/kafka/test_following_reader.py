@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from sluice.kafka import following_reader
+from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
+from tests.unit.kafka.fake_consumer import END, Consumer, Record
+
+A, B = ("trades", 0), ("trades", 1)
+
+
+def reader(*consumers):
+    """A reader that makes these consumers, one after the other."""
+    left = [*consumers]
+    return FollowingReader(lambda: left.pop(0), 2.0)
+
+
+def records(place, *numbers):
+    return [Record(place, number) for number in numbers]
+
+
+def read(of, starts, ends):
+    """The offsets of each list of records, with its topic partition."""
+    return [(place, [record.offset() for record in some]) for place, some in of.read(starts, ends)]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Each look at the time takes a tenth of a second."""
+    seconds = iter(range(10_000))
+    monkeypatch.setattr(following_reader.time, "monotonic", lambda: next(seconds) / 10)
+
+
+def test_the_records_of_ranges_come_as_they_arrive():
+    consumer = Consumer(records(A, 5, 6), [*records(B, 0), *records(A, 7)])
+    assert read(reader(consumer), {A: 5, B: 0}, {A: 8, B: 1}) == [(A, [5, 6]), (B, [0]), (A, [7])]
+    assert consumer.assigned == [{A: 5, B: 0}]
+
+
+def test_records_behind_the_end_are_kept_for_the_next_range():
+    consumer = Consumer(records(A, 0, 1, 2, 3), records(A, 4))
+    of = reader(consumer)
+    assert read(of, {A: 0}, {A: 2}) == [(A, [0, 1])]
+    assert read(of, {A: 2}, {A: 3}) == [(A, [2])]
+    assert read(of, {A: 3}, {A: 5}) == [(A, [3]), (A, [4])]
+    assert consumer.assigned == [{A: 0}]
+
+
+def test_records_of_a_topic_partition_whose_range_has_no_records_are_kept():
+    consumer = Consumer([*records(B, 9), *records(A, 3)])
+    of = reader(consumer)
+    assert read(of, {A: 3, B: 9}, {A: 4, B: 9}) == [(A, [3])]
+    assert read(of, {A: 4, B: 9}, {A: 4, B: 10}) == [(B, [9])]
+
+
+def test_too_many_records_behind_the_end_are_dropped_and_read_again_for_the_next_range(monkeypatch):
+    """One topic partition comes faster than the other. Its records do not fill the memory."""
+    monkeypatch.setattr(following_reader, "MOST_AHEAD", 2)
+    consumer = Consumer(records(A, 0, 1, 2, 3, 4), records(B, 7), [*records(A, 1, 2), *records(B, 8)])
+    of = reader(consumer)
+    assert read(of, {A: 0, B: 7}, {A: 1, B: 8}) == [(A, [0]), (B, [7])]
+    assert read(of, {A: 1, B: 8}, {A: 3, B: 9}) == [(A, [1, 2]), (B, [8])]
+    assert consumer.assigned == [{A: 0, B: 7}, {B: 7}, {A: 1, B: 8}]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "found"),
+    [
+        pytest.param([[*records(A, 0), Record(A, 2, END)]], [[0]], id="markers before the end of the topic partition"),
+        pytest.param([records(A, 0, 3)], [[0]], id="a marker before a record behind the end"),
+        pytest.param(
+            [[*records(A, 0), Record(A, 1, END)], records(A, 1)], [[0], [1]], id="an end before the range ends"
+        ),
+        pytest.param([[Record(A, 0, END), *records(A, 0, 1)]], [[0, 1]], id="records behind an end"),
+    ],
+)
+def test_offsets_without_records_end_a_range_and_an_early_end_does_not(arrivals, found):
+    assert read(reader(Consumer(*arrivals)), {A: 0}, {A: 2}) == [(A, some) for some in found]
+
+
+def test_a_range_of_markers_that_were_seen_with_the_range_before_is_not_waited_for():
+    """The client reports the end of a topic partition once."""
+    of = reader(Consumer([*records(A, 0), Record(A, 2, END)]))
+    assert read(of, {A: 0}, {A: 1}) == [(A, [0])]
+    assert read(of, {A: 1}, {A: 2}) == []
+
+
+def test_ranges_elsewhere_are_read_from_their_starts():
+    consumer = Consumer(records(A, 0, 1), records(A, 90))
+    of = reader(consumer)
+    read(of, {A: 0}, {A: 1})
+    assert read(of, {A: 90}, {A: 91}) == [(A, [90])]
+    assert consumer.assigned == [{A: 0}, {A: 90}]
+
+
+def test_records_that_the_caller_does_not_take_are_read_again():
+    of = reader(Consumer(records(A, 0), records(A, 1)), Consumer(records(A, 0, 1)))
+    taken = of.read({A: 0}, {A: 2})
+    next(taken)
+    taken.close()
+    assert read(of, {A: 0}, {A: 2}) == [(A, [0, 1])]
+
+
+@pytest.mark.usefixtures("clock")
+def test_records_that_do_not_arrive_are_reported():
+    consumer = Consumer(records(A, 0))
+    with pytest.raises(RecordsNotReadError, match="did not arrive"):
+        read(reader(consumer), {A: 0}, {A: 2})
+    assert consumer.closed == "sluice-discard", "closing may block while a broker does not answer"
+
+
+def test_an_error_of_the_client_is_reported_and_the_next_range_has_a_new_consumer():
+    of = reader(Consumer([*records(A, 0), Record(A, 1, KafkaError.OFFSET_OUT_OF_RANGE)]), Consumer(records(A, 1)))
+    with pytest.raises(RecordsNotReadError):
+        read(of, {A: 0}, {A: 2})
+    assert read(of, {A: 1}, {A: 2}) == [(A, [1])]
+
+
+@pytest.fixture
+def values(kafka, topic):
+    """Reads the values of a range of the topic with the one reader."""
+    reader = FollowingReader.of(kafka, 10.0, 1 << 20)
+    at = topic, 0
+    yield lambda start, end: [one.value() for _, some in reader.read({at: start}, {at: end}) for one in some]
+    reader.close()
+
+
+@pytest.mark.kafka
+def test_one_reader_reads_ranges_in_any_order_and_only_committed_records(kafka, topic, values):
+    producer = Producer(kafka | {"transactional.id": topic})
+    producer.init_transactions(10)
+    for committed in (True, False, True):
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(topic, str(committed).encode(), partition=0)
+        producer.flush(10)
+        producer.commit_transaction(10) if committed else producer.abort_transaction(10)
+    assert values(0, 12) == [b"True"] * 6
+    assert values(0, 4) == [b"True"] * 3
+    assert values(3, 8) == []
+    assert values(8, 10) == [b"True"] * 2
+
+
+@pytest.mark.kafka
+def test_a_deleted_record_at_the_start_is_reported(kafka, topic, values):
+    producer = Producer(kafka)
+    for number in range(5):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush(10)
+    assert values(2, 4) == [b"2", b"3"]
+    admin = AdminClient(kafka)
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
+        deleted.result(10)
+    with pytest.raises(RecordsNotReadError, match="out of range"):
+        values(2, 4)
+    assert values(3, 5) == [b"3", b"4"]

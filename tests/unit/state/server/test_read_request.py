@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import socket
+import threading
+
+import orjson
+import pytest
+
+from sluice.batch.envelope import COUNTS, RECORDS, SPOOLED, unpack
+from sluice.batch.query_plan import Plan
+from sluice.batch.spool import in_memory
+from sluice.config.load import load_text
+from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
+from sluice.state.message import Message
+from sluice.state.server import read_request
+from sluice.state.server.read_request import Ranges, Reads, read, readers_of
+from sluice.state.server.request import StateServerError
+from tests.unit.kafka.fake_consumer import Consumer, Record
+
+A, B = ("trades", 0), ("trades", 1)
+PLANNED_AT = 1_700_000_000_000_000_000
+FILE = """
+pipeline: reads
+streams:
+  trades: {topic: trades, schema: {k: string}}
+  out: {topic: out}
+operators:
+  - name: counted
+    aggregate: trades
+    window: tumbling, count(2), partitioned
+    partition_by: [k]
+    output: {out: {k: k}}
+kafka: {bootstrap.servers: "nowhere:9092"}
+"""
+
+
+class Tuple(Record):
+    """A record with a tuple whose attribute k is `key`."""
+
+    def __init__(self, place, offset, key):
+        super().__init__(place, offset, value=orjson.dumps({"k": key}))
+
+    def timestamp(self):
+        return 1, PLANNED_AT // 1_000_000
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """What `read` returns for a plan of two buckets, if a reader with this consumer gets the request."""
+    ours, theirs = socket.socketpair()
+
+    def answer():
+        with theirs, theirs.makefile("rb") as file:
+            Reads().answer(theirs, Message.read(file))
+
+    def ask(consumer, starts, ends, held=1 << 20):
+        plan = Plan(load_text(FILE, "reads.yaml"), "q", "s", str(tmp_path), 2, {"trades": 2, "out": 1})
+        monkeypatch.setattr(FollowingReader, "of", lambda *_: FollowingReader(lambda: consumer, 0.0))
+        monkeypatch.setattr(read_request.pool, "connection", lambda *_: ours)
+        reader = threading.Thread(target=answer)
+        reader.start()
+        try:
+            return read(plan, 0, Ranges(7, PLANNED_AT, starts, ends, held))
+        finally:
+            reader.join()
+
+    return ask
+
+
+def of_kind(wanted, rows):
+    return [(bucket, body) for bucket, (kind, body) in rows if kind == wanted]
+
+
+def test_each_bucket_gets_the_tuples_of_its_keys_and_the_counts_of_each_topic_partition_come_along(asked):
+    consumer = Consumer([Tuple(A, 5, "a"), Tuple(B, 0, "b")], [Tuple(A, 6, "c"), Tuple(A, 7, "of the next batch")])
+    rows = asked(consumer, {A: 5, B: 0}, {A: 7, B: 1})
+    slices = of_kind(RECORDS, rows)
+    assert sorted(bucket for bucket, _ in slices) == [0, 0, 1, 1]
+    assert sorted(row["k"] for _, body in slices for row in unpack(body)[0].to_pylist()) == ["a", "b", "c"]
+    counts = [(bucket, orjson.loads(body)["read"]["trades"]["tuple"]) for bucket, body in of_kind(COUNTS, rows)]
+    assert sorted(counts) == [(0, 2), (1, 1)]
+
+
+def test_rows_that_do_not_fit_into_the_answer_are_in_a_file(asked, tmp_path):
+    rows = asked(Consumer([Tuple(A, 5, "a")]), {A: 5}, {A: 6}, held=0)
+    assert all(kind & SPOOLED for _, (kind, _) in rows)
+    stored = [*in_memory(str(tmp_path), (row for _, row in rows))]
+    assert [row["k"] for kind, body in stored if kind == RECORDS for row in unpack(body)[0].to_pylist()] == ["a"]
+
+
+def test_records_that_the_reader_cannot_read_are_reported(asked):
+    with pytest.raises(RecordsNotReadError, match="did not arrive"):
+        asked(Consumer(), {A: 5}, {A: 6})
+
+
+def test_a_failure_of_the_reader_is_an_error_with_its_stack_trace(asked):
+    class Failing(Consumer):
+        def poll(self, _):
+            raise ValueError("a defect")
+
+    with pytest.raises(StateServerError, match="ValueError: a defect"):
+        asked(Failing(), {A: 5}, {A: 6})
+
+
+@pytest.mark.parametrize(("processors", "readers"), [(1, 1), (2, 2), (64, 3)])
+def test_there_is_a_reader_for_each_processor_and_none_without_a_topic_partition(monkeypatch, processors, readers):
+    monkeypatch.setattr(read_request, "processors", lambda: processors)
+    plan = Plan(load_text(FILE, "reads.yaml"), "q", "s", "folder", 2, {"trades": 3, "out": 1})
+    assert readers_of(plan) == readers
