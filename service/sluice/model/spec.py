@@ -396,8 +396,8 @@ class Settings:
     max_records_per_batch: int = 500_000
     #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20
-    #: a batch of at most so many records needs no job of Spark; 0: each batch is a job of Spark
-    direct_records: int = 30_000
+    #: a batch of at most so many records is read by the service's own process; 0: each batch is a job of Spark
+    direct_records: int = 10_000
     buckets: int | None = None
     #: the checkpoint's folder
     checkpoint: str | None = None

@@ -23,6 +23,8 @@ starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for MAX_IDLE_BATCHES further batches is ended, so that its memory is free. Its state is in the checkpoint.
+
+The pool forks readers (read_request.py) in the same way. They have no state; their names stand for numbers of buckets.
 """
 
 from __future__ import annotations
@@ -235,9 +237,15 @@ def end_query(checkpoint: str) -> None:
             _send([checkpoint.encode()], [])
 
 
-def received_connection(control: socket.socket) -> socket.socket | None:
-    """The next connection that the pool passes through `control`. None when the pool has closed `control`."""
-    data, numbers, _, _ = socket.recv_fds(control, 1, 1)
+def received_connection(control: socket.socket, seconds: float | None = None) -> socket.socket | None:
+    """The next connection that the pool passes through `control`. None when the pool has closed `control`, and if none
+    comes for so many seconds; None: the wait has no limit.
+    """
+    control.settimeout(seconds)
+    try:
+        data, numbers, _, _ = socket.recv_fds(control, 1, 1)
+    except TimeoutError:
+        return None
     return socket.socket(fileno=numbers[0]) if data and numbers else None
 
 

@@ -1,8 +1,8 @@
 """The request of the service's own process to a reader: a process that reads and routes records of a batch.
 
-A single Python process decodes about 100,000 records a second. So for a large batch each of several readers reads some
-topic partitions, and the service passes the packed rows on to the state servers. The pool forks the readers as it forks
-state servers (pool.py), and ends them after some batches that need none.
+The service's own process reads small batches itself. It would be too slow for large ones: of these each of several
+readers reads some topic partitions, and the service passes the packed rows on to the state servers. The pool forks the
+readers as it forks state servers (pool.py). A reader ends after IDLE_S without a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.processes import processors
 from sluice.state.message import Message
 from sluice.state.server import pool
-from sluice.state.server.request import DONE, FAILED, StateServerError
+from sluice.state.server.request import DONE, FAILED, ask
 
 #: in place of the version in a request: the request is for a reader
 READ = -2
@@ -31,6 +31,8 @@ READ = -2
 NOT_READ = 3
 #: seconds without a record after which records cannot be read here
 TIMEOUT_S = 10.0
+#: seconds without a request after which a reader ends
+IDLE_S = 30.0
 #: bytes that the client of each reader reads ahead
 AHEAD = 8 << 20
 
@@ -61,16 +63,11 @@ def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
     """The packed rows of these records, each with the number of its bucket.
 
     Raises RecordsNotReadError if Spark's source must read the records, and StateServerError if the work failed. Raises
-    OSError or EOFError if the reader could not be reached, or if it died.
+    OSError or EOFError if no reader could be reached, or if several died while they worked.
     """
     question = Message((reader, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
-    with pool.connection(plan.server_name, pool.reader_name(reader), ranges.batch) as connection:
-        question.write(connection.sendall)
-        with connection.makefile("rb") as file:
-            answer = Message.read(file)
+    answer = ask(plan.server_name, pool.reader_name(reader), ranges.batch, question)
     status, *numbers = answer.numbers
-    if status == FAILED:
-        raise StateServerError(bytes(answer.bodies[0]).decode())
     if status == NOT_READ:
         raise RecordsNotReadError(bytes(answer.bodies[0]).decode())
     return [
@@ -83,6 +80,11 @@ class Reads:
 
     def __init__(self) -> None:
         self._reader: FollowingReader | None = None
+
+    @property
+    def patience(self) -> float | None:
+        """The seconds without a request after which this process ends; None: it is no reader, and stays."""
+        return IDLE_S if self._reader else None
 
     def answer(self, connection: socket.socket, request: Message) -> None:
         plan, ranges = (pickle.loads(body) for body in request.bodies)  # noqa: S301 - only the service sends requests

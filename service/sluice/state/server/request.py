@@ -17,7 +17,7 @@ MAX_ATTEMPTS = 3
 
 
 class StateServerError(Exception):
-    """The work failed in the state server. The message is the stack trace from there."""
+    """The work failed in the state server or the reader. The message is the stack trace from there."""
 
 
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
@@ -30,23 +30,32 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
         (bucket, version, *(kind for kind, _ in rows)),
         [pickle.dumps(plan), *(packed for _, packed in rows)],
     )
-    for left in reversed(range(MAX_ATTEMPTS)):
-        try:
-            answer = _answer(plan.server_name, bucket, version, question)
-            break
-        except (EOFError, ConnectionError):  # the state server died; a new one rebuilds the state from the checkpoint
-            if not left:
-                raise
+    answer = ask(plan.server_name, bucket, version, question)
     status, *kinds = answer.numbers
-    if status == FAILED:
-        raise StateServerError(bytes(answer.bodies[0]).decode())
     if status == UNREADABLE:
         raise CheckpointError(bytes(answer.bodies[0]).decode())
     return list(zip(kinds, answer.bodies, strict=True))
 
 
-def _answer(service: str, bucket: int, version: int, question: Message) -> Message:
-    with pool.connection(service, bucket, version) as connection:
+def ask(service: str, server: int | str, version: int, question: Message) -> Message:
+    """The answer of a state server, or of a reader (`pool.connection`), to a question about a batch.
+
+    Raises StateServerError if the work failed there, and OSError or EOFError as `request` does.
+    """
+    for left in reversed(range(MAX_ATTEMPTS)):
+        try:
+            answer = _answer(service, server, version, question)
+            break
+        except (EOFError, ConnectionError):  # it died; a new state server rebuilds the state from the checkpoint
+            if not left:
+                raise
+    if answer.numbers[0] == FAILED:
+        raise StateServerError(bytes(answer.bodies[0]).decode())
+    return answer
+
+
+def _answer(service: str, server: int | str, version: int, question: Message) -> Message:
+    with pool.connection(service, server, version) as connection:
         question.write(connection.sendall)
         with connection.makefile("rb") as file:
             return Message.read(file)

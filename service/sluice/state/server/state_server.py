@@ -34,11 +34,14 @@ MESSAGE_TIMEOUT_S = 60.0
 
 
 def serve(control: socket.socket) -> None:
-    """Receives connections through `control` and answers one request on each, until `control` is closed."""
+    """Receives connections through `control` and answers one request on each, until `control` is closed.
+
+    A process that reads records (read_request.py) also ends when it has no request for some time.
+    """
     configure_as_parent()  # damage to the files of the state is logged
     bucket: Bucket | None = None
     inspections, reads = Inspections(), Reads()
-    while (connection := pool.received_connection(control)) is not None:
+    while (connection := pool.received_connection(control, reads.patience)) is not None:
         with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
             connection.settimeout(MESSAGE_TIMEOUT_S)
             with connection.makefile("rb") as file:

@@ -85,12 +85,12 @@ class FileShape(FileModel):
         "max_records_per_batch, to at least one record.",
     )
     direct_records: int = Field(
-        30_000,
+        10_000,
         ge=0,
         le=100_000,
-        description="A batch of at most this many records, and of at most 16 MiB, is computed by the service's own "
-        "process, without a job of Spark, which lowers the latency of small batches. 0: each batch is a job of Spark. "
-        "It has no effect on a cluster.",
+        description="A batch of at most this many records, and of at most 16 MiB, is read by the service's own "
+        "process, which lowers the latency of small batches; a larger one by several processes. 0: each batch is a job "
+        "of Spark. It has no effect on a cluster, where each batch is one.",
     )
     buckets: int | None = Field(
         None,
