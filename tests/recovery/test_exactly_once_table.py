@@ -25,7 +25,8 @@ JAVA_ENDED, REFUSED, TAKEN, FAILED = 3, 4, 5, 6
 
 @pytest.fixture(scope="module")
 def shared(services) -> Shared:
-    return Shared(lambda: created(services(FILE)))
+    """Its readers read each batch of more than a few records."""
+    return Shared(lambda: created(services(f"{FILE}direct_records: 20\n")))
 
 
 @pytest.fixture
@@ -65,9 +66,10 @@ def test_e01_killed_before_a_batch_is_planned(service):
 
 
 @pytest.mark.slow
-def test_e02_killed_while_tasks_compute(service):
+@pytest.mark.parametrize("moment", ["read", "feeding"])
+def test_e02_killed_while_records_are_read_or_buckets_compute(service, moment):
     visible = service.count(*OUTPUTS)
-    paused(service, "feeding")
+    paused(service, moment)
     position = service.kill()
     assert position.planned == position.next_batch == position.committed + 1
     assert service.count(*OUTPUTS) == visible
@@ -146,9 +148,10 @@ def test_e08_a_worker_dies_where_spark_repeats_no_task(services):
     service.end()
 
 
-def test_e09_a_state_process_dies_at_work(service):
-    paused(service, "feeding")
-    service.signal("state")
+@pytest.mark.parametrize(("moment", "role"), [("read", "reader"), ("feeding", "state")])
+def test_e09_a_reader_or_a_state_process_dies_at_work(service, moment, role):
+    paused(service, moment)
+    service.signal(role)
     service.await_outputs()
 
 

@@ -41,7 +41,7 @@ def _process(pid: int, session: int) -> Process | None:
 
 
 #: what the processes of a service do
-ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "clock")
+ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "reader", "clock")
 CLOCK, FORK_SERVER, DAEMON = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "sluice.spark.workers.fork_server",
@@ -55,8 +55,9 @@ def by_role(session: int) -> dict[str, list[int]]:
     driver       `sluice run`, which also writes the batches to Kafka
     jvm          Spark
     fork server  forks the pool, also after its death, and the daemon (spark/workers/fork_server.py)
-    pool         forks the state servers (state/server/pool.py)
+    pool         forks the state servers and the readers (state/server/pool.py)
     state        keeps the state of one bucket (state/server/state_server.py)
+    reader       reads records of large batches (state/server/read_request.py)
     daemon       forks Spark's Python workers, once there are any; the process that asked for it has this role, too
     worker       runs Spark's tasks
     clock        says how far time has passed (spark/idle_clock.py)
@@ -73,7 +74,9 @@ def by_role(session: int) -> dict[str, list[int]]:
     # A daemon makes a process group for its workers.
     pools, daemons = ({one.pid for one in first if (one.group == one.pid) is leads} for leads in (False, True))
     found["fork server"], found["pool"] = sorted(servers), sorted(pools)
-    found["state"] = [one.pid for one in forked if one.parent in pools]
+    of_pool = [one for one in forked if one.parent in pools]
+    found["reader"] = [one.pid for one in of_pool if one.name == "sluice-reader"]
+    found["state"] = [one.pid for one in of_pool if one.name != "sluice-reader"]
     found["worker"] = [one.pid for one in forked if one.parent in daemons]
     found["daemon"] = sorted(daemons | {one.pid for one in everything if DAEMON in one.arguments})
     return found

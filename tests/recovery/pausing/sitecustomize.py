@@ -154,6 +154,7 @@ MOMENTS = {
         ("", "begin_anew", after("recorded")),
     ],
     "sluice.state.server.request": [("", "request", after("answered"))],
+    "sluice.state.server.read_request": [("Reads", "_answer", after("read"))],
     "sluice.state.bucket": [("Bucket", "feed", fed_rows)],
     "sluice.state.message": [("Message", "write", half_an_entry)],
     "sluice.state.snapshots": [("Snapshots", "write", half_a_snapshot)],

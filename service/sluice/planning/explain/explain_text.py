@@ -30,7 +30,8 @@ def _settings(settings: Settings) -> Iterator[str]:
     most = f"{settings.max_records_per_batch:,} records or about {settings.max_bytes_per_batch / 2**20:,.0f} MB at most"
     yield f"a batch starts {pace}, and takes {most}"
     if settings.direct_records:
-        yield f"a batch of at most {settings.direct_records:,} records is read by the service's own process, others by readers"
+        most = f"{settings.direct_records:,} records"
+        yield f"the service's own process reads a batch of at most {most}, readers a larger one"
     follows = "records and the time of day" if settings.clock == "processing" else "the timestamps of records alone"
     yield f"the clock follows {follows}"
 

@@ -25,8 +25,8 @@ class BatchLanes:
     """The function that Spark calls with each batch of a query."""
 
     def __init__(self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit) -> None:
-        """`direct` is the lane of small batches; None: all batches are jobs of Spark. `deliver` is called with the
-        outputs of each batch.
+        """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
+        batch.
         """
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         log = Path(plan.checkpoint, PLANNED)

@@ -1,7 +1,8 @@
-"""The direct lane: the service's own process does the work of a small batch, without a job of Spark.
+"""The direct lane: processes of the service do the work of a batch, without a job of Spark.
 
-    offset log --> records of the batch --> packed rows --> state servers --> transaction
-                   record_feed.py           batch/          state/server/    batch/commit.py
+    offset log --> records of the batch -----------------------> packed rows --> state servers --> transaction
+                   record_feed.py, in this process               batch/          state/server/    batch/commit.py
+                   or state/server/read_request.py, in readers
 
 Spark plans, logs and commits the batch as always. The lane does the work in between, and may begin it before Spark
 calls (early_work.py). The packed rows are made by the functions that the tasks of Spark call, and the same state
@@ -37,7 +38,7 @@ Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
 
 
 class DirectLane:
-    """Does the work of small batches of one query."""
+    """Does the work of batches of one query."""
 
     def __init__(self, plan: Plan, feed: RecordFeed, apply: Apply = request, read: Read = read) -> None:
         self._plan, self._feed, self._apply, self._read = plan, feed, apply, read
@@ -51,8 +52,8 @@ class DirectLane:
     def outputs(self, batch: int) -> list[Packed] | None:
         """The packed outputs of the batch.
 
-        None if the batch is not small, or if something that the lane needs is missing. Then Spark must do the work: a
-        bucket that has applied the batch already answers its task as it answers a task that Spark repeats.
+        None if something that the lane needs is missing. Then Spark must do the work: a bucket that has applied the
+        batch already answers its task as it answers a task that Spark repeats.
         """
         before, now = before_batch(self._plan.store, batch), planned(self._plan.store, batch)
         if not self._readable(before, now):
@@ -64,7 +65,7 @@ class DirectLane:
             return None
 
     def close(self) -> None:
-        """Ends the threads and the Kafka client of the lane. The query has ended."""
+        """Ends the threads of the lane and its Kafka client in this process. The query has ended."""
         self._threads.shutdown(wait=False)
         self._feed.close()
 
@@ -77,8 +78,8 @@ class DirectLane:
     def _arrived(self, before: Planned, now: Planned, batch: int) -> Mapping[int, list[Packed]]:
         """The packed rows of each bucket that has any.
 
-        A batch with at most `direct_records` offsets, and probably not too many bytes, is read in this process. Markers
-        of transactions have offsets, too, so there may be fewer records.
+        This process reads a batch with at most `direct_records` offsets and probably not too many bytes, which takes
+        less time than requests to readers. Markers of transactions have offsets, too, so there may be fewer records.
         """
         count = sum(end - before.offsets[place] for place, end in now.offsets.items())
         if count <= self._most and self._feed.fits(count):
