@@ -12,7 +12,7 @@ from operator import methodcaller
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka.client import client_properties
-from sluice.kafka.range_reader import END, READER_PROPERTIES, Offsets, receive
+from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, Offsets, receive
 from sluice.kafka.requests import discard
 
 #: seconds of one poll while records are missing
@@ -91,7 +91,11 @@ class FollowingReader:
         self._next, self._received = dict(starts), dict(starts)
 
     def _assign(self, consumer: Consumer, starts: Offsets) -> None:
+        """Drops what was received, also by the client alone, and reads on from these offsets."""
         self._ahead.clear()
+        consumer.unassign()
+        while consumer.consume(MAX_CONSUMED, 0):
+            pass
         consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
     def _until(self, ends: Offsets) -> Iterator[tuple[Place, list[Message]]]:

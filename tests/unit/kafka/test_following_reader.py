@@ -95,6 +95,16 @@ def test_ranges_elsewhere_are_read_from_their_starts():
     assert consumer.assigned == [{A: 0}, {A: 90}]
 
 
+def test_messages_that_arrived_before_the_reader_goes_elsewhere_are_dropped():
+    class Late(Consumer):
+        """It has messages of before when it goes elsewhere."""
+
+        def unassign(self):
+            self.rest = [Record(A, 99, END), *records(A, 98)]
+
+    assert read(reader(Late(records(A, 5))), {A: 5}, {A: 6}) == [(A, [5])]
+
+
 def test_records_that_the_caller_does_not_take_are_read_again():
     of = reader(Consumer(records(A, 0), records(A, 1)), Consumer(records(A, 0, 1)))
     taken = of.read({A: 0}, {A: 2})
