@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import methodcaller
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,7 @@ SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.
 #: the last time that int64 has in nanoseconds, in 2262, and the first one, in 1677
 LAST_MICROSECOND = int(np.iinfo(np.int64).max) // 1000
 FIRST_MICROSECOND = -LAST_MICROSECOND
+_key, _value, _offset, _timestamp = map(methodcaller, ("key", "value", "offset", "timestamp"))
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -185,9 +187,8 @@ def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBa
     for start in range(0, len(messages), RECORDS_PER_BATCH):
         some = messages[start : start + RECORDS_PER_BATCH]
         columns = [
-            [message.key() for message in some], [message.value() for message in some],
-            [found and to_text(found) for found in headers_of_each(some)], [first] * len(some),
-            [message.offset() for message in some], _microseconds([message.timestamp()[1] for message in some]),
+            [*map(_key, some)], [*map(_value, some)], _header_texts(some), np.full(len(some), first), _offsets(some),
+            _microseconds([milliseconds for _, milliseconds in map(_timestamp, some)]),
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=RECEIVED)
@@ -356,12 +357,26 @@ def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatc
     return rows.slice(start, stop - start)
 
 
+def _header_texts(messages: Sequence[Message]) -> list[str | None]:
+    """The headers of each record as text (header_text.py), None for a record without any."""
+    found = headers_of_each(messages)
+    return [to_text(headers) if headers else None for headers in found] if any(found) else [None] * len(found)
+
+
+def _offsets(messages: Sequence[Message]) -> np.ndarray:
+    """The offsets of records of one topic partition, in their order."""
+    first, last = messages[0].offset(), messages[-1].offset()
+    if last - first + 1 == len(messages):
+        return np.arange(first, last + 1)
+    return np.array([*map(_offset, messages)], np.int64)
+
+
 def _microseconds(milliseconds: list[int]) -> np.ndarray:
     """The timestamps of records in microseconds since 1970, within the times that int64 nanoseconds can represent.
 
     A producer may write any 64-bit number as milliseconds, for instance its time in nanoseconds.
     """
-    bounded = np.clip(milliseconds, FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
+    bounded = np.clip(np.array(milliseconds, np.int64), FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
     found: np.ndarray = np.clip(bounded * 1000, FIRST_MICROSECOND, LAST_MICROSECOND)
     return found
 

@@ -116,17 +116,23 @@ class FollowingReader:
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
         """The records among the messages, cut where the topic partition changes. Handles the events of the client."""
-        for (topic, partition, is_event), run in groupby(messages, _of):
-            place, some = (topic, partition), [*run]
-            if not is_event:
-                self._received[place] = some[-1].offset() + 1
-                yield place, some
-                continue
-            for event in some:
+        for place, some in self._of_each_place(messages):
+            events = [message for message in some if message.error() is not None]
+            for event in events:
                 if event.error().code() != END:
                     raise KafkaException(event.error())
-                # Markers of transactions have offsets, too, so the end may lie behind the last record.
-                self._received[place] = max(self._received[place], event.offset())
+            records = [message for message in some if message.error() is None] if events else some
+            # Markers of transactions have offsets, too, so an end may lie behind the last record.
+            reached = [event.offset() for event in events] + [record.offset() + 1 for record in records[-1:]]
+            self._received[place] = max(self._received[place], *reached)
+            if records:
+                yield place, records
+
+    def _of_each_place(self, messages: list[Message]) -> Iterable[tuple[Place, list[Message]]]:
+        """The messages, cut where the topic partition changes."""
+        if len(self._received) == 1:
+            return ((place, messages) for place in self._received)
+        return ((place, [*some]) for place, some in groupby(messages, _place_of))
 
     def _within(
         self, runs: Iterable[tuple[Place, list[Message]]], ends: Offsets
@@ -140,5 +146,5 @@ class FollowingReader:
                 yield place, some[:count]
 
 
-def _of(message: Message) -> tuple[str, int, bool]:
-    return message.topic(), message.partition(), message.error() is not None
+def _place_of(message: Message) -> Place:
+    return message.topic(), message.partition()

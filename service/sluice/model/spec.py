@@ -393,7 +393,7 @@ class Settings:
     max_future: int = 3_600_000_000_000
     #: nanoseconds from the start of one batch to the start of the next; 0: without a pause
     trigger_interval: int = 0
-    max_records_per_batch: int = 500_000
+    max_records_per_batch: int = 250_000
     #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20
     #: a batch of at most so many records is read by the service's own process; 0: each batch is a job of Spark

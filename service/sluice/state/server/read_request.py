@@ -20,7 +20,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
 from sluice.kafka.following_reader import FollowingReader, Place, RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.processes import processors
+from sluice.processes import processors, without_garbage_collection
 from sluice.state.message import Message
 from sluice.state.server import pool
 from sluice.state.server.request import DONE, FAILED, ask
@@ -95,6 +95,7 @@ class Reads:
         reader = self._reader = self._reader or FollowingReader.of(kafka, TIMEOUT_S, AHEAD)
         try:
             with (
+                without_garbage_collection(),
                 closing(reader.read(ranges.starts, ranges.ends)) as records,
                 Spool(plan.checkpoint, ranges.batch, ranges.held) as spool,
             ):

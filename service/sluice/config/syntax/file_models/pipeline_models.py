@@ -74,7 +74,7 @@ class FileShape(FileModel):
         "the previous one ends.",
     )
     max_records_per_batch: int = Field(
-        500_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
+        250_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
     )
     max_bytes_per_batch: int = Field(
         256 << 20,
