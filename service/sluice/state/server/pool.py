@@ -24,7 +24,7 @@ starts no state server, and does not count as a request.
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for MAX_IDLE_BATCHES further batches is ended, so that its memory is free. Its state is in the checkpoint.
 
-The pool forks readers (read_request.py) in the same way. They have no state; their names stand for numbers of buckets.
+The pool forks readers (read_request.py) in the same way: as if they were the state servers of one more query, READERS.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ MAX_PATH = 100
 #: the version in an inspection request; the versions of batches are not negative
 INSPECTION = -1
 
-#: the names of readers begin with it
-READER = "reader-"
+#: in place of the name of a query: the readers of all queries
+READERS = "readers"
 
 #: the main function of a state server
 Work = Callable[[socket.socket], None]
@@ -145,14 +145,10 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
             time.sleep(PAUSE)
 
 
-def reader_name(number: int) -> str:
-    """The name of a reader, in place of the number of a bucket."""
-    return f"{READER}{number}"
+def connection(query: str, bucket: int, version: int) -> socket.socket:
+    """A new connection to the state server of a bucket of a query. The pool forks the server if there is none.
 
-
-def connection(query: str, bucket: int | str, version: int) -> socket.socket:
-    """A new connection to the state server of a bucket of a query, or to a reader (`reader_name`). The pool forks the
-    process if there is none.
+    With READERS as the query it is a connection to the reader of this number; the version is then without effect.
 
     `version` is the version of the state that the request is about: the number of the batch.
 
@@ -318,7 +314,7 @@ class Pool:
             if bucket in servers:
                 servers.pop(bucket).control.close()
             self._end_surplus()
-            servers[bucket] = self._forked(task, version, "sluice-reader" if READER in bucket else "sluice-bucket")
+            servers[bucket] = self._forked(task, version, "sluice-reader" if query == READERS else "sluice-bucket")
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
         for other in [
             one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket

@@ -2,7 +2,8 @@
 
 The service's own process reads small batches itself. It would be too slow for large ones: of these each of several
 readers reads some topic partitions, and the service passes the packed rows on to the state servers. The pool forks the
-readers as it forks state servers (pool.py). A reader ends after IDLE_S without a request.
+readers as it forks state servers (pool.py). All queries share them, so that there is one for each processor, however
+many pipelines have large batches. A reader does one request after the other, and ends after IDLE_S without any.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import closing
 from typing import NamedTuple
+from zlib import crc32
 
 from sluice.batch.envelope import Packed
 from sluice.batch.partition_router import joined, route_places
@@ -33,8 +35,10 @@ NOT_READ = 3
 TIMEOUT_S = 10.0
 #: seconds without a request after which a reader ends
 IDLE_S = 30.0
-#: bytes that the client of each reader reads ahead
+#: bytes that each Kafka client of a reader reads ahead
 AHEAD = 8 << 20
+#: the most Kafka clients of a reader: one for each query that it has read for last
+MOST_CLIENTS = 4
 
 
 class Ranges(NamedTuple):
@@ -55,18 +59,23 @@ class Ranges(NamedTuple):
 
 
 def readers_of(plan: Plan) -> int:
-    """The number of readers of a query: one for each processor, and no more than it has topic partitions to read."""
+    """The number of readers that share the work for a query: one for each processor, and no more than it has topic
+    partitions to read.
+    """
     return min(processors(), max(1, sum(plan.topic_partitions[stream.name] for stream in plan.inputs)))
 
 
 def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
     """The packed rows of these records, each with the number of its bucket.
 
+    `reader` is a number below `readers_of(plan)`. Queries with few topic partitions have different readers.
+
     Raises RecordsNotReadError if Spark's source must read the records, and StateServerError if the work failed. Raises
     OSError or EOFError if no reader could be reached, or if several died while they worked.
     """
     question = Message((reader, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
-    answer = ask(plan.server_name, pool.reader_name(reader), ranges.batch, question)
+    number = (crc32(plan.query.encode()) + reader) % processors()
+    answer = ask(pool.READERS, number, 0, question)
     status, *numbers = answer.numbers
     if status == NOT_READ:
         raise RecordsNotReadError(bytes(answer.bodies[0]).decode())
@@ -76,27 +85,26 @@ def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
 
 
 class Reads:
-    """The reads of a reader, one after the other, with one Kafka client."""
+    """The reads of a reader, one after the other, with a Kafka client for each query."""
 
     def __init__(self) -> None:
-        self._reader: FollowingReader | None = None
+        #: by the name of the query's start, least recently used first
+        self._clients: dict[str, FollowingReader] = {}
 
     @property
     def patience(self) -> float | None:
         """The seconds without a request after which this process ends; None: it is no reader, and stays."""
-        return IDLE_S if self._reader else None
+        return IDLE_S if self._clients else None
 
     def answer(self, connection: socket.socket, request: Message) -> None:
         plan, ranges = (pickle.loads(body) for body in request.bodies)  # noqa: S301 - only the service sends requests
         self._answer(plan, ranges).write(connection.sendall)
 
     def _answer(self, plan: Plan, ranges: Ranges) -> Message:
-        kafka = plan.pipeline.settings.kafka
-        reader = self._reader = self._reader or FollowingReader.of(kafka, TIMEOUT_S, AHEAD)
         try:
             with (
                 without_garbage_collection(),
-                closing(reader.read(ranges.starts, ranges.ends)) as records,
+                closing(self._client(plan).read(ranges.starts, ranges.ends)) as records,
                 Spool(plan.checkpoint, ranges.batch, ranges.held) as spool,
             ):
                 routed = route_places(plan, ranges.time, joined(records, plan.bounds.piece))
@@ -106,3 +114,11 @@ class Reads:
         except Exception:  # noqa: BLE001 - the answer carries the error to the service, which raises it
             return Message((FAILED,), [traceback.format_exc().encode()])
         return Message((DONE, *(n for bucket, (kind, _) in rows for n in (bucket, kind))), [row[1] for _, row in rows])
+
+    def _client(self, plan: Plan) -> FollowingReader:
+        name = plan.server_name
+        client = self._clients.pop(name, None) or FollowingReader.of(plan.pipeline.settings.kafka, TIMEOUT_S, AHEAD)
+        self._clients[name] = client
+        if len(self._clients) > MOST_CLIENTS:
+            self._clients.pop(next(iter(self._clients))).close()
+        return client

@@ -37,14 +37,14 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     return list(zip(kinds, answer.bodies, strict=True))
 
 
-def ask(service: str, server: int | str, version: int, question: Message) -> Message:
-    """The answer of a state server, or of a reader (`pool.connection`), to a question about a batch.
+def ask(query: str, number: int, version: int, question: Message) -> Message:
+    """The answer of a state server, or of a reader, to a question about a batch. See `pool.connection`.
 
     Raises StateServerError if the work failed there, and OSError or EOFError as `request` does.
     """
     for left in reversed(range(MAX_ATTEMPTS)):
         try:
-            answer = _answer(service, server, version, question)
+            answer = _answer(query, number, version, question)
             break
         except (EOFError, ConnectionError):  # it died; a new state server rebuilds the state from the checkpoint
             if not left:
@@ -54,8 +54,8 @@ def ask(service: str, server: int | str, version: int, question: Message) -> Mes
     return answer
 
 
-def _answer(service: str, server: int | str, version: int, question: Message) -> Message:
-    with pool.connection(service, server, version) as connection:
+def _answer(query: str, number: int, version: int, question: Message) -> Message:
+    with pool.connection(query, number, version) as connection:
         question.write(connection.sendall)
         with connection.makefile("rb") as file:
             return Message.read(file)

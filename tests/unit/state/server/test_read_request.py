@@ -102,6 +102,39 @@ def test_a_failure_of_the_reader_is_an_error_with_its_stack_trace(asked):
         asked(Failing(), {A: 5}, {A: 6})
 
 
+def test_a_reader_has_a_client_for_each_query_that_it_has_read_for_last(monkeypatch):
+    made, closed = [], []
+
+    def close(client):
+        closed.append(client)
+
+    monkeypatch.setattr(read_request, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(FollowingReader, "of", lambda *_: made.append(1) or FollowingReader(Consumer, 0.0))
+    monkeypatch.setattr(FollowingReader, "close", close)
+    monkeypatch.setattr(FollowingReader, "read", lambda *_: (yield from ()))
+    reads = Reads()
+    for start, clients in (("a", 1), ("b", 2), ("a", 2), ("c", 3), ("a", 3), ("b", 4)):
+        plan = Plan(load_text(FILE, "reads.yaml"), "q", start, "folder", 2, {"trades": 2, "out": 1})
+        reads._answer(plan, Ranges(7, PLANNED_AT, {A: 1}, {A: 1}, 0))  # noqa: SLF001
+        assert len(made) == clients
+    assert len(closed) == 2
+
+
+def test_queries_with_one_topic_partition_have_different_readers(monkeypatch):
+    asked = set()
+
+    def answer(query, number, *_):
+        asked.add((query, number))
+        return Message((0,), [])
+
+    monkeypatch.setattr(read_request, "processors", lambda: 2)
+    monkeypatch.setattr(read_request, "ask", answer)
+    for query in "abcdefgh":
+        plan = Plan(load_text(FILE, "reads.yaml"), query, "s", "folder", 2, {"trades": 1, "out": 1})
+        read(plan, 0, Ranges(7, PLANNED_AT, {A: 1}, {A: 2}, 0))
+    assert asked == {("readers", 0), ("readers", 1)}
+
+
 @pytest.mark.parametrize(("processors", "readers"), [(1, 1), (2, 2), (64, 3)])
 def test_there_is_a_reader_for_each_processor_and_none_without_a_topic_partition(monkeypatch, processors, readers):
     monkeypatch.setattr(read_request, "processors", lambda: processors)
