@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from benchmarks.peers.system import INSTALLED, PROGRAMS, System, Task, virtual_environment
 from sluice.jvm.jars import retrieve
@@ -14,6 +15,7 @@ JARS = INSTALLED / "flink-jars"
 class FlinkSql(System):
     name = "Flink SQL 2.3"
     guarantee = "exactly once"
+    unsupported: ClassVar = {"count": "SQL has no tumbling window of a number of rows"}
     settings = "parallelism 2, a checkpoint per second, state in the heap (hashmap), object reuse, lz4"
 
     def install(self) -> None:
