@@ -30,13 +30,14 @@ STATE = Table("docs/state.md", FAULTS)
 ROWS: dict[Table, dict[str, str]] = {
     EXACTLY_ONCE: {
         "e01": "killed before batch 7 is planned",
-        "e02": "killed while tasks compute",
+        "e02": "killed while records are read, or while buckets compute",
         "e03": "killed while records are produced",
         "e04": "killed while the commit is on its way",
         "e05": "killed after Kafka's commit, before Spark's",
         "e06": "killed after both",
         "e07": "the driver, which also writes to Kafka, or Spark's JVM is killed alone",
         "e08": "a task fails, is repeated, or a zombie of it goes on",
+        "e10": "a reader dies",
         "e09": "the process that keeps a bucket's state dies",
         "e11": "the broker is gone for a while, or connections are lost",
         "e12": "an answer to the commit is lost",

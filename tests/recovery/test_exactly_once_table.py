@@ -148,10 +148,15 @@ def test_e08_a_worker_dies_where_spark_repeats_no_task(services):
     service.end()
 
 
-@pytest.mark.parametrize(("moment", "role"), [("read", "reader"), ("feeding", "state")])
-def test_e09_a_reader_or_a_state_process_dies_at_work(service, moment, role):
-    paused(service, moment)
-    service.signal(role)
+def test_e10_a_reader_dies_at_work(service):
+    paused(service, "read")
+    service.signal("reader")
+    service.await_outputs()
+
+
+def test_e09_a_state_process_dies_at_work(service):
+    paused(service, "feeding")
+    service.signal("state")
     service.await_outputs()
 
 
