@@ -64,10 +64,12 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
     times of all topic partitions.
     """
     router: PartitionRouter | None = None
+    label: list[int] = []
     for batch in batches:
         if batch.num_rows:
-            router = router or PartitionRouter(plan, batch.column("ordinal")[0].as_py())
-            yield _routed(plan, router.packed(with_lists(batch), time))
+            if router is None:
+                router, label = PartitionRouter(plan, batch.column("ordinal")[0].as_py()), labels(plan.buckets)
+            yield _routed(label, router.packed(with_lists(batch), time))
 
 
 def arrived_rows(
@@ -174,9 +176,8 @@ def _first_ordinal(plan: Plan, topic: str, partition: int) -> int:
     return ordinal(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
 
 
-def _routed(plan: Plan, packed: Sequence[tuple[int, Packed]]) -> pa.RecordBatch:
+def _routed(label: Sequence[int], packed: Sequence[tuple[int, Packed]]) -> pa.RecordBatch:
     """Packed rows with the numbers of their buckets as columns, in which labels stand for these numbers."""
-    label = labels(plan.buckets)
     columns = [label[bucket] for bucket, _ in packed], *zip(*(row for _, row in packed), strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -3,8 +3,9 @@
     records --> packed rows --> shuffle by bucket --> state servers --> packed outputs, in the service's own process
                 partition_router.py                   run_bucket.py
 
-The query of Spark has the records alone, so Spark plans this job only for the batches that need it: all batches on a
-cluster, and elsewhere those that the direct lane cannot do. Spark's source reads the records, and reports lost ones.
+The query of Spark has the records alone, so Spark plans this job only for the batches that need it. On a cluster each
+batch needs it; without a cluster a batch needs it if the direct lane cannot read its records, or if the pipeline has no
+direct lane. Spark's source reads the records, and reports lost ones.
 """
 
 from __future__ import annotations

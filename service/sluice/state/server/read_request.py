@@ -73,8 +73,8 @@ def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
     Raises RecordsNotReadError if Spark's source must read the records, and StateServerError if the work failed. Raises
     OSError or EOFError if no reader could be reached, or if several died while they worked.
     """
-    question = Message((reader, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
     number = (crc32(plan.query.encode()) + reader) % processors()
+    question = Message((number, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
     answer = ask(pool.READERS, number, 0, question)
     status, *numbers = answer.numbers
     if status == NOT_READ:
