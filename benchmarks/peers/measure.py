@@ -201,7 +201,7 @@ def latency(system: System, workload: Workload, bootstrap: str, load: Load) -> L
             time.sleep(WARM_UP)
             sender = threading.Thread(target=trickle, args=(bootstrap, source, *load))
             sender.start()
-            seen = _arrivals(program, bootstrap, load.records, load.seconds + STALLED)
+            seen = arrivals(program, bootstrap, load.records, load.seconds + STALLED)
             sender.join()
             text = program.text()
     finally:
@@ -213,7 +213,7 @@ def latency(system: System, workload: Workload, bootstrap: str, load: Load) -> L
     return Latency(statistics.median(counted), statistics.quantiles(counted, n=100)[98])
 
 
-def _arrivals(program: Program, bootstrap: str, expected: int, seconds: float) -> list[tuple[float, float]]:
+def arrivals(program: Program, bootstrap: str, expected: int, seconds: float) -> list[tuple[float, float]]:
     """The time at which each record was sent, and the seconds until its output arrived."""
     consumer, seen = committed_reader(bootstrap, program.task.output, wait_ms=10), []
     deadline = time.monotonic() + seconds

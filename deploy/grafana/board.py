@@ -213,9 +213,15 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "Phases",
-            {rate("sluice_batch_phase_seconds_total", "phase"): "{{phase}}"},
+            {rate("sluice_batch_phase_seconds_sum", "phase"): "{{phase}}"},
             "percentunit",
-            "Seconds of each second: addBatch is the work of the windows and the write to Kafka.",
+            "Seconds of each second in Spark's phases: addBatch is the work of the batch, or the rest of it.",
+        ),
+        Panel(
+            "Steps",
+            {rate("sluice_batch_step_seconds_sum", "step"): "{{step}}"},
+            "percentunit",
+            "Seconds of each second in the steps of the work: read, compute the windows, produce and commit.",
         ),
         Panel(
             "Transactions",

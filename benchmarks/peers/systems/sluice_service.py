@@ -22,10 +22,11 @@ WINDOWS = {
 
 
 class Sluice(System):
-    """`delivery` is that of the pipeline file."""
+    """`delivery` is that of the pipeline file; `http` is the port of the metrics, 0: none."""
 
-    def __init__(self, delivery: str = "exactly_once") -> None:
+    def __init__(self, delivery: str = "exactly_once", http: int = 0) -> None:
         self._settings = {"delivery": delivery}
+        self._http = ["--http-port", str(http)] if http else ["--no-http"]
         self.guarantee = delivery.replace("_", " ")
         self.name = "Sluice" if delivery == "exactly_once" else f"Sluice, {self.guarantee}"
         self.settings = "lz4; the clock follows the records"
@@ -36,7 +37,7 @@ class Sluice(System):
     def command(self, task: Task) -> Sequence[str]:
         file = task.folder / "pipeline.yaml"
         file.write_text(yaml.safe_dump(_pipeline(task, self._settings)))
-        options = ["--no-http", "--checkpoint", str(task.folder / "checkpoint")]
+        options = [*self._http, "--checkpoint", str(task.folder / "checkpoint")]
         kafka = ["--kafka", f"bootstrap.servers={task.bootstrap}", "--kafka", "compression.type=lz4"]
         return [sys.executable, "-m", "sluice", "run", str(file), *options, *kafka]
 

@@ -19,6 +19,7 @@ from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import in_memory, remove_files
+from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
@@ -55,11 +56,11 @@ HEADERS = SCHEMA.field("headers").type
 PLANS_KEPT = 50_000
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
-#: what takes the packed outputs of a batch: plan, number of the batch, rows
-Deliver = Callable[[Plan, int, list[Packed]], None]
+#: what takes the packed outputs of a batch: plan, number of the batch, rows, what is called with its steps
+Deliver = Callable[[Plan, int, list[Packed], Observe], None]
 
 
-def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
+def commit(plan: Plan, batch: int, rows: list[Packed], observe: Observe = ignored) -> None:
     """Writes the batch from the packed rows of all its tasks, unless the ledger has it already.
 
     Then removes the spool files of this batch and of all earlier ones. Raises UnavailableError if Kafka does not take
@@ -71,7 +72,7 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     first = before_all(plan.store) if batch == 0 else None
     if plan.forced:
         force_plan(Path(plan.checkpoint), batch)
-    while not _written(BatchResult(plan, held), writing, batch, (reads, first), deadline):
+    while not _written(BatchResult(plan, held), writing, batch, (reads, first), deadline, observe=observe):
         time.sleep(PAUSE)
     remove_files(plan.checkpoint, batch)
 
@@ -87,17 +88,25 @@ def settings_of(plan: Plan) -> WriterSettings:
 
 
 def _written(
-    gathered: BatchResult, writing: WriterSettings, batch: int, reads: tuple[Planned, Planned | None], deadline: float
-) -> bool:
+    gathered: BatchResult, writing: WriterSettings, batch: int, reads: tuple[Planned, Planned | None], deadline: float,
+    *, observe: Observe,
+) -> bool:  # fmt: skip
     """True if the ledger has the batch now; False if another attempt may succeed.
 
     `reads` is the planned input and, for batch 0, the position before it.
     """
+    timer = StepTimer(observe)
+
+    def produced() -> Iterator[Records]:
+        yield from gathered.records()
+        timer.ended(Step.PRODUCE)
+
     try:
         writing = replace(writing, large=gathered.size > LARGE)
         planned_input, before = reads
         one = writer(writing)
-        one.write(batch, gathered.records(), gathered.report, gathered.too_large, planned_input, before=before)
+        if one.write(batch, produced(), gathered.report, gathered.too_large, planned_input, before=before):
+            timer.ended(Step.COMMIT)
     except UnavailableError as error:
         # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
         if time.monotonic() > deadline:

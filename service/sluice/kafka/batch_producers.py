@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -17,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import HungError
-from sluice.kafka.requests import RETRY_TIMEOUT_S, SLACK, bounded, discard
+from sluice.kafka.requests import RETRY_TIMEOUT_S, SLACK, begun, bounded, discard
 
 T = TypeVar("T")
 
@@ -77,20 +78,26 @@ class BatchProducer(ABC):
         self._clients.append(self.client)
 
     @abstractmethod
-    def begin(self) -> None:
-        """Begins a batch. The previous batch was finished."""
+    def begin(self, offset: TopicPartition) -> None:
+        """Begins a batch. The previous batch was finished. `offset` is the offset of the ledger's group after it."""
 
     @abstractmethod
     def confirm(self) -> None:
         """Makes sure that the ledger can have no entry of this batch without the records that were produced so far."""
 
     @abstractmethod
-    def finish(self, offset: TopicPartition) -> None:
-        """Commits the batch, together with `offset`, the new offset of the ledger's group."""
+    def finish(self) -> None:
+        """Commits the batch, together with the new offset of the ledger's group."""
 
     @abstractmethod
     def close(self) -> None:
         """Gives up an unfinished batch, and closes the clients."""
+
+    def reason(self, error: KafkaError) -> KafkaError:
+        """The error of a call itself, or, if it says only that the producer has failed, the failure behind it."""
+        if error.code() != KafkaError._FATAL:  # noqa: SLF001
+            return error
+        return _raised_by(partial(self.client.poll, 0)) or error  # which reports that failure, once
 
     def _call(self, action: str, seconds: float, call: Callable[[], T]) -> T:
         return bounded(action, seconds + self._times.slack, call)
@@ -108,6 +115,8 @@ class ExactlyOnce(BatchProducer):
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], times: TimeLimits) -> None:
         self._troubles: list[KafkaError] = []
+        #: waits for the offset that is being added to the open transaction
+        self._pending: Callable[[float], None] | None = None
         own = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
         super().__init__(kafka, limits, times, own)
         try:
@@ -120,21 +129,19 @@ class ExactlyOnce(BatchProducer):
             discard(self._clients)
             raise
 
-    def begin(self) -> None:
+    def begin(self, offset: TopicPartition) -> None:
         self.client.poll(0)
         self._troubles.clear()
+        self._offset = offset
         self.client.begin_transaction()
+        # The two requests to the brokers take as long as the records of a small batch take to produce.
+        self._pending = self._begin_to_send_offset()
 
     def confirm(self) -> None:
         """Does nothing: the transaction has all of them or none."""
 
-    def finish(self, offset: TopicPartition) -> None:
-        try:
-            self._send_offset(offset)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001
-                raise
-            self._send_offset(offset)  # the transaction failed during the call; another call raises the reason
+    def finish(self) -> None:
+        self._await_offset(self._offset_seconds)
         began, attempts = time.monotonic(), 1
         while not self._committed(began + self._times.step):
             attempts += 1
@@ -142,11 +149,32 @@ class ExactlyOnce(BatchProducer):
         took = time.monotonic() - began
         self.spent = late_copy_reason(attempts, took, self._troubles, self._times.slow_commit)
 
-    def _send_offset(self, offset: TopicPartition) -> None:
-        group, wait = self._group, self._times.offsets
-        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([offset], group, wait))
+    def reason(self, error: KafkaError) -> KafkaError:
+        """As its superclass says. The library says of the first call after a failure of the transaction only that its
+        state is wrong, and of the next `send_offsets_to_transaction` why.
+        """
+        if error.code() != KafkaError._STATE:  # noqa: SLF001
+            return super().reason(error)
+        return _raised_by(partial(self._begin_to_send_offset(), self._offset_seconds)) or error
+
+    def _begin_to_send_offset(self) -> Callable[[float], None]:
+        """Begins to add the offset to the transaction. Returns a function that waits so long until that is done."""
+        send = self.client.send_offsets_to_transaction
+        return begun("send offsets", partial(send, [self._offset], self._group, self._times.offsets))
+
+    def _await_offset(self, seconds: float) -> None:
+        """Waits until the request that `begin` has begun is done."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending(seconds)
+
+    @property
+    def _offset_seconds(self) -> float:
+        return self._times.offsets + self._times.slack
 
     def close(self) -> None:
+        with suppress(KafkaException, HungError):  # the library refuses an abort beside another request
+            self._await_offset(self._times.abort)
         # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
         with suppress(KafkaException, HungError):
             self._call("abort the batch", self._times.abort, lambda: self.client.abort_transaction(self._times.abort))
@@ -198,8 +226,9 @@ class AtLeastOnce(BatchProducer):
         self._group = ledger.group_member(kafka, query)
         self._clients.append(self._group)
 
-    def begin(self) -> None:
+    def begin(self, offset: TopicPartition) -> None:
         self._failures.clear()
+        self._offset = offset
 
     def confirm(self) -> None:
         """Waits until the brokers have confirmed all records. An entry of the ledger's topic counts while the ledger's
@@ -207,10 +236,10 @@ class AtLeastOnce(BatchProducer):
         """
         self._flush()
 
-    def finish(self, offset: TopicPartition) -> None:
+    def finish(self) -> None:
         self._flush()
-        step = self._times.step
-        self._call("commit the ledger", step, lambda: self._group.commit(offsets=[offset], asynchronous=False))
+        step, offsets = self._times.step, [self._offset]
+        self._call("commit the ledger", step, lambda: self._group.commit(offsets=offsets, asynchronous=False))
 
     def close(self) -> None:
         with suppress(KafkaException, HungError):
@@ -229,6 +258,16 @@ class AtLeastOnce(BatchProducer):
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failures.append(error)
+
+
+def _raised_by(call: Callable[[], object]) -> KafkaError | None:
+    """The error of Kafka that the call raises, or None. A call that does not return raises none."""
+    try:
+        with suppress(HungError):
+            call()
+    except KafkaException as error:
+        return error.args[0]
+    return None
 
 
 BATCH_PRODUCERS: Mapping[str, type[ExactlyOnce | AtLeastOnce]] = {

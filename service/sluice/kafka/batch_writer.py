@@ -145,13 +145,13 @@ class TransactionalWriter:
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
         # a batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header
         with self._closing_on_error("write the batch", batch), without_garbage_collection():
-            producer.begin()
+            producer.begin(ledger.offset_after(batch, self._settings.query_id, planned))
             self._began = began = Moment.now()
             self._produce_all(producer.client, records, too_large)
             producer.confirm()
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
-            producer.finish(ledger.offset_after(batch, self._settings.query_id, planned))
+            producer.finish()
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
         if producer.spent:
@@ -248,7 +248,7 @@ class TransactionalWriter:
             yield
         except KafkaException as error:
             open_for = self._began.seconds_ago() if self._began else 0.0
-            reason = self._reason(error.args[0])
+            reason = error.args[0] if self._producer is None else self._producer.reason(error.args[0])
             self.close()
             what = f"cannot {action} ({self._settings.query!r}, batch {batch})"
             if reason.code() in FENCED and self._expired(open_for, batch):
@@ -257,18 +257,6 @@ class TransactionalWriter:
         except BaseException:
             self.close()
             raise
-
-    def _reason(self, error: KafkaError) -> KafkaError:
-        """The error itself, or, if it says only that the producer has failed for good, the failure behind it.
-
-        The client reports that failure once, from `poll`.
-        """
-        if error.code() == KafkaError._FATAL and self._producer is not None:  # noqa: SLF001
-            try:
-                self._producer.client.poll(0)
-            except KafkaException as failure:
-                return failure.args[0]
-        return error
 
     def _expired(self, open_for: float, batch: int) -> bool:
         """Whether the broker refuses the producer because its transaction was open for too long.

@@ -81,6 +81,13 @@ def bounded(action: str, seconds: float, call: Callable[[], T]) -> T:
     The call runs in a thread of its own, which continues after HungError. The caller must not use any object again that
     the call uses.
     """
+    return begun(action, call)(seconds)
+
+
+def begun(action: str, call: Callable[[], T]) -> Callable[[float], T]:
+    """Begins `call`. Returns a function to call once, which waits for the result as `bounded` does: at most so many
+    seconds from then on.
+    """
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -90,17 +97,20 @@ def bounded(action: str, seconds: float, call: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - the caller gets it
             errors.append(error)
 
+    def result(seconds: float) -> T:
+        thread.join(seconds)
+        if thread.is_alive():
+            raise HungError(f"cannot {action}: the Kafka client did not return within {seconds:.0f} seconds")
+        if errors:
+            try:
+                raise errors[0]
+            finally:
+                errors.clear()  # the traceback refers to this frame
+        return results[0]
+
     thread = threading.Thread(target=run, name=f"sluice-{action}", daemon=True)
     thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise HungError(f"cannot {action}: the Kafka client did not return within {seconds:.0f} seconds")
-    if errors:
-        try:
-            raise errors[0]
-        finally:
-            errors.clear()  # the traceback refers to this frame
-    return results[0]
+    return result
 
 
 class Time(NamedTuple):

@@ -31,6 +31,8 @@ Counts = Mapping[str, Mapping[str, int]]
 #: (topic, topic partition) -> offset
 Offsets = Mapping[tuple[str, int], int]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+#: bounds of the durations of parts of a batch
+PARTS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -144,9 +146,8 @@ TABLE = (
         "Seconds from a transaction's start until its records are visible to readers.",
     ),
     Metric("sluice_batch_duration_seconds", Histogram, (), "Seconds from a batch's start to its end."),
-    Metric(
-        "sluice_batch_phase_seconds_total", Counter, ("phase",), "Seconds spent in each of Spark's phases of batches."
-    ),
+    Metric("sluice_batch_phase_seconds", Histogram, ("phase",), "Seconds of each of Spark's phases of a batch.", PARTS),
+    Metric("sluice_batch_step_seconds", Histogram, ("step",), "Seconds of each step of the work of a batch.", PARTS),
     Metric("sluice_last_batch", Gauge, ("stage",), "Number of the last batch that was written."),
     Metric(
         "sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "Write time of the last batch, in seconds since 1970."
@@ -334,7 +335,11 @@ class Metrics:
         self._metrics["sluice_batch_duration_seconds"].observe(phases.get(WHOLE, 0.0))
         for phase, seconds in phases.items():
             if phase != WHOLE:
-                self._metrics["sluice_batch_phase_seconds_total"].labels(phase).inc(seconds)
+                self._metrics["sluice_batch_phase_seconds"].labels(phase).observe(seconds)
+
+    def step_ended(self, step: str, seconds: float) -> None:
+        """Updates the durations after a step of a batch (kafka/batch_steps.py) has succeeded."""
+        self._metrics["sluice_batch_step_seconds"].labels(step).observe(seconds)
 
     def offsets(self, read: Offsets, ends: Offsets) -> int:
         """Updates offsets and lag. Returns the number of available records that the batch did not read.

@@ -28,13 +28,12 @@ from sluice.spark.masking import filtered_pipe
 #: bounds a batch.
 DRIVER_MEMORY = "2g"
 
-#: options of Java's compilers. Much code of Spark runs some thousand times at a start and then no more. By default the
-#: optimising compiler (tier 4) takes a third of the start's processor time to compile it. With thresholds of twenty
-#: times the default it compiles what handles records: those methods reach them within the first second of load.
-COMPILERS = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
-    "-XX:Tier4BackEdgeThreshold=800000 -XX:Tier3DelayOn=0"
-)
+#: options of Java's compiler and of its garbage collector
+#:
+#: Java plans batches and handles no records, unless a batch is a job of Spark. Its code runs some times in each batch,
+#: so the optimising compiler (tier 4) pays late, if ever; and until then the other one adds counters to the code, which
+#: make it slower. So only that other one is used, without counters. The young generation has room for about ten plans.
+RUNTIME = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn64m"
 LOG = Path(__file__).with_name("log4j2.properties")
 #: options of the Java program that computes the command line of the actual one
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -130,10 +129,7 @@ def java_options() -> str:
 
     Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
     """
-    return (
-        f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData {COMPILERS} -Djava.io.tmpdir={tempfile.gettempdir()} "
-        f"-Dlog4j2.configurationFile={LOG}"
-    )
+    return f"-Xrs -XX:-UsePerfData {RUNTIME} -Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}"
 
 
 def overrides(environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
+from sluice.batch.steps import Observe, ignored
 from sluice.kafka import topics
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -56,9 +57,12 @@ def start(
     plan: Plan,
     placed: Placement | None = None,
     opened: OpenLanes | None = None,
+    *,
     deliver: Deliver = commit,
+    observe: Observe = ignored,
 ) -> StreamingQuery:
-    """Starts the query of this plan and returns without waiting for a batch. `deliver` gets the outputs of each batch.
+    """Starts the query of this plan and returns without waiting for a batch. `deliver` gets the outputs of each batch,
+    `observe` the durations of its steps.
 
     `placed` decides on which executor of a cluster each bucket is. `opened` gets the lanes of the query, for the caller
     to close after the query has ended. Without it their Kafka clients stay open until the process ends.
@@ -67,7 +71,7 @@ def start(
     with STARTING:
         _make_active(spark)
         table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
-        lanes = _lanes(plan, table, deliver)
+        lanes = _lanes(plan, table, deliver, observe)
         (opened or OpenLanes()).add(lanes)
         return (
             inputs(spark, plan, most)
@@ -85,13 +89,13 @@ def _make_active(spark: SparkSession) -> None:
     SparkSession._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)  # noqa: SLF001
 
 
-def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver) -> BatchLanes:
+def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
     """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
     if table is not None:
-        return BatchLanes(plan, SparkLane(plan, table.joined), None, deliver)
+        return BatchLanes(plan, SparkLane(plan, table.joined), None, deliver, observe=observe)
     settings = plan.pipeline.settings
-    direct = DirectLane(plan, RecordFeed.of(settings.kafka)) if settings.direct_records else None
-    return BatchLanes(plan, SparkLane(plan), direct, deliver)
+    direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe) if settings.direct_records else None
+    return BatchLanes(plan, SparkLane(plan), direct, deliver, observe=observe)
 
 
 def inputs(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:

@@ -46,17 +46,32 @@ def test_a_producer_that_cannot_start_transactions_is_dropped_in_a_thread_of_its
     assert dropped_in == ["sluice-discard"]
 
 
-def test_a_transaction_that_fails_while_its_offset_is_sent_names_the_reason(monkeypatch):
-    """The client library says of that call only that its state is wrong, and of the next one why."""
-    gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "Unknown topic or partition")
-    client = Mock()
-    client.send_offsets_to_transaction.side_effect = [
-        KafkaException(KafkaError(KafkaError._STATE)),
-        KafkaException(gone),
-    ]
+def made(monkeypatch, client):
     monkeypatch.setattr(batch_producers, "Producer", lambda _: client)
     monkeypatch.setattr(ledger, "group_member", lambda *_: Mock())
-    producer = ExactlyOnce({"bootstrap.servers": "localhost:1"}, "q", [], TimeLimits())
-    with pytest.raises(KafkaException, match="Unknown topic or partition"):
-        producer.finish(Mock())
+    return ExactlyOnce({"bootstrap.servers": "localhost:1"}, "q", [], TimeLimits())
+
+
+def test_a_transaction_that_has_failed_names_the_reason_at_the_next_request(monkeypatch):
+    """The client library says of the first call only that its state is wrong, and of the next one why."""
+    gone, state = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "gone"), KafkaError(KafkaError._STATE)
+    client = Mock()
+    client.send_offsets_to_transaction.side_effect = [KafkaException(state), KafkaException(gone)]
+    producer = made(monkeypatch, client)
+    producer.begin(Mock())
+    with pytest.raises(KafkaException) as raised:
+        producer.finish()
+    assert producer.reason(raised.value.args[0]) is gone
     client.commit_transaction.assert_not_called()
+
+
+def test_the_offset_is_sent_beside_the_records(monkeypatch):
+    """Its two requests to the brokers would else prolong each batch."""
+    sent, client = threading.Event(), Mock()
+    client.send_offsets_to_transaction.side_effect = lambda *_: sent.wait(10)
+    producer = made(monkeypatch, client)
+    producer.begin(Mock())
+    client.commit_transaction.assert_not_called()
+    sent.set()
+    producer.finish()
+    client.commit_transaction.assert_called_once()

@@ -90,8 +90,16 @@ def test_batches_are_timed_with_their_phases(metrics):
     found = samples(metrics)
     assert found["sluice_batch_duration_seconds_bucket", ("le", "0.3")] == 2
     assert found["sluice_batch_duration_seconds_bucket", ("le", "0.2")] == 0
-    assert found["sluice_batch_phase_seconds_total", ("phase", "addBatch")] == 0.4
-    assert ("sluice_batch_phase_seconds_total", ("phase", "triggerExecution")) not in found
+    assert found["sluice_batch_phase_seconds_sum", ("phase", "addBatch")] == 0.4
+    assert ("sluice_batch_phase_seconds_sum", ("phase", "triggerExecution")) not in found
+
+
+def test_the_steps_of_batches_are_timed(metrics):
+    metrics.step_ended("read", 0.004)
+    metrics.step_ended("read", 0.002)
+    found = samples(metrics)
+    assert found["sluice_batch_step_seconds_sum", ("step", "read")] == 0.006
+    assert found["sluice_batch_step_seconds_bucket", ("le", "0.002"), ("step", "read")] == 1
 
 
 def test_offsets_and_lag_by_topic_partition(metrics):

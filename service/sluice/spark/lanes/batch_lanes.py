@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
+from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
 from sluice.spark.lanes.direct_lane import DirectLane
@@ -24,11 +25,15 @@ from sluice.spark.lanes.spark_lane import SparkLane
 class BatchLanes:
     """The function that Spark calls with each batch of a query."""
 
-    def __init__(self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit) -> None:
+    def __init__(
+        self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit,
+        *, observe: Observe = ignored,
+    ) -> None:  # fmt: skip
         """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
-        batch.
+        batch. `observe` is called with the durations of the steps.
         """
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
+        self._observe = observe
         log = Path(plan.checkpoint, PLANNED)
         self._early = None if direct is None else EarlyWork(partial(self._written_directly, direct), log)
         self._context = copy_context()  # so that log lines of a batch name the pipeline
@@ -43,14 +48,17 @@ class BatchLanes:
 
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
-            self._deliver(self._plan, batch, self._spark.outputs(records, batch))
+            timer = StepTimer(self._observe)
+            outputs = self._spark.outputs(records, batch)
+            timer.ended(Step.JOB)
+            self._deliver(self._plan, batch, outputs, self._observe)
 
     def _written_directly(self, direct: DirectLane, batch: int) -> bool:
         """Writes the batch without a job of Spark, if it can. Returns whether it has."""
         outputs = direct.outputs(batch)
         if outputs is None:
             return False
-        self._deliver(self._plan, batch, outputs)
+        self._deliver(self._plan, batch, outputs, self._observe)
         return True
 
     def end(self, seconds: float) -> bool:

@@ -20,6 +20,7 @@ from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
 from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
+from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
@@ -27,12 +28,13 @@ from sluice.kafka.planned_batch import Planned
 from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
 from sluice.state.server.read_request import Ranges, read, readers_of
-from sluice.state.server.request import request
+from sluice.state.server.request import Connections
 
 LOGGER = logging.getLogger("sluice")
 
-#: applies packed rows to the state of a bucket: plan, number of the bucket, number of the batch, rows
-Apply = Callable[[Plan, int, int, list[Packed]], list[Packed]]
+#: begins to apply packed rows to the state of a bucket: plan, number of the bucket, number of the batch, rows -> a
+#: function that waits for the outputs
+Apply = Callable[[Plan, int, int, list[Packed]], Callable[[], list[Packed]]]
 #: reads and routes records: plan, number of the reader, what it reads
 Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
 
@@ -40,11 +42,15 @@ Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
 class DirectLane:
     """Does the work of batches of one query."""
 
-    def __init__(self, plan: Plan, feed: RecordFeed, apply: Apply = request, read: Read = read) -> None:
-        self._plan, self._feed, self._apply, self._read = plan, feed, apply, read
+    def __init__(
+        self, plan: Plan, feed: RecordFeed, apply: Apply | None = None, read: Read = read, observe: Observe = ignored
+    ) -> None:
+        self._plan, self._feed, self._read, self._observe = plan, feed, read, observe
+        self._connections = Connections()
+        self._apply = apply or self._connections.begin
         self._most = plan.pipeline.settings.direct_records
         self._readers = readers_of(plan)
-        self._threads = ThreadPoolExecutor(max(plan.buckets, self._readers), thread_name_prefix="sluice-direct")
+        self._threads = ThreadPoolExecutor(self._readers, thread_name_prefix="sluice-direct")
         # Loading compiled kernels takes a second, which Spark needs for the first batch anyway.
         kernels = of_routing(plan.pipeline)
         threading.Thread(target=in_this_process, args=(kernels,), name="sluice-kernels", daemon=True).start()
@@ -59,15 +65,21 @@ class DirectLane:
         if not self._readable(before, now):
             return None
         try:
-            return self._made(batch, self._arrived(before, now, batch))
+            timer = StepTimer(self._observe)
+            arrived = self._arrived(before, now, batch)
+            timer.ended(Step.READ)
+            outputs = self._made(batch, arrived)
+            timer.ended(Step.COMPUTE)
         except (RecordsNotReadError, HeaderNameError, OSError, EOFError) as error:
             LOGGER.info("a batch is run as a job of Spark: %s", error, extra={"batch": batch})
             return None
+        return outputs
 
     def close(self) -> None:
-        """Ends the threads of the lane and its Kafka client in this process. The query has ended."""
+        """Ends the threads of the lane, its Kafka client, and its connections. The query has ended."""
         self._threads.shutdown(wait=False)
         self._feed.close()
+        self._connections.close()
 
     def _readable(self, before: Planned, now: Planned) -> bool:
         """Whether the batch has no new topic partitions and none that was made anew, and the pool runs."""
@@ -103,12 +115,10 @@ class DirectLane:
             yield from done.result()
 
     def _made(self, batch: int, arrived: Mapping[int, list[Packed]]) -> list[Packed]:
-        work = [
-            self._threads.submit(self._of_bucket, number, batch, arrived.get(number, []))
-            for number in range(self._plan.buckets)
-        ]
-        return [row for done in work for row in done.result()]
+        work = [self._begun(number, batch, arrived.get(number, [])) for number in range(self._plan.buckets)]
+        return [row for through, outputs in work for row in (*through, *outputs())]
 
-    def _of_bucket(self, number: int, batch: int, rows: list[Packed]) -> list[Packed]:
+    def _begun(self, number: int, batch: int, rows: list[Packed]) -> tuple[list[Packed], Callable[[], list[Packed]]]:
+        """The rows that bypass the bucket, and a function that waits for the outputs of the bucket."""
         through, rest = split_pass_through(self._plan.topic_partitions, rows)
-        return [*through, *self._apply(self._plan, number, batch, rest)]
+        return through, self._apply(self._plan, number, batch, rest)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.query_plan import Plan
+from sluice.batch.steps import Observe, ignored
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
@@ -117,7 +118,8 @@ class PipelineRun:
                 LOGGER.info("running", extra=about)
             local = placed is None and POOL_SOCKET in os.environ
             watching, starting = partial(self._watched, seen, stop, ending), partial(self._shown, local=local)
-            run(spark, plans, watching, placed, starting=starting, opened=self._opened)
+            observe = self._member.metrics.step_ended
+            run(spark, plans, watching, placed, starting=starting, opened=self._opened, observe=observe)
             LOGGER.info("ended", extra={"pipeline": name})
 
     def wait_for_queries(self) -> None:
@@ -197,11 +199,13 @@ def run(
     *,
     starting: Callable[[Plan], object] = lambda _: None,
     opened: OpenLanes | None = None,
+    observe: Observe = ignored,
 ) -> None:
     """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number.
 
     `starting` is called with each plan before its query starts. `opened` gets the lanes of the queries, for the caller
-    to close after all queries have ended. If a query does not end before the restart, raises TopicPartitionsAddedError.
+    to close after all queries have ended; `observe` gets the durations of the steps of batches. If a query
+    does not end before the restart, raises TopicPartitionsAddedError.
 
     At the end, waits for batches that have begun early as long as for queries that stop: the caller then releases the
     locks on the checkpoint.
@@ -210,7 +214,7 @@ def run(
     while True:
         for plan in plans:
             starting(plan)
-        queries = _started(spark, plans, placed, opened)
+        queries = _started(spark, plans, placed, opened, observe)
         try:
             return watching(queries)
         except TopicPartitionsAddedError as grown:
@@ -242,13 +246,14 @@ def _runs(query: StreamingQuery) -> bool:
 
 
 def _started(
-    spark: SparkSession, plans: Sequence[Plan], placed: Placement | None, opened: OpenLanes
+    spark: SparkSession, plans: Sequence[Plan], placed: Placement | None, opened: OpenLanes, observe: Observe
 ) -> list[StreamingQuery]:
     """The queries of these plans. If one cannot be started, the queries before it are stopped."""
     queries: list[StreamingQuery] = []
     try:
         for plan in plans:
-            queries.append(start(spark, plan, placed, opened))  # noqa: PERF401 - the list is used if a later start fails
+            query = start(spark, plan, placed, opened, observe=observe)
+            queries.append(query)
     except BaseException:
         for query in queries:
             stopped(query.stop)

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
+from sluice.batch.steps import Observe
 from sluice.checkpoint.checkpoint_identity import Identity
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -62,7 +63,7 @@ def warm_up(spark: SparkSession, stage: Pipeline, found: Mapping[str, Topic], in
     LOGGER.info("warm-up ended", extra={"stage": stage.name, "seconds": round(time.monotonic() - began, 1)})
 
 
-def drop(plan: Plan, batch: int, rows: list[Packed]) -> None:
+def drop(plan: Plan, batch: int, rows: list[Packed], observe: Observe) -> None:
     """Takes the place of `commit`: the outputs of a warm-up go nowhere."""
 
 

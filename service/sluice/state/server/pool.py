@@ -72,6 +72,10 @@ MAX_PATH = 100
 #: the version in an inspection request; the versions of batches are not negative
 INSPECTION = -1
 
+#: the version in a request whose connection stays open for further requests, which the pool does not see: the state
+#: server counts as requested in all later batches
+KEPT = 1 << 62
+
 #: in place of the name of a query: the readers of all queries
 READERS = "readers"
 
@@ -150,7 +154,7 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
     With READERS as the query it is a connection to the reader of this number; the version is then without effect.
 
-    `version` is the version of the state that the request is about: the number of the batch.
+    `version` is the version of the state that the request is about, the number of the batch; or KEPT.
 
     Raises OSError if there is no pool, and no process that will start one, or if no pool accepts the connection in
     time; in a worker on a cluster it then ends the daemon. Raises EOFError if the pool refuses the connection or dies,
@@ -233,15 +237,18 @@ def end_query(checkpoint: str) -> None:
             _send([checkpoint.encode()], [])
 
 
-def received_connection(control: socket.socket, seconds: float | None = None) -> socket.socket | None:
-    """The next connection that the pool passes through `control`. None when the pool has closed `control`, and if none
-    comes for so many seconds; None: the wait has no limit.
+def received_connection(
+    control: socket.socket, seconds: float | None = None, kept: socket.socket | None = None
+) -> socket.socket | None:
+    """The connection with the next request: a new one that the pool passes through `control`, or `kept`, on which an
+    earlier request came.
+
+    None when the pool has closed `control`, and if no request comes for so many seconds; None: the wait has no limit.
     """
-    control.settimeout(seconds)
-    try:
-        data, numbers, _, _ = socket.recv_fds(control, 1, 1)
-    except TimeoutError:
-        return None
+    ready = select.select([control] if kept is None else [control, kept], [], [], seconds)[0]
+    if control not in ready:
+        return kept if ready else None
+    data, numbers, _, _ = socket.recv_fds(control, 1, 1)
     return socket.socket(fileno=numbers[0]) if data and numbers else None
 
 
@@ -316,6 +323,8 @@ class Pool:
             self._end_surplus()
             servers[bucket] = self._forked(task, version, "sluice-reader" if query == READERS else "sluice-bucket")
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
+        if version == KEPT:
+            return
         for other in [
             one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
         ]:

@@ -1,8 +1,14 @@
-"""The request of a Spark task to the state server of its bucket: the rows of a batch; the answer has their outputs."""
+"""The request to the state server of a bucket: the rows of a batch; the answer has their outputs.
+
+A task of Spark and the service's own process send requests, the latter through connections that it keeps.
+"""
 
 from __future__ import annotations
 
 import pickle
+import socket
+from collections.abc import Callable
+from contextlib import suppress
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
@@ -20,17 +26,78 @@ class StateServerError(Exception):
     """The work failed in the state server or the reader. The message is the stack trace from there."""
 
 
+class Connections:
+    """Connections to the state servers of a query, which stay open between the requests. Used by one thread.
+
+    A new connection takes two more changes between processes, through the pool: a third of the time that a bucket needs
+    for the few records of a small batch.
+    """
+
+    def __init__(self) -> None:
+        #: by bucket: those without a request, and those whose answers were not read yet, or will never be
+        self._open: dict[int, socket.socket] = {}
+        self._waiting: dict[int, socket.socket] = {}
+
+    def begin(self, plan: Plan, bucket: int, version: int, rows: list[Packed]) -> Callable[[], list[Packed]]:
+        """Sends a request, as `request` does. Returns a function that waits for the outputs, and raises its errors.
+
+        So one thread can let several state servers work at once. A server reads all of a request before it answers.
+        """
+        question = _question(plan, bucket, version, rows)
+        self._give_up(bucket)
+        connection = self._asked(plan, bucket, question)
+        if connection is not None:
+            self._waiting[bucket] = connection
+
+        def outputs() -> list[Packed]:
+            if connection is not None:
+                with suppress(EOFError, ConnectionError):  # it died, now or since the last request
+                    answer = _answer(connection)
+                    self._open[bucket] = self._waiting.pop(bucket)
+                    return _outputs(answer)
+            return _outputs(ask(plan.server_name, bucket, version, question))
+
+        return outputs
+
+    def _asked(self, plan: Plan, bucket: int, question: Message) -> socket.socket | None:
+        """The connection on which the question was sent, None if the state server or the pool has died."""
+        connection = self._open.pop(bucket, None)
+        try:
+            connection = connection or pool.connection(plan.server_name, bucket, pool.KEPT)
+            question.write(connection.sendall)
+        except (EOFError, ConnectionError):
+            if connection is not None:
+                connection.close()
+            return None
+        return connection
+
+    def _give_up(self, bucket: int) -> None:
+        """Closes the connection of a bucket on which an answer was not read: the batch or the state server failed."""
+        if bucket in self._waiting:
+            self._waiting.pop(bucket).close()
+
+    def close(self) -> None:
+        for connection in (*self._open.values(), *self._waiting.values()):
+            connection.close()
+        self._open.clear()
+        self._waiting.clear()
+
+
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
     """Applies the rows to the bucket's state of `version`, which becomes that of `version` + 1. Returns the outputs.
 
     Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
     Raises OSError or EOFError if no state server could be reached, or if several died while they worked.
     """
-    question = Message(
-        (bucket, version, *(kind for kind, _ in rows)),
-        [pickle.dumps(plan), *(packed for _, packed in rows)],
-    )
-    answer = ask(plan.server_name, bucket, version, question)
+    return _outputs(ask(plan.server_name, bucket, version, _question(plan, bucket, version, rows)))
+
+
+def _question(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> Message:
+    kinds = (kind for kind, _ in rows)
+    return Message((bucket, version, *kinds), [pickle.dumps(plan), *(packed for _, packed in rows)])
+
+
+def _outputs(answer: Message) -> list[Packed]:
     status, *kinds = answer.numbers
     if status == UNREADABLE:
         raise CheckpointError(bytes(answer.bodies[0]).decode())
@@ -44,18 +111,19 @@ def ask(query: str, number: int, version: int, question: Message) -> Message:
     """
     for left in reversed(range(MAX_ATTEMPTS)):
         try:
-            answer = _answer(query, number, version, question)
+            with pool.connection(query, number, version) as connection:
+                question.write(connection.sendall)
+                answer = _answer(connection)
             break
         except (EOFError, ConnectionError):  # it died; a new state server rebuilds the state from the checkpoint
             if not left:
                 raise
-    if answer.numbers[0] == FAILED:
-        raise StateServerError(bytes(answer.bodies[0]).decode())
     return answer
 
 
-def _answer(query: str, number: int, version: int, question: Message) -> Message:
-    with pool.connection(query, number, version) as connection:
-        question.write(connection.sendall)
-        with connection.makefile("rb") as file:
-            return Message.read(file)
+def _answer(connection: socket.socket) -> Message:
+    with connection.makefile("rb") as file:
+        answer = Message.read(file)
+    if answer.numbers[0] == FAILED:
+        raise StateServerError(bytes(answer.bodies[0]).decode())
+    return answer

@@ -34,25 +34,36 @@ MESSAGE_TIMEOUT_S = 60.0
 
 
 def serve(control: socket.socket) -> None:
-    """Receives connections through `control` and answers one request on each, until `control` is closed.
+    """Receives connections through `control` and answers the requests on them, until `control` is closed.
 
-    A process that reads records (read_request.py) also ends when it has no request for some time.
+    The last connection with a request for the bucket stays open, because its client may send further ones
+    (`request.Connections`), until a request comes on another one. A process that reads records (read_request.py) also
+    ends when it has no request for some time.
     """
     configure_as_parent()  # damage to the files of the state is logged
     bucket: Bucket | None = None
+    kept: socket.socket | None = None
     inspections, reads = Inspections(), Reads()
-    while (connection := pool.received_connection(control, reads.patience)) is not None:
-        with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
+    while (connection := pool.received_connection(control, reads.patience, kept)) is not None:
+        stays = False
+        with suppress(EOFError, OSError):  # the client has closed it, or has ended; Spark repeats a task
             connection.settimeout(MESSAGE_TIMEOUT_S)
             with connection.makefile("rb") as file:
                 request = Message.read(file)
             if request.numbers[1] == pool.INSPECTION:
                 inspections.answer(connection, bucket, bytes(request.bodies[0]))
-                continue
-            if request.numbers[1] == READ:
+            elif request.numbers[1] == READ:
                 reads.answer(connection, request)
-                continue
-            bucket = _served(connection, request, bucket)
+            else:
+                bucket = _served(connection, request, bucket)
+                stays = True
+        if not stays:
+            connection.close()
+            kept = None if connection is kept else kept
+            continue
+        if kept is not None and connection is not kept:
+            kept.close()
+        kept = connection
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
                 bucket.maintain()

@@ -79,7 +79,7 @@ def lane(tmp_path, monkeypatch):
             if fails:
                 raise fails
             applied[number] = batch, rows
-            return [(RECORDS, b"bucket %d" % number)]
+            return lambda: [(RECORDS, b"bucket %d" % number)]
 
         def read(_, reader, ranges):
             if unread:
@@ -89,8 +89,14 @@ def lane(tmp_path, monkeypatch):
 
         done = {}
         plan = Plan(load_text(FILE, "direct.yaml"), "query", "start", str(tmp_path), 2, {"in": 2, "out": 1})
-        feed = Feed(records)
-        return SimpleNamespace(lane=DirectLane(plan, feed, apply, read), applied=applied, feed=feed, read=done)
+        feed, steps = Feed(records), []
+        return SimpleNamespace(
+            lane=DirectLane(plan, feed, apply, read, lambda step, _: steps.append(step)),
+            applied=applied,
+            feed=feed,
+            read=done,
+            steps=steps,
+        )
 
     return make
 
@@ -106,6 +112,7 @@ def test_each_bucket_gets_the_tuples_of_its_keys_and_its_outputs_come_back(lane)
     assert [row for row in outputs if row[0] == RECORDS] == [(RECORDS, b"bucket 0"), (RECORDS, b"bucket 1")]
     assert sorted(keys_of(made.applied[0][1]) + keys_of(made.applied[1][1])) == ["a", "a", "b"]
     assert [batch for batch, _ in made.applied.values()] == [5, 5]
+    assert made.steps == ["read", "compute"]
     counts = [json.loads(packed)["read"] for kind, packed in outputs if kind == COUNTS]
     assert counts == [{"in": {"tuple": 2}}, {"in": {"tuple": 1}}]
 

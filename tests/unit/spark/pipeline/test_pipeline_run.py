@@ -94,7 +94,7 @@ class Restarting:
     def passes(self, seconds):
         self.now += seconds
 
-    def _start(self, _, plan, __, opened):
+    def _start(self, _, plan, __, opened, *, observe):
         self.events.append(f"start {plan.pipeline}")
         opened.add(Lanes(self, plan.pipeline))
         return Stopping(self)

@@ -1,0 +1,225 @@
+"""`make bench-batch`: where the time of a batch goes while records come at a fixed rate, by phases and steps."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.machine import machine
+from benchmarks.page import write
+from benchmarks.peers.measure import COUNTED, STALLED, WARM_UP, Load, Program, arrivals, running
+from benchmarks.peers.records import delete_topics, make_topic, trickle
+from benchmarks.peers.systems.sluice_service import Sluice
+from benchmarks.peers.workload import WORKLOADS
+from benchmarks.plot import DARK, LIGHT, STYLE
+from sluice.files import project_file
+from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
+
+RATES = (1_000, 10_000)
+WORKLOAD, KEYS = WORKLOADS["slide"], 100
+PICTURE = "batch-account.svg"
+#: histogram and value of its label -> name in the table, in the order of a batch
+SPARK = {
+    "latestOffset": "Spark: ask for the end offsets",
+    "walCommit": "Spark: write the offsets",
+    "getBatch": "Spark: divide the records",
+    "queryPlanning": "Spark: plan",
+    "addBatch": "Spark: call the service, and wait for it",
+    "commitOffsets": "Spark: write the commit",
+}
+STEPS = {
+    "read": "read: receive, decode, divide among buckets",
+    "compute": "compute: windows in the state servers",
+    "produce": "produce: merge, hand over to the client",
+    "commit": "commit: end the transaction",
+}
+PARTS: Sequence[tuple[str, str, str]] = [
+    *(("sluice_batch_phase_seconds", name, title) for name, title in SPARK.items()),
+    ("sluice_batch_duration_seconds", "", "**whole batch of Spark**"),
+    *(("sluice_batch_step_seconds", name, title) for name, title in STEPS.items()),
+]
+#: pixels of the picture: the names, a column, a row, the space between two rates
+NAMES, COLUMN, ROW, SPACE = 290, 34, 30, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """`counts` has (upper bound in seconds, number of values up to it), by bound."""
+
+    total: float
+    count: float
+    counts: Sequence[tuple[float, float]]
+
+    def since(self, earlier: Histogram) -> Histogram:
+        before = dict(earlier.counts)
+        counts = [(bound, count - before.get(bound, 0.0)) for bound, count in self.counts]
+        return Histogram(self.total - earlier.total, self.count - earlier.count, counts)
+
+    @property
+    def mean(self) -> float:
+        """Seconds."""
+        return self.total / self.count if self.count else 0.0
+
+    def bound_of(self, share: float) -> float:
+        """The smallest bound that this share of the values does not exceed, seconds."""
+        return next((bound for bound, count in self.counts if count >= share * self.count), float("inf"))
+
+    def shares(self) -> list[float]:
+        """The share of the values between each bound and the one before it."""
+        counts = [0.0, *(count for _, count in self.counts)]
+        return [(b - a) / max(1.0, self.count) for a, b in itertools.pairwise(counts)]
+
+
+NONE = Histogram(0.0, 0.0, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a run at a rate gave: a histogram for each of PARTS, seconds between two batches, and the latency in ms."""
+
+    rate: int
+    parts: Sequence[Histogram]
+    apart: float
+    p50: float
+    p99: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-batch ARGS=", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of a run (%(default)s)")
+    parser.add_argument("--rates", type=int, nargs="*", default=RATES, help="records a second (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="put table and picture into docs")
+    options = parser.parse_args()
+    with EmbeddedBroker(heap="1g") as broker:
+        accounts = [_account(broker.bootstrap, Load(rate, options.seconds, KEYS)) for rate in options.rates]
+    lines = [
+        f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}: {WORKLOAD.title}, {KEYS} keys.", "", *_table(accounts), "",
+        f"![How long each part of a batch takes]({PICTURE})",
+    ]  # fmt: skip
+    print(*lines, sep="\n")
+    if options.write:
+        write("batch", lines)
+        project_file(f"docs/{PICTURE}").write_text(_picture(accounts))
+
+
+def _account(bootstrap: str, load: Load) -> Account:
+    source, port = f"account-{load.rate}-{time.time_ns()}", free_ports(1)[0]
+    system = Sluice(http=port)
+    make_topic(bootstrap, source)
+    try:
+        with running(system, WORKLOAD, bootstrap, [source], live=True) as program:
+            time.sleep(WARM_UP)
+            looks: list[tuple[float, list[Histogram]]] = []
+            threads = [
+                threading.Thread(target=trickle, args=(bootstrap, source, *load)),
+                threading.Thread(target=_look_twice, args=(program, port, load.seconds, looks)),
+            ]
+            for thread in threads:
+                thread.start()
+            seen = arrivals(program, bootstrap, load.records, load.seconds + STALLED)
+            for thread in threads:
+                thread.join()
+    finally:
+        delete_topics(bootstrap, source)
+    (began, before), (ended, after) = looks
+    parts = [now.since(then) for now, then in zip(after, before, strict=True)]
+    last = max(sent for sent, _ in seen)
+    counted = [delay * 1000 for sent, delay in seen if sent > last - load.seconds * COUNTED]
+    batches = next(part.count for (name, *_), part in zip(PARTS, parts, strict=True) if "duration" in name)
+    p99 = statistics.quantiles(counted, n=100)[98]
+    return Account(load.rate, parts, (ended - began) / batches, statistics.median(counted), p99)
+
+
+def _look_twice(program: Program, port: int, seconds: float, looks: list[tuple[float, list[Histogram]]]) -> None:
+    """Reads the metrics at the begin and at the end of the part that counts."""
+    time.sleep(seconds * (1 - COUNTED))
+    looks.append((time.monotonic(), _histograms(port)))
+    time.sleep(seconds * COUNTED * 0.95)
+    looks.append((time.monotonic(), _histograms(port)))
+    if program.process.exit_code is not None:
+        raise RuntimeError(program.text()[-1500:])
+
+
+def _histograms(port: int) -> list[Histogram]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            bound = labels.pop("le", "")
+            label = labels.get("phase", labels.get("step", ""))
+            found.setdefault((family.name, label), {})[sample.name.removeprefix(family.name) + bound] = sample.value
+    return [_histogram(found.get((name, label), {})) for name, label, _ in PARTS]
+
+
+def _histogram(values: Mapping[str, float]) -> Histogram:
+    counts = [(float(name.removeprefix("_bucket")), n) for name, n in values.items() if name.startswith("_bucket")]
+    return Histogram(values.get("_sum", 0.0), values.get("_count", 0.0), sorted(counts))
+
+
+def _table(accounts: Sequence[Account]) -> list[str]:
+    heads = [f"{account.rate:,} records/s, mean ms (p99 at most)" for account in accounts]
+    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
+    for number, (_, _, title) in enumerate(PARTS):
+        cells = [_cell(account.parts[number]) for account in accounts]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    apart = [f"{account.apart * 1000:.1f}" for account in accounts]
+    latency = [f"{account.p50:.0f} / {account.p99:.0f}" for account in accounts]
+    lines.append("| from one batch to the next | " + " | ".join(apart) + " |")
+    lines.append("| latency of a record, p50 / p99 | " + " | ".join(latency) + " |")
+    return lines
+
+
+def _cell(part: Histogram) -> str:
+    return f"{part.mean * 1000:.1f} ({part.bound_of(0.99) * 1000:g})" if part.count else "-"
+
+
+def _picture(accounts: Sequence[Account]) -> str:
+    """For each part a row of bars: the share of its durations between two bounds, at each rate."""
+    shown = [(number, title.strip("*")) for number, (name, _, title) in enumerate(PARTS) if "duration" not in name]
+    bounds = [bound for bound, _ in accounts[0].parts[shown[0][0]].counts if bound < float("inf")]
+    bounds = [bound for bound in bounds if bound <= 1]
+    wide = COLUMN * len(bounds)
+    width, height = NAMES + (wide + SPACE) * len(accounts), ROW * (len(shown) + 2)
+    colours = ["".join(f".c{number}{{fill:{one}}}" for number, one in enumerate(of)) for of in (LIGHT, DARK)]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
+        ' font-family="sans-serif" font-size="12">',
+        "<title>How long each part of a batch takes</title>",
+        f"<style>{STYLE % tuple(colours)}</style>",
+        f'<rect class="paper" width="{width}" height="{height}"/>',
+    ]
+    for index, account in enumerate(accounts):
+        left = NAMES + (wide + SPACE) * index
+        parts.append(_text(left, 18, f"{account.rate:,} records/s: up to so many milliseconds"))
+        parts += [_text(left + COLUMN * n, 38, f"{bound * 1000:g}") for n, bound in enumerate(bounds)]
+        for row, (number, _) in enumerate(shown):
+            foot = ROW * (row + 2) + ROW - 4
+            parts.append(f'<line class="grid" x1="{left}" x2="{left + wide}" y1="{foot}" y2="{foot}"/>')
+            for n, share in enumerate(account.parts[number].shares()[: len(bounds)]):
+                tall = share * (ROW - 6)
+                parts.append(
+                    f'<rect class="c{index}" x="{left + COLUMN * n}" y="{foot - tall:.1f}" width="{COLUMN - 4}" '
+                    f'height="{tall:.1f}"/>'
+                )
+    parts += [_text(6, ROW * (row + 2) + ROW - 8, title) for row, (_, title) in enumerate(shown)]
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _text(x: float, y: float, words: str) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}">{escape(words)}</text>'
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Which connections a state server keeps open."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from sluice.state.message import Message
+from sluice.state.server import pool, state_server
+
+
+@pytest.fixture
+def control(monkeypatch):
+    """The pool's end of the control socket of a state server, whose bucket answers with the number of the batch."""
+
+    def served(connection, request, bucket):
+        Message(request.numbers[1:2], []).write(connection.sendall)
+        return bucket or SimpleNamespace(maintain=lambda: None)
+
+    monkeypatch.setattr(state_server, "configure_as_parent", lambda: None)
+    monkeypatch.setattr(state_server, "_served", served)
+    monkeypatch.setattr(state_server, "Inspections", lambda: SimpleNamespace(answer=lambda *_: None))
+    ours, theirs = socket.socketpair()
+    server = threading.Thread(target=state_server.serve, args=(theirs,))
+    server.start()
+    with ours:
+        yield ours
+    server.join()
+    theirs.close()
+
+
+def connected(control):
+    ours, theirs = socket.socketpair()
+    with theirs:
+        socket.send_fds(control, [b"!"], [theirs.fileno()])
+    ours.settimeout(30)
+    return ours
+
+
+def asked(connection, batch):
+    Message((0, batch), [b"plan"]).write(connection.sendall)
+    with connection.makefile("rb") as file:
+        return Message.read(file).numbers
+
+
+def is_closed(connection):
+    return connection.recv(1) == b""
+
+
+def test_a_connection_gets_one_answer_after_the_other(control):
+    with connected(control) as connection:
+        assert [asked(connection, batch) for batch in (4, 5)] == [(4,), (5,)]
+
+
+def test_a_second_client_takes_the_place_of_the_first(control):
+    with connected(control) as first, connected(control) as second:
+        assert asked(first, 4) == (4,)
+        assert asked(second, 5) == (5,)
+        assert is_closed(first)
+        assert asked(second, 6) == (6,)
+
+
+def test_an_inspection_leaves_the_connection_of_the_bucket_open(control):
+    with connected(control) as connection:
+        assert asked(connection, 4) == (4,)
+        with connected(control) as inspection:
+            Message((0, pool.INSPECTION), [b"{}"]).write(inspection.sendall)
+            inspection.shutdown(socket.SHUT_WR)
+        assert asked(connection, 5) == (5,)
+
+
+def test_a_client_that_has_closed_its_connection_leaves_the_server_at_work(control):
+    with connected(control) as connection:
+        assert asked(connection, 4) == (4,)
+    with connected(control) as connection:
+        assert asked(connection, 5) == (5,)
