@@ -61,6 +61,8 @@ class System(ABC):
     settings   the settings that are not the defaults, text of the documentation
     unsupported  workload -> the reason why the system cannot run it
     scale      workload -> factor for the number of records, so that a run of a slow system ends within its limit
+    held_back  workload -> the most records at the end that have no output, because a result waits until all topic
+               partitions have later records
     """
 
     name: str
@@ -68,6 +70,7 @@ class System(ABC):
     settings: str
     unsupported: ClassVar[Mapping[str, str]] = {}
     scale: ClassVar[Mapping[str, float]] = {}
+    held_back: ClassVar[Mapping[str, int]] = {}
 
     @abstractmethod
     def install(self) -> None:

@@ -16,6 +16,7 @@ class FlinkSql(System):
     name = "Flink SQL 2.3"
     guarantee = "exactly once"
     unsupported: ClassVar = {"count": "SQL has no tumbling window of a number of rows"}
+    held_back: ClassVar = {"slidetime": 100}
     settings = "parallelism 2, a checkpoint per second, state in the heap (hashmap), object reuse, lz4"
 
     def install(self) -> None:

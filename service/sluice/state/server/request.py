@@ -29,8 +29,7 @@ class StateServerError(Exception):
 class Connections:
     """Connections to the state servers of a query, which stay open between the requests. Used by one thread.
 
-    A new connection takes two more changes between processes, through the pool: a third of the time that a bucket needs
-    for the few records of a small batch.
+    A new connection takes two more changes between processes, through the pool, which prolong a small batch.
     """
 
     def __init__(self) -> None:
