@@ -87,11 +87,11 @@ def fed_rows(function):
 def produced(function):
     """The broker has all records of the batch in an open transaction."""
 
-    def run(producer, place):
+    def run(producer):
         if requested("produced"):
             producer.client.flush(30)
         come_to("produced")
-        return function(producer, place)
+        return function(producer)
 
     return run
 
@@ -153,7 +153,6 @@ MOMENTS = {
         ("", "begin_anew", before("adopted")),
         ("", "begin_anew", after("recorded")),
     ],
-    "sluice.state.server.request": [("", "request", after("answered"))],
     "sluice.state.server.read_request": [("Reads", "_answer", after("read"))],
     "sluice.state.bucket": [("Bucket", "feed", fed_rows)],
     "sluice.state.message": [("Message", "write", half_an_entry)],
