@@ -50,7 +50,7 @@ FLOORS = {
     "pictures": {"model", "columns", "engine", "engine/stream", "engine/contents", "replayer"},
     "lab": {"model", "config", "replayer", "pictures"},
     "checkpoint": {"model", "kafka"},
-    "batch": {"model", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
+    "batch": {"model", "ops", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "api", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
     "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
     "page": {"model", "ops", "columns", "engine/windows", "planning", "wire", "kafka", "inspect"},

@@ -19,7 +19,6 @@ from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import in_memory, remove_files
-from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
@@ -31,6 +30,7 @@ from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut
+from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.time_units import MILLISECOND, SECOND
 from sluice.wire.dead_letter_record import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import HEADER, header

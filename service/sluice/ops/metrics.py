@@ -338,7 +338,7 @@ class Metrics:
                 self._metrics["sluice_batch_phase_seconds"].labels(phase).observe(seconds)
 
     def step_ended(self, step: str, seconds: float) -> None:
-        """Updates the durations after a step of a batch (kafka/batch_steps.py) has succeeded."""
+        """Updates the durations after a step of a batch (batch_steps.py) has succeeded."""
         self._metrics["sluice_batch_step_seconds"].labels(step).observe(seconds)
 
     def offsets(self, read: Offsets, ends: Offsets) -> int:

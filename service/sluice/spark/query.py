@@ -11,10 +11,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
-from sluice.batch.steps import Observe, ignored
 from sluice.kafka import topics
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
+from sluice.ops.batch_steps import Observe, ignored
 from sluice.spark.cluster.placement import Placement, PlacementTable
 from sluice.spark.idle_clock import IDLE_CLOCK_SOURCE, idle_clock_source
 from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes

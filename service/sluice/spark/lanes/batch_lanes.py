@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 
 from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
-from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
+from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
 from sluice.spark.lanes.spark_lane import SparkLane

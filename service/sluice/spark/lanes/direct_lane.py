@@ -20,11 +20,11 @@ from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
 from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
-from sluice.batch.steps import Observe, Step, StepTimer, ignored
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
+from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
 from sluice.state.server.read_request import Ranges, read, readers_of

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.query_plan import Plan
-from sluice.batch.steps import Observe, ignored
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
@@ -27,6 +26,7 @@ from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.planned_batch import flat
 from sluice.kafka.range_reader import Offsets
 from sluice.model.spec import Pipeline
+from sluice.ops.batch_steps import Observe, ignored
 from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Registered
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog

@@ -22,11 +22,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
-from sluice.batch.steps import Observe
 from sluice.checkpoint.checkpoint_identity import Identity
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
+from sluice.ops.batch_steps import Observe
 from sluice.processes import processors
 from sluice.spark.failures import stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes

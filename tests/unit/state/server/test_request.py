@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -31,12 +32,9 @@ class Servers:
         return ours
 
     def _serve(self, connection, number):
-        with connection, connection.makefile("rb") as file:
+        with connection, connection.makefile("rb") as file, suppress(EOFError, OSError):  # the client has gone
             while True:
-                try:
-                    asked = Message.read(file)
-                except EOFError:
-                    return
+                asked = Message.read(file)
                 if self.deaths:
                     self.deaths -= 1
                     return
