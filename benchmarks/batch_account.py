@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
-import threading
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.machine import machine
 from benchmarks.page import write
-from benchmarks.peers.measure import COUNTED, STALLED, WARM_UP, Load, Program, arrivals, running
-from benchmarks.peers.records import delete_topics, make_topic, trickle
+from benchmarks.peers.measure import COUNTED, Load, latency
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
 from benchmarks.plot import DARK, LIGHT, STYLE
@@ -80,9 +78,6 @@ class Histogram:
         return [(b - a) / max(1.0, self.count) for a, b in itertools.pairwise(counts)]
 
 
-NONE = Histogram(0.0, 0.0, [])
-
-
 @dataclass(frozen=True, slots=True)
 class Account:
     """What a run at a rate gave: a histogram for each of PARTS, seconds between two batches, and the latency in ms."""
@@ -113,41 +108,23 @@ def main() -> None:
 
 
 def _account(bootstrap: str, load: Load) -> Account:
-    source, port = f"account-{load.rate}-{time.time_ns()}", free_ports(1)[0]
-    system = Sluice(http=port)
-    make_topic(bootstrap, source)
-    try:
-        with running(system, WORKLOAD, bootstrap, [source], live=True) as program:
-            time.sleep(WARM_UP)
-            looks: list[tuple[float, list[Histogram]]] = []
-            threads = [
-                threading.Thread(target=trickle, args=(bootstrap, source, *load)),
-                threading.Thread(target=_look_twice, args=(program, port, load.seconds, looks)),
-            ]
-            for thread in threads:
-                thread.start()
-            seen = arrivals(program, bootstrap, load.records, load.seconds + STALLED)
-            for thread in threads:
-                thread.join()
-    finally:
-        delete_topics(bootstrap, source)
+    port = free_ports(1)[0]
+    looks: list[tuple[float, list[Histogram]]] = []
+    found = latency(Sluice(http=port), WORKLOAD, bootstrap, load, partial(_look_twice, port, load.seconds, looks))
+    if found.problem:
+        raise SystemExit(found.problem)
     (began, before), (ended, after) = looks
     parts = [now.since(then) for now, then in zip(after, before, strict=True)]
-    last = max(sent for sent, _ in seen)
-    counted = [delay * 1000 for sent, delay in seen if sent > last - load.seconds * COUNTED]
     batches = next(part.count for (name, *_), part in zip(PARTS, parts, strict=True) if "duration" in name)
-    p99 = statistics.quantiles(counted, n=100)[98]
-    return Account(load.rate, parts, (ended - began) / batches, statistics.median(counted), p99)
+    return Account(load.rate, parts, (ended - began) / batches, found.p50, found.p99)
 
 
-def _look_twice(program: Program, port: int, seconds: float, looks: list[tuple[float, list[Histogram]]]) -> None:
+def _look_twice(port: int, seconds: float, looks: list[tuple[float, list[Histogram]]]) -> None:
     """Reads the metrics at the begin and at the end of the part that counts."""
     time.sleep(seconds * (1 - COUNTED))
     looks.append((time.monotonic(), _histograms(port)))
     time.sleep(seconds * COUNTED * 0.95)
     looks.append((time.monotonic(), _histograms(port)))
-    if program.process.exit_code is not None:
-        raise RuntimeError(program.text()[-1500:])
 
 
 def _histograms(port: int) -> list[Histogram]:
@@ -175,9 +152,9 @@ def _table(accounts: Sequence[Account]) -> list[str]:
         cells = [_cell(account.parts[number]) for account in accounts]
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     apart = [f"{account.apart * 1000:.1f}" for account in accounts]
-    latency = [f"{account.p50:.0f} / {account.p99:.0f}" for account in accounts]
+    delays = [f"{account.p50:.0f} / {account.p99:.0f}" for account in accounts]
     lines.append("| from one batch to the next | " + " | ".join(apart) + " |")
-    lines.append("| latency of a record, p50 / p99 | " + " | ".join(latency) + " |")
+    lines.append("| latency of a record, p50 / p99 | " + " | ".join(delays) + " |")
     return lines
 
 
@@ -188,8 +165,7 @@ def _cell(part: Histogram) -> str:
 def _picture(accounts: Sequence[Account]) -> str:
     """For each part a row of bars: the share of its durations between two bounds, at each rate."""
     shown = [(number, title.strip("*")) for number, (name, _, title) in enumerate(PARTS) if "duration" not in name]
-    bounds = [bound for bound, _ in accounts[0].parts[shown[0][0]].counts if bound < float("inf")]
-    bounds = [bound for bound in bounds if bound <= 1]
+    bounds = [bound for bound, _ in accounts[0].parts[shown[0][0]].counts if bound <= 1]
     wide = COLUMN * len(bounds)
     width, height = NAMES + (wide + SPACE) * len(accounts), ROW * (len(shown) + 2)
     colours = ["".join(f".c{number}{{fill:{one}}}" for number, one in enumerate(of)) for of in (LIGHT, DARK)]

@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,16 +196,23 @@ def _read_back(bootstrap: str, topic: str) -> tuple[Totals, list[float]]:
     return Totals(len(times), (n, s, m) if sums else None), times
 
 
-def latency(system: System, workload: Workload, bootstrap: str, load: Load) -> Latency:
+def latency(
+    system: System, workload: Workload, bootstrap: str, load: Load, beside: Callable[[], object] = lambda: None
+) -> Latency:
+    """The latency of the last records of `load`. `beside` is called in a thread when the first record is sent."""
     source = f"peers-live-{time.time_ns()}"
     make_topic(bootstrap, source)
     try:
         with running(system, workload, bootstrap, [source], live=True) as program:
             time.sleep(WARM_UP)
-            sender = threading.Thread(target=trickle, args=(bootstrap, source, *load))
-            sender.start()
-            seen = arrivals(program, bootstrap, load.records, load.seconds + STALLED)
-            sender.join()
+            threads = [
+                threading.Thread(target=trickle, args=(bootstrap, source, *load)), threading.Thread(target=beside)
+            ]  # fmt: skip
+            for thread in threads:
+                thread.start()
+            seen = _arrivals(program, bootstrap, load.records, load.seconds + STALLED)
+            for thread in threads:
+                thread.join()
             text = program.text()
     finally:
         delete_topics(bootstrap, source)
@@ -216,7 +223,7 @@ def latency(system: System, workload: Workload, bootstrap: str, load: Load) -> L
     return Latency(statistics.median(counted), statistics.quantiles(counted, n=100)[98])
 
 
-def arrivals(program: Program, bootstrap: str, expected: int, seconds: float) -> list[tuple[float, float]]:
+def _arrivals(program: Program, bootstrap: str, expected: int, seconds: float) -> list[tuple[float, float]]:
     """The time at which each record was sent, and the seconds until its output arrived."""
     consumer, seen = committed_reader(bootstrap, program.task.output, wait_ms=10), []
     deadline = time.monotonic() + seconds

@@ -155,6 +155,7 @@ class ExactlyOnce(BatchProducer):
         """
         if error.code() != KafkaError._STATE:  # noqa: SLF001
             return super().reason(error)
+        self._give_up_offset()
         return _raised_by(partial(self._begin_to_send_offset(), self._offset_seconds)) or error
 
     def _begin_to_send_offset(self) -> Callable[[float], None]:
@@ -168,13 +169,17 @@ class ExactlyOnce(BatchProducer):
         if pending is not None:
             pending(seconds)
 
+    def _give_up_offset(self) -> None:
+        """Waits a little until that request is done: the library refuses a further one, and an abort, beside it."""
+        with suppress(KafkaException, HungError):
+            self._await_offset(self._times.abort)
+
     @property
     def _offset_seconds(self) -> float:
         return self._times.offsets + self._times.slack
 
     def close(self) -> None:
-        with suppress(KafkaException, HungError):  # the library refuses an abort beside another request
-            self._await_offset(self._times.abort)
+        self._give_up_offset()
         # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
         with suppress(KafkaException, HungError):
             self._call("abort the batch", self._times.abort, lambda: self.client.abort_transaction(self._times.abort))

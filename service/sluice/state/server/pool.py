@@ -245,8 +245,12 @@ def received_connection(
 
     None when the pool has closed `control`, and if no request comes for so many seconds; None: the wait has no limit.
     """
-    ready = select.select([control] if kept is None else [control, kept], [], [], seconds)[0]
-    if control not in ready:
+    # `select.select` refuses the high numbers that files have in a pool of many state servers
+    poll = select.poll()
+    for one in (control,) if kept is None else (control, kept):
+        poll.register(one, select.POLLIN)
+    ready = [number for number, _ in poll.poll(None if seconds is None else seconds * 1000)]
+    if control.fileno() not in ready:
         return kept if ready else None
     data, numbers, _, _ = socket.recv_fds(control, 1, 1)
     return socket.socket(fileno=numbers[0]) if data and numbers else None

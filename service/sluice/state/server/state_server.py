@@ -67,6 +67,8 @@ def serve(control: socket.socket) -> None:
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
                 bucket.maintain()
+    if kept is not None:
+        kept.close()
 
 
 def _served(connection: socket.socket, request: Message, bucket: Bucket | None) -> Bucket | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import resource
 import socket
 import threading
 from types import SimpleNamespace
@@ -70,6 +72,24 @@ def test_an_inspection_leaves_the_connection_of_the_bucket_open(control):
             Message((0, pool.INSPECTION), [b"{}"]).write(inspection.sendall)
             inspection.shutdown(socket.SHUT_WR)
         assert asked(connection, 5) == (5,)
+
+
+@pytest.fixture
+def many_files():
+    """This process may have some thousand files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_a_connection_may_have_a_high_number(control):
+    """The pool has a file for each state server, and a state server may get the next number."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD, 1500)) as high:
+        ours.sendall(b"request")
+        assert pool.received_connection(control, 0, high) is high
 
 
 def test_a_client_that_has_closed_its_connection_leaves_the_server_at_work(control):
