@@ -56,25 +56,31 @@ HEADERS = SCHEMA.field("headers").type
 PLANS_KEPT = 50_000
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
-#: what takes the packed outputs of a batch: plan, number of the batch, rows, what is called with its steps
-Deliver = Callable[[Plan, int, list[Packed], Observe], None]
+#: what takes the packed outputs of a batch: plan, number of the batch, rows, what is called with its steps -> the
+#: report of the batch, None if it is not known
+Deliver = Callable[[Plan, int, list[Packed], Observe], Report | None]
 
 
-def commit(plan: Plan, batch: int, rows: list[Packed], observe: Observe = ignored) -> None:
+def commit(plan: Plan, batch: int, rows: list[Packed], observe: Observe = ignored) -> Report | None:
     """Writes the batch from the packed rows of all its tasks, unless the ledger has it already.
 
-    Then removes the spool files of this batch and of all earlier ones. Raises UnavailableError if Kafka does not take
-    the batch within RETRY_TIMEOUT_S seconds (HungError, a subclass, if the last attempt did not return), and the other
-    errors of `writer.write`.
+    Returns the report of the batch, None if the ledger had the batch. Removes the spool files of this batch and of all
+    earlier ones. Raises UnavailableError if Kafka does not take the batch within RETRY_TIMEOUT_S seconds (HungError, a
+    subclass, if the last attempt did not return), and the other errors of `writer.write`.
     """
     writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
     reads, held = planned(plan.store, batch), list(in_memory(plan.checkpoint, rows))
     first = before_all(plan.store) if batch == 0 else None
     if plan.forced:
         force_plan(Path(plan.checkpoint), batch)
-    while not _written(BatchResult(plan, held), writing, batch, (reads, first), deadline, observe=observe):
+    while True:
+        gathered = BatchResult(plan, held)
+        written = _written(gathered, writing, batch, (reads, first), deadline, observe=observe)
+        if written is not None:
+            break
         time.sleep(PAUSE)
     remove_files(plan.checkpoint, batch)
+    return gathered.report if written else None
 
 
 def settings_of(plan: Plan) -> WriterSettings:
@@ -90,8 +96,8 @@ def settings_of(plan: Plan) -> WriterSettings:
 def _written(
     gathered: BatchResult, writing: WriterSettings, batch: int, reads: tuple[Planned, Planned | None], deadline: float,
     *, observe: Observe,
-) -> bool:  # fmt: skip
-    """True if the ledger has the batch now; False if another attempt may succeed.
+) -> bool | None:  # fmt: skip
+    """Whether the batch was written now; False if the ledger had it already, None if another attempt may succeed.
 
     `reads` is the planned input and, for batch 0, the position before it.
     """
@@ -105,15 +111,16 @@ def _written(
         writing = replace(writing, large=gathered.size > LARGE)
         planned_input, before = reads
         one = writer(writing)
-        if one.write(batch, produced(), gathered.report, gathered.too_large, planned_input, before=before):
+        written = one.write(batch, produced(), gathered.report, gathered.too_large, planned_input, before=before)
+        if written:
             timer.ended(Step.COMMIT)
     except UnavailableError as error:
         # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
         if time.monotonic() > deadline:
             raise
         LOGGER.warning("writing the batch again: %s", error)
-        return False
-    return True
+        return None
+    return written
 
 
 class BatchResult:

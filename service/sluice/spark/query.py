@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
-from typing import Any
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,7 +15,8 @@ from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_steps import Observe, ignored
 from sluice.spark.cluster.placement import Placement, PlacementTable
-from sluice.spark.idle_clock import IDLE_CLOCK_SOURCE, idle_clock_source
+from sluice.spark.idle_clock import NextDueTime
+from sluice.spark.idle_clock_source import beside, idle_clock, last_time
 from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.record_feed import RecordFeed
@@ -26,10 +26,6 @@ from sluice.spark.source import read
 from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records
-
-#: The data sources of a query are registered in the session under fixed names, and Spark looks them up while the query
-#: starts. So only one query at a time starts.
-STARTING = threading.Lock()
 
 
 def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = False) -> Plan:
@@ -67,26 +63,18 @@ def start(
     `placed` decides on which executor of a cluster each bucket is. `opened` gets the lanes of the query, for the caller
     to close after the query has ended. Without it their Kafka clients stay open until the process ends.
     """
-    most = measured(plan)
-    with STARTING:
-        _make_active(spark)
-        table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
-        lanes = _lanes(plan, table, deliver, observe)
-        (opened or OpenLanes()).add(lanes)
-        return (
-            inputs(spark, plan, most)
-            .writeStream.foreachBatch(lanes)
-            .queryName(plan.pipeline.name)
-            .option("checkpointLocation", plan.checkpoint)
-            .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
-            .start()
-        )
-
-
-def _make_active(spark: SparkSession) -> None:
-    """Makes the session the active one of this thread: Spark looks up data sources in Python in the active session."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to it
-    SparkSession._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
+    due = NextDueTime()
+    lanes = _lanes(plan, table, due.of_batches(deliver), observe)
+    (opened or OpenLanes()).add(lanes)
+    return (
+        inputs(spark, plan, measured(plan), due)
+        .writeStream.foreachBatch(lanes)
+        .queryName(plan.pipeline.name)
+        .option("checkpointLocation", plan.checkpoint)
+        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
+        .start()
+    )
 
 
 def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
@@ -98,10 +86,11 @@ def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: 
     return BatchLanes(plan, SparkLane(plan), direct, deliver, observe=observe)
 
 
-def inputs(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
-    """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch."""
+def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int]) -> DataFrame:
+    """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch; `due`
+    gives the time at which the clock alone causes the next output.
+    """
     records = read(spark, plan, most)
-    if plan.has_idle_clock:
-        spark.dataSource.register(idle_clock_source(plan, records.schema))
-        records = records.unionByName(spark.readStream.format(IDLE_CLOCK_SOURCE).load())
-    return records
+    if not plan.has_idle_clock:
+        return records
+    return beside(records, idle_clock(plan, due), last_time(plan), spark)

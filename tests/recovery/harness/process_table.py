@@ -41,12 +41,8 @@ def _process(pid: int, session: int) -> Process | None:
 
 
 #: what the processes of a service do
-ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "reader", "clock")
-CLOCK, FORK_SERVER, DAEMON = (
-    "pyspark.sql.streaming.python_streaming_source_runner",
-    "sluice.spark.workers.fork_server",
-    "sluice.spark.workers.daemon",
-)
+ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "reader")
+FORK_SERVER, DAEMON = "sluice.spark.workers.fork_server", "sluice.spark.workers.daemon"
 
 
 def by_role(session: int) -> dict[str, list[int]]:
@@ -60,13 +56,11 @@ def by_role(session: int) -> dict[str, list[int]]:
     reader       reads records of large batches (state/server/read_request.py)
     daemon       forks Spark's Python workers, once there are any; the process that asked for it has this role, too
     worker       runs Spark's tasks
-    clock        says how far time has passed (spark/idle_clock.py)
     """
     everything = processes(session)
     found: dict[str, list[int]] = {role: [] for role in ROLES}
     found["driver"] = [one.pid for one in everything if one.pid == session]
     found["jvm"] = [one.pid for one in everything if one.arguments[0].endswith("java")]
-    found["clock"] = [one.pid for one in everything if CLOCK in one.arguments]
     forked = [one for one in everything if FORK_SERVER in one.arguments]
     pids = {one.pid for one in forked}
     servers = {one.pid for one in forked if one.parent not in pids}

@@ -15,10 +15,14 @@ SETTINGS = WriterSettings((), "query", "id")
 
 
 class Writer:
-    """Takes `seconds` for each attempt, which ends with the next of `results`: an error, or None."""
+    """Takes `seconds` for each attempt, which ends with the next of `results`: an error, or None.
 
-    def __init__(self, *results, seconds=1.0):
+    `new` is whether the ledger does not have the batch yet.
+    """
+
+    def __init__(self, *results, seconds=1.0, new=True):
         self.results, self.seconds, self.now, self.attempts = list(results), seconds, 0.0, 0
+        self.new = new
 
     def write(self, *_, before):
         self.attempts += 1
@@ -26,14 +30,14 @@ class Writer:
         error = self.results.pop(0) if len(self.results) > 1 else self.results[0]
         if error is not None:
             raise error
-        return True
+        return self.new
 
     def sleep(self, seconds):
         self.now += seconds
 
 
 class Gathered:
-    report, too_large, size = None, None, 0
+    report, too_large, size = "report", None, 0
 
     def records(self):
         return iter(())
@@ -49,7 +53,7 @@ def commit(monkeypatch):
         monkeypatch.setattr(committing, "planned", lambda *_: None)
         monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
         monkeypatch.setattr(committing, "remove_files", lambda *_: None)
-        committing.commit(SimpleNamespace(forced=False, checkpoint="", store=None), 7, [])
+        return committing.commit(SimpleNamespace(forced=False, checkpoint="", store=None), 7, [])
 
     return run
 
@@ -60,6 +64,11 @@ def writer_time(writer):
         sleep = staticmethod(writer.sleep)
 
     return Clock
+
+
+def test_the_report_of_a_batch_is_known_to_who_writes_it(commit):
+    assert commit(Writer(None)) == "report"
+    assert commit(Writer(None, new=False)) is None
 
 
 def test_a_batch_that_kafka_did_not_take_is_written_again(commit):

@@ -1,4 +1,11 @@
-from sluice.spark.idle_clock import IdleClock
+from __future__ import annotations
+
+import pytest
+
+from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
+from sluice.engine.stream.items import MAX_TIME
+from sluice.kafka.batch_report import Report
+from sluice.spark.idle_clock import IdleClock, NextDueTime
 
 STEP = 10
 
@@ -65,3 +72,28 @@ def test_time_stands_still_while_nothing_is_due():
 def test_an_unknown_topic_partition_was_not_read():
     clock = IdleClock(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
     assert clock.released(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("report", "due"),
+    [
+        (Report(due=5), 5),
+        (Report(), MAX_TIME),  # nothing is due
+        (None, NO_IDLE_CLOCK),  # an earlier run has written the batch
+    ],
+)
+def test_the_next_due_time_is_that_of_the_last_report(report, due):
+    next_due = NextDueTime()
+    delivered = next_due.of_batches(lambda *_: report)(None, 7, [], None)
+    assert (next_due(), delivered) == (due, report)
+
+
+def test_the_next_due_time_is_unknown_before_the_first_batch():
+    assert NextDueTime()() == NO_IDLE_CLOCK
+
+
+def test_the_next_due_time_is_unknown_after_a_batch_that_an_earlier_run_has_written():
+    next_due = NextDueTime()
+    next_due.batch_written(Report(due=5))
+    next_due.batch_written(None)
+    assert next_due() == NO_IDLE_CLOCK

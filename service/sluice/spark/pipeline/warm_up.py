@@ -70,7 +70,7 @@ def drop(plan: Plan, batch: int, rows: list[Packed], observe: Observe) -> None:
 def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
     settings = stage.settings
     buckets = required_buckets(stage) or processors()
-    # Without the idle clock, whose source would follow the ledger.
+    # Without the idle clock: its times would be batches of their own.
     warm = replace(
         settings, checkpoint=folder, start="earliest", on_data_loss="continue", clock="records",
         max_records_per_batch=RECORDS, trigger_interval=0,

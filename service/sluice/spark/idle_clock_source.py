@@ -1,0 +1,116 @@
+"""The idle clock as a second streaming source of a query: a source without records, whose offset is a time.
+
+Spark writes the offsets of all sources of a batch into its offset log, and plans a batch if one of them has changed.
+Java calls the methods of the source in this process, through the connection through which it also calls `foreachBatch`.
+A Python data source of Spark would need processes of its own, and requests to them in each batch.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, known, last_planned, offsets_read
+from sluice.kafka.range_reader import ends
+from sluice.kafka.requests import clients
+from sluice.spark.idle_clock import IdleClock
+from sluice.time_units import SECOND
+
+
+class IdleClockSource:
+    """Spark's interface `Source`, implemented in Python. Spark's thread of the query calls it."""
+
+    class Java:
+        """What Py4J reads of a class whose methods Java calls."""
+
+        implements = ("org.apache.spark.sql.execution.streaming.Source",)
+
+    def __init__(self, jvm: Any, clock: IdleClock, last: int, empty: Any) -> None:  # noqa: ANN401 - objects of Py4J
+        """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
+        of the query's records.
+        """
+        self._clock, self._empty, self._schema = clock, empty, empty.schema()
+        self._some = jvm.scala.Some
+        self._serialized = jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
+        self._time, self._offset = last, self._offset_of(last)
+
+    def schema(self) -> Any:  # noqa: ANN401
+        return self._schema
+
+    def getOffset(self) -> Any:  # noqa: N802, ANN401 - Spark gives the name
+        """The newest time that may be released, as an offset of Spark."""
+        released = self._clock.released(self._time)
+        if released != self._time:
+            self._time, self._offset = released, self._offset_of(released)
+        return self._offset
+
+    def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802, ANN401
+        """No rows: the time of a batch is in its offsets, and the buckets get it from there."""
+        return self._empty
+
+    def commit(self, end: Any) -> None:  # noqa: ANN401
+        """Nothing is kept for batches that have ended."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    # Java has no methods of `Object` for the source but these.
+
+    def toString(self) -> str:  # noqa: N802
+        return "idle clock"
+
+    def hashCode(self) -> int:  # noqa: N802
+        return id(self) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:  # noqa: ANN401
+        """Whether `other` is the same source. Java does not call this for one and the same object."""
+        return False
+
+    def _offset_of(self, moment: int) -> Any:  # noqa: ANN401
+        return self._some(self._serialized(json.dumps({IDLE_CLOCK_KEY: moment})))
+
+
+def beside(records: DataFrame, clock: IdleClock, last: int, spark: SparkSession) -> DataFrame:
+    """The records of a query, with the idle clock as the query's next source. `last` is the time of the last batch."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    logical, streaming = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.org.apache.spark.sql.execution.streaming
+    columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001
+    none = _object(jvm.scala, "None")
+    empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, none))  # noqa: FBT003
+    source = IdleClockSource(jvm, clock, last, empty)
+    relation = _object(streaming.runtime, "StreamingExecutionRelation").apply(source, session)
+    return records.unionByName(DataFrame(dataset.ofRows(session, relation), spark))
+
+
+def idle_clock(plan: Plan, due: Callable[[], int]) -> IdleClock:
+    """The idle clock of a query. `due` gives the time at which the clock alone causes the next output."""
+    settings = plan.pipeline.settings
+    requests = clients(settings.kafka, "admin")
+    places = [
+        (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
+    ]
+    # Half an interval less than the full step, because Spark does not start batches exactly one interval apart.
+    step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
+    # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
+    due = (lambda: NO_IDLE_CLOCK) if plan.merging else due
+    return IdleClock(step, time.time_ns, lambda: ends(requests, places), lambda: offsets_read(plan.store), due)
+
+
+def last_time(plan: Plan) -> int:
+    """The time of the idle clock in the last planned batch, NO_IDLE_CLOCK before the first one."""
+    planned = known(plan.store, last_planned(plan.store))
+    return NO_IDLE_CLOCK if planned is None else planned.idle_clock
+
+
+def _object(package: Any, name: str) -> Any:  # noqa: ANN401
+    """The object of Scala with this name."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
