@@ -12,15 +12,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, known, last_planned, offsets_read
 from sluice.kafka.range_reader import ends
-from sluice.kafka.requests import clients
+from sluice.kafka.requests import Requests
 from sluice.spark.idle_clock import IdleClock
 from sluice.time_units import SECOND
+
+#: an object of Java, for which Py4J has no types
+JavaObject = Any
 
 
 class IdleClockSource:
@@ -31,34 +35,37 @@ class IdleClockSource:
 
         implements = ("org.apache.spark.sql.execution.streaming.Source",)
 
-    def __init__(self, jvm: Any, clock: IdleClock, last: int, empty: Any) -> None:  # noqa: ANN401 - objects of Py4J
+    def __init__(
+        self, jvm: JavaObject, clock: IdleClock, last: int, empty: JavaObject, close: Callable[[], object]
+    ) -> None:
         """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
-        of the query's records.
+        of the query's records. `close` is called when the query has ended.
         """
-        self._clock, self._empty, self._schema = clock, empty, empty.schema()
+        self._clock, self._close, self._empty, self._schema = clock, close, empty, empty.schema()
         self._some = jvm.scala.Some
         self._serialized = jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
         self._time, self._offset = last, self._offset_of(last)
 
-    def schema(self) -> Any:  # noqa: ANN401
+    def schema(self) -> JavaObject:
         return self._schema
 
-    def getOffset(self) -> Any:  # noqa: N802, ANN401 - Spark gives the name
+    def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
         """The newest time that may be released, as an offset of Spark."""
         released = self._clock.released(self._time)
         if released != self._time:
             self._time, self._offset = released, self._offset_of(released)
         return self._offset
 
-    def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802, ANN401
+    def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
         """No rows: the time of a batch is in its offsets, and the buckets get it from there."""
         return self._empty
 
-    def commit(self, end: Any) -> None:  # noqa: ANN401
+    def commit(self, end: JavaObject) -> None:
         """Nothing is kept for batches that have ended."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Spark calls it when the query has ended."""
+        self._close()
 
     # Java has no methods of `Object` for the source but these.
 
@@ -68,33 +75,37 @@ class IdleClockSource:
     def hashCode(self) -> int:  # noqa: N802
         return id(self) & 0x7FFFFFFF
 
-    def equals(self, other: Any) -> bool:  # noqa: ANN401
+    def equals(self, other: JavaObject) -> bool:
         """Whether `other` is the same source. Java does not call this for one and the same object."""
         return False
 
-    def _offset_of(self, moment: int) -> Any:  # noqa: ANN401
+    def _offset_of(self, moment: int) -> JavaObject:
         return self._some(self._serialized(json.dumps({IDLE_CLOCK_KEY: moment})))
 
 
-def beside(records: DataFrame, clock: IdleClock, last: int, spark: SparkSession) -> DataFrame:
-    """The records of a query, with the idle clock as the query's next source. `last` is the time of the last batch."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
-    session: Any = spark._jsparkSession  # noqa: SLF001
+def beside(
+    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, close: Callable[[], object]
+) -> DataFrame:
+    """The records of a query, with the idle clock as the query's next source.
+
+    `last` is the time of the last batch; `close` is called when the query has ended.
+    """
+    jvm: JavaObject = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
+    session: JavaObject = spark._jsparkSession  # noqa: SLF001
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
     dataset = jvm.org.apache.spark.sql.classic.Dataset
     logical, streaming = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.org.apache.spark.sql.execution.streaming
     columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001
     none = _object(jvm.scala, "None")
     empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, none))  # noqa: FBT003
-    source = IdleClockSource(jvm, clock, last, empty)
+    source = IdleClockSource(jvm, clock, last, empty, close)
     relation = _object(streaming.runtime, "StreamingExecutionRelation").apply(source, session)
     return records.unionByName(DataFrame(dataset.ofRows(session, relation), spark))
 
 
-def idle_clock(plan: Plan, due: Callable[[], int]) -> IdleClock:
+def idle_clock(plan: Plan, requests: Requests[AdminClient], due: Callable[[], int]) -> IdleClock:
     """The idle clock of a query. `due` gives the time at which the clock alone causes the next output."""
     settings = plan.pipeline.settings
-    requests = clients(settings.kafka, "admin")
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
@@ -111,6 +122,6 @@ def last_time(plan: Plan) -> int:
     return NO_IDLE_CLOCK if planned is None else planned.idle_clock
 
 
-def _object(package: Any, name: str) -> Any:  # noqa: ANN401
+def _object(package: JavaObject, name: str) -> JavaObject:
     """The object of Scala with this name."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

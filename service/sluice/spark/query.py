@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
 from sluice.kafka import topics
+from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_steps import Observe, ignored
@@ -93,4 +94,5 @@ def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int]) 
     records = read(spark, plan, most)
     if not plan.has_idle_clock:
         return records
-    return beside(records, idle_clock(plan, due), last_time(plan), spark)
+    requests = clients(plan.pipeline.settings.kafka, "admin")
+    return beside(records, idle_clock(plan, requests, due), last_time(plan), spark, requests.close)

@@ -26,7 +26,7 @@ def batches(spark, tmp_path):
     checkpoint = tmp_path / "checkpoint"
 
     def run(times, last):
-        clock, found = Clock(last), []
+        clock, found, closed = Clock(last), [], []
         records = spark.readStream.schema("n int").json(str(tmp_path / "in"))
 
         def note(rows, batch):
@@ -34,7 +34,7 @@ def batches(spark, tmp_path):
             found.append((batch, rows.count(), json.loads(entry.splitlines()[-1])["pulse"]))
 
         query = (
-            beside(records, clock, last, spark)
+            beside(records, clock, last, spark, lambda: closed.append(last))
             .writeStream.foreachBatch(note)
             .option("checkpointLocation", str(checkpoint))
             .start()
@@ -44,6 +44,7 @@ def batches(spark, tmp_path):
                 query.processAllAvailable()
         finally:
             query.stop()
+        assert closed == [last]
         return found
 
     return run
