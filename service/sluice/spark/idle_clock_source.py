@@ -36,12 +36,12 @@ class IdleClockSource:
         implements = ("org.apache.spark.sql.execution.streaming.Source",)
 
     def __init__(
-        self, jvm: JavaObject, clock: IdleClock, last: int, empty: JavaObject, close: Callable[[], object]
+        self, jvm: JavaObject, clock: IdleClock, last: int, empty: JavaObject, called: Callable[[], object]
     ) -> None:
         """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
-        of the query's records. `close` is called when the query has ended.
+        of the query's records. `called` is called in the thread in which Java calls this object.
         """
-        self._clock, self._close, self._empty, self._schema = clock, close, empty, empty.schema()
+        self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
         self._some = jvm.scala.Some
         self._serialized = jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
         self._time, self._offset = last, self._offset_of(last)
@@ -51,6 +51,7 @@ class IdleClockSource:
 
     def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
         """The newest time that may be released, as an offset of Spark."""
+        self._called()
         released = self._clock.released(self._time)
         if released != self._time:
             self._time, self._offset = released, self._offset_of(released)
@@ -64,8 +65,7 @@ class IdleClockSource:
         """Nothing is kept for batches that have ended."""
 
     def stop(self) -> None:
-        """Spark calls it when the query has ended."""
-        self._close()
+        """Nothing is open."""
 
     # Java has no methods of `Object` for the source but these.
 
@@ -84,11 +84,11 @@ class IdleClockSource:
 
 
 def beside(
-    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, close: Callable[[], object]
+    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, called: Callable[[], object]
 ) -> DataFrame:
-    """The records of a query, with the idle clock as the query's next source.
+    """The records of a query, with the idle clock as the query's next source. `last` is the time of the last batch.
 
-    `last` is the time of the last batch; `close` is called when the query has ended.
+    `called` is called in the thread in which Java calls the source.
     """
     jvm: JavaObject = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
     session: JavaObject = spark._jsparkSession  # noqa: SLF001
@@ -98,7 +98,7 @@ def beside(
     columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001
     none = _object(jvm.scala, "None")
     empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, none))  # noqa: FBT003
-    source = IdleClockSource(jvm, clock, last, empty, close)
+    source = IdleClockSource(jvm, clock, last, empty, called)
     relation = _object(streaming.runtime, "StreamingExecutionRelation").apply(source, session)
     return records.unionByName(DataFrame(dataset.ofRows(session, relation), spark))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -69,7 +70,7 @@ def start(
     lanes = _lanes(plan, table, due.of_batches(deliver), observe)
     (opened or OpenLanes()).add(lanes)
     return (
-        inputs(spark, plan, measured(plan), due)
+        inputs(spark, plan, measured(plan), due, lanes)
         .writeStream.foreachBatch(lanes)
         .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
@@ -87,12 +88,13 @@ def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: 
     return BatchLanes(plan, SparkLane(plan), direct, deliver, observe=observe)
 
 
-def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int]) -> DataFrame:
+def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], lanes: BatchLanes) -> DataFrame:
     """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch; `due`
-    gives the time at which the clock alone causes the next output.
+    gives the time at which the clock alone causes the next output. `lanes` closes what the clock needs.
     """
     records = read(spark, plan, most)
     if not plan.has_idle_clock:
         return records
     requests = clients(plan.pipeline.settings.kafka, "admin")
-    return beside(records, idle_clock(plan, requests, due), last_time(plan), spark, requests.close)
+    lanes.also_close(requests.close)
+    return beside(records, idle_clock(plan, requests, due), last_time(plan), spark, partial(lanes.called, spark))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -26,7 +27,7 @@ def batches(spark, tmp_path):
     checkpoint = tmp_path / "checkpoint"
 
     def run(times, last):
-        clock, found, closed = Clock(last), [], []
+        clock, found, callers = Clock(last), [], set()
         records = spark.readStream.schema("n int").json(str(tmp_path / "in"))
 
         def note(rows, batch):
@@ -34,7 +35,7 @@ def batches(spark, tmp_path):
             found.append((batch, rows.count(), json.loads(entry.splitlines()[-1])["pulse"]))
 
         query = (
-            beside(records, clock, last, spark, lambda: closed.append(last))
+            beside(records, clock, last, spark, lambda: callers.add(threading.get_ident()))
             .writeStream.foreachBatch(note)
             .option("checkpointLocation", str(checkpoint))
             .start()
@@ -44,7 +45,7 @@ def batches(spark, tmp_path):
                 query.processAllAvailable()
         finally:
             query.stop()
-        assert closed == [last]
+        assert len(callers) == 1, "Spark's thread of the query"
         return found
 
     return run

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
@@ -37,14 +38,29 @@ class BatchLanes:
         log = Path(plan.checkpoint, PLANNED)
         self._early = None if direct is None else EarlyWork(partial(self._written_directly, direct), log)
         self._context = copy_context()  # so that log lines of a batch name the pipeline
-        #: the connection through which the JVM calls this object
+        #: the connection through which the JVM calls this process for the query
         self._jvm: socket.socket | None = None
+        self._also_open = ExitStack()
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
-        if self._jvm is None:
-            self._jvm = _connection(records)
+        self.called(records.sparkSession)
         self._context.run(self._write, records, batch)
+
+    def called(self, spark: SparkSession) -> None:
+        """Notes the connection of this thread to the JVM, which has called, so that `close` closes it.
+
+        The JVM opens one for each thread that calls Python, and a query has a thread of its own. If it is not closed,
+        it keeps a thread of this process.
+        """
+        if self._jvm is None:
+            gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to it
+            connection = gateway._gateway_client.get_thread_connection()  # noqa: SLF001
+            self._jvm = None if connection is None else connection.socket
+
+    def also_close(self, close: Callable[[], object]) -> None:
+        """Lets `close` of these lanes call this function, too."""
+        self._also_open.callback(close)
 
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
@@ -77,6 +93,7 @@ class BatchLanes:
         if self._direct is not None:
             self._direct.close()
         close_writers(settings_of(self._plan))
+        self._also_open.close()
         if self._jvm is not None:
             with suppress(OSError):
                 self._jvm.shutdown(socket.SHUT_RDWR)
@@ -105,14 +122,3 @@ class OpenLanes:
         with ExitStack() as stack:
             while self._open:
                 stack.callback(self._open.pop().close)
-
-
-def _connection(records: DataFrame) -> socket.socket | None:
-    """The connection of this thread to the JVM.
-
-    The JVM opens one for each thread that calls Python, and a query has a thread of its own. If it is
-    not closed, it keeps a thread of this process.
-    """
-    gateway: Any = records.sparkSession.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to it
-    connection = gateway._gateway_client.get_thread_connection()  # noqa: SLF001
-    return None if connection is None else connection.socket

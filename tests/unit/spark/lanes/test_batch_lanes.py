@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -115,3 +116,16 @@ def test_an_error_of_lanes_that_are_closed_keeps_no_others_open():
     assert whole.close.call_count == 2
     opened.close()
     assert whole.close.call_count == 2
+
+
+def test_the_connection_through_which_java_called_is_closed_with_the_lanes_and_so_is_what_else_is_open(world):
+    closed = []
+    ours, javas = socket.socketpair()
+    client = SimpleNamespace(get_thread_connection=lambda: SimpleNamespace(socket=ours))
+    gateway = SimpleNamespace(_gateway_client=client)
+    with ours, javas:
+        world.lanes.called(SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway)))
+        world.lanes.also_close(lambda: closed.append("the client of the idle clock"))
+        world.lanes.close()
+        assert javas.recv(1) == b""
+    assert closed == ["the client of the idle clock"]
