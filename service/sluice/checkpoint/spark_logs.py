@@ -68,7 +68,7 @@ def write_first_offsets(store: CheckpointStore, before: Planned) -> None:
 
 def _offsets(planned: Planned, *, idle_clock: bool) -> bytes:
     head = {"batchWatermarkMs": 0, "batchTimestampMs": planned.time // MILLISECOND, "conf": CONF}
-    # Spark compares offsets of a Python source as texts, and the source writes a space after the colon.
+    # Spark compares offsets as texts, and the idle clock writes a space after the colon.
     time = [json.dumps({IDLE_CLOCK_KEY: planned.idle_clock})] if idle_clock else []
     return _lines(VERSION, head, _nested(planned), *time)
 

@@ -13,14 +13,15 @@ WIDTH, HEIGHT, BOTTOM, TOP = 1000, 220, 22, 8
 APART = 0.5
 #: minimum number of bars for which there is room
 MIN_BARS = 60
-#: Spark's phases in their order within a batch -> (class of the style sheet, what happens); all others are "other"
-PHASES: Mapping[str, tuple[str, str]] = {
-    "latestOffset": ("p0", "find new records"),
-    "walCommit": ("p1", "plan: write the offsets"),
-    "getBatch": ("p2", "plan: divide the records"),
-    "queryPlanning": ("p3", "plan: Spark's plan"),
-    "addBatch": ("p4", "run: read, windows, write to Kafka"),
-    "commitOffsets": ("p5", "note the end in the checkpoint"),
+#: Spark's phases in their order within a batch -> (class of the style sheet, what happens); all others are "other".
+#: The second name of the first ones is that of the idle clock.
+PHASES: Mapping[tuple[str, ...], tuple[str, str]] = {
+    ("latestOffset", "getOffset"): ("p0", "find new records"),
+    ("walCommit",): ("p1", "plan: write the offsets"),
+    ("getBatch",): ("p2", "plan: divide the records"),
+    ("queryPlanning",): ("p3", "plan: Spark's plan"),
+    ("addBatch",): ("p4", "run: read, windows, write to Kafka"),
+    ("commitOffsets",): ("p5", "note the end in the checkpoint"),
 }
 OTHER = ("p6", "other")
 WHOLE = "triggerExecution"
@@ -30,7 +31,7 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0
 
 def parts(batch: Batch) -> list[tuple[str, str, float]]:
     """The phases of a batch in their order: class, name and seconds. The rest of the whole is "other"."""
-    known = [(*PHASES[name], batch.phases.get(name, 0.0)) for name in PHASES]
+    known = [(*about, sum(batch.phases.get(name, 0.0) for name in names)) for names, about in PHASES.items()]
     rest = batch.phases.get(WHOLE, 0.0) - sum(seconds for *_, seconds in known)
     return [*known, (*OTHER, max(0.0, rest))]
 

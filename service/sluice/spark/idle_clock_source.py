@@ -8,21 +8,24 @@ A Python data source of Spark would need processes of its own, and requests to t
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, known, last_planned, offsets_read
+from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.range_reader import ends
 from sluice.kafka.requests import Requests
 from sluice.spark.idle_clock import IdleClock
 from sluice.time_units import SECOND
 
+LOGGER = logging.getLogger("sluice")
 #: an object of Java, for which Py4J has no types
 JavaObject = Any
 
@@ -42,6 +45,7 @@ class IdleClockSource:
         of the query's records. `called` is called in the thread in which Java calls this object.
         """
         self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
+        self._context = copy_context()  # so that log lines name the pipeline
         self._some = jvm.scala.Some
         self._serialized = jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
         self._time, self._offset = last, self._offset_of(last)
@@ -50,11 +54,18 @@ class IdleClockSource:
         return self._schema
 
     def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
-        """The newest time that may be released, as an offset of Spark."""
+        """The newest time that may be released, as an offset of Spark.
+
+        The clock stands still while Kafka does not answer. Spark's source of the records reports that.
+        """
         self._called()
-        released = self._clock.released(self._time)
-        if released != self._time:
-            self._time, self._offset = released, self._offset_of(released)
+        try:
+            released = self._context.run(self._clock.released, self._time)
+        except UnavailableError as error:
+            self._context.run(LOGGER.info, "the idle clock stands still: %s", error)
+        else:
+            if released != self._time:
+                self._time, self._offset = released, self._offset_of(released)
         return self._offset
 
     def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
@@ -65,7 +76,10 @@ class IdleClockSource:
         """Nothing is kept for batches that have ended."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Nothing is open. For a query that has failed before its first batch, this may be the first call of its
+        thread.
+        """
+        self._called()
 
     # Java has no methods of `Object` for the source but these.
 
@@ -76,7 +90,7 @@ class IdleClockSource:
         return id(self) & 0x7FFFFFFF
 
     def equals(self, other: JavaObject) -> bool:
-        """Whether `other` is the same source. Java does not call this for one and the same object."""
+        """Whether `other` is the same source: no. Java's maps compare the references of two objects first."""
         return False
 
     def _offset_of(self, moment: int) -> JavaObject:
@@ -92,7 +106,6 @@ def beside(
     """
     jvm: JavaObject = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
     session: JavaObject = spark._jsparkSession  # noqa: SLF001
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
     dataset = jvm.org.apache.spark.sql.classic.Dataset
     logical, streaming = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.org.apache.spark.sql.execution.streaming
     columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001

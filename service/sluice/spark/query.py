@@ -95,6 +95,7 @@ def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], 
     records = read(spark, plan, most)
     if not plan.has_idle_clock:
         return records
-    requests = clients(plan.pipeline.settings.kafka, "admin")
+    # One attempt: the clock makes the next one a second later, and a stop of the query waits for it.
+    requests = clients(plan.pipeline.settings.kafka, "admin", retry_s=0.0)
     lanes.also_close(requests.close)
     return beside(records, idle_clock(plan, requests, due), last_time(plan), spark, partial(lanes.called, spark))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark import SparkContext, accumulators
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from sluice.arrow_without_pandas import pandas_kept_out
@@ -122,6 +123,8 @@ def session(
         spark = _made(builder)
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     gateway.proc = java.process
+    # PySpark starts the server of Java's calls with the first query, and two queries at once would start two servers.
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     return spark
 
 

@@ -5,16 +5,21 @@ import threading
 
 import pytest
 
+from sluice.kafka.kafka_errors import UnavailableError
 from sluice.spark.idle_clock_source import beside
 
 pytestmark = pytest.mark.spark
 
 
 class Clock:
+    """Its time, or the error that it raises, is `now`."""
+
     def __init__(self, now: int):
         self.now = now
 
     def released(self, last: int) -> int:
+        if isinstance(self.now, Exception):
+            raise self.now
         return self.now
 
 
@@ -53,6 +58,10 @@ def batches(spark, tmp_path):
 
 def test_each_new_time_is_a_batch_without_records(batches):
     assert batches([0, 5, 5, 9], last=0) == [(0, 0, 0), (1, 0, 5), (2, 0, 9)]
+
+
+def test_the_time_stands_still_while_kafka_does_not_answer(batches):
+    assert batches([0, UnavailableError("no broker"), 5], last=0) == [(0, 0, 0), (1, 0, 5)]
 
 
 def test_a_query_that_starts_again_goes_on_from_the_time_of_its_last_batch(batches):
