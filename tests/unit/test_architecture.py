@@ -131,9 +131,9 @@ def test_no_file_name_stands_twice():
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_what_spark_plans_with_needs_no_engine():
+def test_what_spark_plans_and_commits_with_needs_no_engine():
     """A first batch starts processes for that, one after the other, and numba takes each of them a second."""
-    modules = "import sluice.spark.run_bucket, sluice.spark.source"
+    modules = "import sluice.spark.run_bucket, sluice.spark.idle_clock, sluice.spark.source"
     check = f"{modules}, sys; print(sorted({{'numba', 'pandas', 'polars'}} & {{*sys.modules}}))"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

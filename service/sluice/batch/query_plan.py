@@ -120,6 +120,15 @@ class Plan:
         """The input streams, in order of their port numbers."""
         return self.pipeline.inputs
 
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Topic and number of each topic partition of the inputs, in order of their port numbers."""
+        return [
+            (str(stream.topic), number)
+            for stream in self.inputs
+            for number in range(self.topic_partitions[stream.name])
+        ]
+
     @cached_property
     def keyed(self) -> frozenset[str]:
         """The input streams whose record keys are needed (`Pipeline.keyed`)."""

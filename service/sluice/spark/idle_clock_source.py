@@ -54,18 +54,11 @@ class IdleClockSource:
         return self._schema
 
     def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
-        """The newest time that may be released, as an offset of Spark.
-
-        The clock stands still while Kafka does not answer. Spark's source of the records reports that.
-        """
+        """The newest time that may be released, as an offset of Spark."""
         self._called()
-        try:
-            released = self._context.run(self._clock.released, self._time)
-        except UnavailableError as error:
-            self._context.run(LOGGER.info, "the idle clock stands still: %s", error)
-        else:
-            if released != self._time:
-                self._time, self._offset = released, self._offset_of(released)
+        released = self._context.run(self._released)
+        if released != self._time:
+            self._time, self._offset = released, self._offset_of(released)
         return self._offset
 
     def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
@@ -93,6 +86,14 @@ class IdleClockSource:
         """Whether `other` is the same source: no. Java's maps compare the references of two objects first."""
         return False
 
+    def _released(self) -> int:
+        """That time. It stands still while Kafka does not answer, which Spark's source of the records reports."""
+        try:
+            return self._clock.released(self._time)
+        except UnavailableError as error:
+            LOGGER.info("the idle clock stands still: %s", error)
+            return self._time
+
     def _offset_of(self, moment: int) -> JavaObject:
         return self._some(self._serialized(json.dumps({IDLE_CLOCK_KEY: moment})))
 
@@ -109,8 +110,8 @@ def beside(
     dataset = jvm.org.apache.spark.sql.classic.Dataset
     logical, streaming = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.org.apache.spark.sql.execution.streaming
     columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001
-    none = _object(jvm.scala, "None")
-    empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, none))  # noqa: FBT003
+    nothing = jvm.scala.Option.empty()
+    empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, nothing))  # noqa: FBT003
     source = IdleClockSource(jvm, clock, last, empty, called)
     relation = _object(streaming.runtime, "StreamingExecutionRelation").apply(source, session)
     return records.unionByName(DataFrame(dataset.ofRows(session, relation), spark))
@@ -119,14 +120,11 @@ def beside(
 def idle_clock(plan: Plan, requests: Requests[AdminClient], due: Callable[[], int]) -> IdleClock:
     """The idle clock of a query. `due` gives the time at which the clock alone causes the next output."""
     settings = plan.pipeline.settings
-    places = [
-        (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
-    ]
     # Half an interval less than the full step, because Spark does not start batches exactly one interval apart.
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
     due = (lambda: NO_IDLE_CLOCK) if plan.merging else due
-    return IdleClock(step, time.time_ns, lambda: ends(requests, places), lambda: offsets_read(plan.store), due)
+    return IdleClock(step, time.time_ns, lambda: ends(requests, plan.places), lambda: offsets_read(plan.store), due)
 
 
 def last_time(plan: Plan) -> int:

@@ -111,14 +111,12 @@ def _spans(consumer: Consumer, plan: Plan) -> tuple[dict[tuple[str, int], tuple[
     starts, ends = _next(plan)
     most = plan.pipeline.settings.max_records_per_batch
     spans = {}
-    for stream in plan.inputs:
-        for number in range(plan.topic_partitions[stream.name]):
-            place = str(stream.topic), number
-            low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=SECONDS)
-            start = max(low, starts.get(place, low if plan.pipeline.settings.start == "earliest" else high))
-            end = min(high, ends.get(place, start + most))
-            if start < end:
-                spans[place] = start, end
+    for place in plan.places:
+        low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=SECONDS)
+        start = max(low, starts.get(place, low if plan.pipeline.settings.start == "earliest" else high))
+        end = min(high, ends.get(place, start + most))
+        if start < end:
+            spans[place] = start, end
     return spans, SAMPLES_OF_PLANNED if ends else SAMPLES
 
 

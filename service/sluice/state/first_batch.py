@@ -33,9 +33,7 @@ def plan_first_batch(plan: Plan) -> None:
     known, late = offset_log.first_offsets(plan.store), plan.pipeline.settings.start == "latest"
     if not (tables or known or late) or offset_log.batches(plan.store) != (None, None):
         return
-    topic_partitions = [
-        (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
-    ]
+    topic_partitions = plan.places
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
         first, last = beginnings(requests, topic_partitions), ends(requests, topic_partitions)
     early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition

@@ -62,7 +62,7 @@ def readers_of(plan: Plan) -> int:
     """The number of readers that share the work for a query: one for each processor, and no more than it has topic
     partitions to read.
     """
-    return min(processors(), max(1, sum(plan.topic_partitions[stream.name] for stream in plan.inputs)))
+    return min(processors(), max(1, len(plan.places)))
 
 
 def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
