@@ -112,6 +112,7 @@ class EmbeddedBroker(Running):
         """
         self._port = port
         self._member = member
+        self._node = member.node if member else 1
         self._extra = dict(properties or {})
         self._advertised = dict(advertised or {})
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
@@ -204,7 +205,7 @@ class EmbeddedBroker(Running):
     def _prepare(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-broker-"))
         controller, *ports = free_ports(1 + len(self._protocols))
-        node, controllers, cluster = self._member or Member(1, {1: controller}, new_cluster())
+        node, controllers, cluster = self._member or Member(self._node, {self._node: controller}, new_cluster())
         self._ports = dict(zip(self._protocols, ports, strict=True))
         if self._port is not None:
             self._ports["PLAINTEXT"] = self._port
@@ -266,14 +267,17 @@ class EmbeddedBroker(Running):
             time.sleep(0.05)
 
     def _answers(self) -> bool:
-        """Whether the broker lists its topics and consumer groups have a coordinator, which starts a little later."""
+        """Whether the broker has joined its cluster and consumer groups have a coordinator, which comes a little later.
+
+        A broker answers requests before it has joined: at first it lists only the other brokers.
+        """
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", self._ports["PLAINTEXT"])):
                 return False
         client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "sluice.start", "log_level": 0})
         try:
-            known = bool(client.list_topics(timeout=5).brokers)
-            return known and not client.committed([TopicPartition("any", 0)], timeout=5)[0].error
+            joined = self._node in client.list_topics(timeout=5).brokers
+            return joined and not client.committed([TopicPartition("any", 0)], timeout=5)[0].error
         except KafkaException:
             return False
         finally:
