@@ -159,7 +159,7 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     # Every bucket has the marks that pass through, the final marks and the watermarks. Only bucket 0 writes them.
     kept = kind != KEY_MARK
     if bucket:
-        kept &= ~np.isin(kind, (FINAL, WATERMARK)) & ((kind != WINDOW) | (items.source == MADE))
+        kept &= (kind != FINAL) & (kind != WATERMARK) & ((kind != WINDOW) | (items.source == MADE))
     if not stream.watermarks:
         kept &= kind != WATERMARK
     if stream.marks == "none":
@@ -216,7 +216,7 @@ def _partitions(plan: Plan, stream: Stream, items: Items) -> np.ndarray:
     keyed = (items.source == MADE) & (items.key >= 0)
     if keyed.any():
         chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
-    chosen[np.isin(items.kind, (FINAL, WATERMARK)) | (items.source == ALL)] = BROADCAST
+    chosen[(items.kind == FINAL) | (items.kind == WATERMARK) | (items.source == ALL)] = BROADCAST
     return chosen  # type: ignore[no-any-return]
 
 

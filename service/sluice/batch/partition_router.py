@@ -32,7 +32,7 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import headers_of_each
 from sluice.model.spec import Stream
-from sluice.model.spreading import Keys, spread_by
+from sluice.model.spreading import Keys
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.header_text import to_text, with_lists
@@ -231,7 +231,7 @@ class PartitionRouter:
         _require_known(plan, self._stream, topic_partition_of(first))
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
         self._bucket = topic_partition_of(first) % plan.buckets
-        self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
+        self._spread = plan.spread.get(self._stream.name, ())
         self._offset: int | None = None
         self._newest = np.iinfo(np.int64).min
 

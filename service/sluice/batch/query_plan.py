@@ -24,6 +24,7 @@ from sluice.model.spec import (  # fmt: skip
     Union,
     Windowed,
 )
+from sluice.model.spreading import Keys, spread_by
 from sluice.model.windows.session_window import Session
 
 
@@ -128,6 +129,11 @@ class Plan:
             for stream in self.inputs
             for number in range(self.topic_partitions[stream.name])
         ]
+
+    @cached_property
+    def spread(self) -> Mapping[str, Keys]:
+        """The key by which each input stream is spread over buckets (`spread_by`); empty if there is one bucket."""
+        return spread_by(self.pipeline) or {}
 
     @cached_property
     def keyed(self) -> frozenset[str]:

@@ -17,6 +17,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -36,9 +37,13 @@ class Spool:
     """
 
     def __init__(self, checkpoint: str, batch: int, limit: int) -> None:
-        self._path = folder_of(checkpoint) / f"{batch}.{uuid.uuid4().hex}"
+        self._checkpoint, self._batch = checkpoint, batch
         self._left = limit
         self._file: BinaryIO | None = None
+
+    @cached_property
+    def _path(self) -> Path:
+        return folder_of(self._checkpoint) / f"{self._batch}.{uuid.uuid4().hex}"
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
-from sluice.columns.tables import Data, Format, Saved, StateError, column, grown, load, save
+from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
 from sluice.model.types import Kind, Type
 
 #: the part of each key, given the bytes of the key
@@ -246,7 +246,7 @@ class Tables(ABC):
         return column(data, table.record).reshape(count, width)
 
     def save(self) -> Saved:
-        return save(self.columns(), self.FORMAT)
+        return SavedColumns(self.columns(), self.FORMAT)
 
     def read(self, data: Data) -> Self:
         """Replaces the content by what `save` returned. Raises StateError if `data` does not fit."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -45,14 +46,14 @@ def grown(column: np.ndarray, size: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """A state that is ready to be written as one Arrow IPC stream. It shares the memory of the columns."""
+class SavedRecord:
+    """A state that can be written as one Arrow IPC stream with this record."""
 
     record: pa.RecordBatch
 
     @property
     def size(self) -> int:
-        """The number of bytes that `write` will write. Costs O(number of columns)."""
+        """The number of bytes that `write` will write."""
         sink = pa.MockOutputStream()
         self.write(sink)
         return sink.size()  # type: ignore[no-any-return]
@@ -62,18 +63,46 @@ class Saved:
             writer.write_batch(self.record)
 
 
-def save(columns: Mapping[str, np.ndarray], form: Format) -> Saved:
-    """Makes a record with one binary field per column.
+@dataclass(frozen=True, slots=True)
+class SavedColumns:
+    """A state that can be written as one Arrow IPC stream: a record with one binary field for each column.
 
-    The record shares the memory of the columns. Write it before the columns change.
+    It shares the memory of the columns. Write it before they change.
     """
-    fields = [_field(column) for column in columns.values()]
-    schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(form)})
-    return Saved(pa.record_batch(fields, schema=schema))
+
+    columns: Mapping[str, np.ndarray]
+    form: Format
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that `write` will write. Costs O(number of columns)."""
+        data = sum(_padded(column.nbytes) for column in self.columns.values())
+        return _size_without_data(tuple(self.columns), self.form) + data
+
+    def write(self, sink: pa.NativeFile) -> None:
+        fields = [_field(column) for column in self.columns.values()]
+        schema = pa.schema([(name, pa.large_binary()) for name in self.columns], metadata={"format": str(self.form)})
+        SavedRecord(pa.record_batch(fields, schema=schema)).write(sink)
+
+
+Saved = SavedRecord | SavedColumns
+
+
+@cache
+def _size_without_data(names: tuple[str, ...], form: Format) -> int:
+    """The number of bytes of a saved state whose columns have these names and no values."""
+    sink = pa.MockOutputStream()
+    SavedColumns(dict.fromkeys(names, np.zeros(0, np.uint8)), form).write(sink)
+    return sink.size()  # type: ignore[no-any-return]
+
+
+def _padded(size: int) -> int:
+    """The number of bytes that a buffer takes in an Arrow IPC stream."""
+    return -(-size // 8) * 8
 
 
 def load(data: Data, form: Format) -> dict[str, pa.Buffer]:
-    """The bytes of each column that `save` wrote in this format. Raises StateError for any other data."""
+    """The bytes of each column that `SavedColumns` wrote in this format. Raises StateError for any other data."""
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
     except (pa.ArrowException, StopIteration) as error:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
+from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
@@ -246,7 +246,7 @@ class Graph:
         """
         final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
         streams, progress = list(self._watermarks), state.progress
-        head = save({
+        head = SavedColumns({
             "origin": np.array([state.origin, state.now], np.int64),
             "progress": np.array(
                 [(streams.index(n), p.watermark, p.steps, len(p.sources)) for n, p in progress.items()], int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+import orjson
 
 from sluice.kafka.planned_batch import Planned
 
@@ -64,11 +65,11 @@ class Report:
             self.first_dead[stream] = by_word | self.first_dead.get(stream, {})
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+        return orjson.dumps(self)
 
     @classmethod
-    def from_json(cls, text: bytes) -> Report:
-        return cls.of_fields(json.loads(text))
+    def from_json(cls, text: bytes | memoryview) -> Report:
+        return cls.of_fields(orjson.loads(text))
 
     @classmethod
     def of_fields(cls, values: Mapping[str, Any]) -> Report:
@@ -106,12 +107,11 @@ class Entry:
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
-        values = asdict(replace(self, planned=None)) | {"planned": planned}
-        return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
+        return orjson.dumps({one.name: getattr(self, one.name) for one in fields(self)} | {"planned": planned})
 
     @classmethod
     def from_json(cls, text: bytes) -> Entry:
-        values = json.loads(text)
+        values = orjson.loads(text)
         planned = values.get("planned")
         read = {"report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned)}
         return cls(**{**_own(cls, values), **read})

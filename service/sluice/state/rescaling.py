@@ -20,7 +20,6 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.reorder_buffer import ReorderBuffer
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.murmur2 import partition_for
-from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
 
 
@@ -61,5 +60,5 @@ def _divided(plan: Plan, whole: PartitionSlice) -> Iterator[PartitionSlice]:
     stream = plan.pipeline.streams[whole.stream]
     attributes = [name for name in whole.rows.schema.names if not name.startswith("@")]
     tuples = whole.rows.filter(pa.array(whole.kinds == TUPLE)).select(attributes)
-    keys = (spread_by(plan.pipeline) or {}).get(stream.name, ())
+    keys = plan.spread.get(stream.name, ())
     return whole.divided(buckets_of(keys, whole.first, tuples, plan.buckets), plan.buckets)

@@ -18,9 +18,6 @@ from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.mark_headers import HEADER, UNKNOWN, WORDS, kinds, watermarks
 from sluice.wire.record_codec import Records
 
-#: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
-MARKS_ON_TUPLES = (WINDOW, FINAL)
-
 
 class Rejects:
     """The rejected records of a batch, with their reasons. `accepted` is true for the records not rejected."""
@@ -65,7 +62,7 @@ def received(codec: Records, batch: pa.RecordBatch, times: np.ndarray, rejects: 
     unknown = reason(Reason.UNKNOWN_MARK, f"its header {HEADER} is none of {', '.join(WORDS)}")
     rejects.reject(np.flatnonzero(kind == UNKNOWN), unknown)
     watermark = _watermarks(batch, kind, rejects)
-    carries_mark = np.isin(kind, MARKS_ON_TUPLES)
+    carries_mark = (kind == WINDOW) | (kind == FINAL)  # if it has a value, too: it is the tuple, then the mark
     if carries_mark.any():
         carries_mark &= _filled(batch.column("value")) & rejects.accepted
     tuples = _tuples(codec, batch, times, np.flatnonzero(((kind == TUPLE) | carries_mark) & rejects.accepted), rejects)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.tables import Data, Format, Saved, StateError, load, save
+from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, load
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
 
@@ -144,7 +144,7 @@ def packed(windows: Saved, contents: bytes) -> Saved:
     sink = pa.BufferOutputStream()
     windows.write(sink)
     parts = {"windows": sink.getvalue(), "contents": contents}
-    return save({name: np.frombuffer(part, np.uint8) for name, part in parts.items()}, FORMAT)
+    return SavedColumns({name: np.frombuffer(part, np.uint8) for name, part in parts.items()}, FORMAT)
 
 
 def unpacked(data: Data) -> tuple[Data, bytes]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
+from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream.clock import Clock
@@ -36,7 +36,7 @@ class UnionState:
         return 0, 0
 
     def save(self) -> Saved:
-        return save({"watermarks": self.watermarks, "finals": self.finals}, FORMAT)
+        return SavedColumns({"watermarks": self.watermarks, "finals": self.finals}, FORMAT)
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[UnionState]:
         """Copies: every part gets all watermarks and final marks."""

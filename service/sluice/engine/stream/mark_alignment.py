@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.tables import Data, Saved, StateError
+from sluice.columns.tables import Data, Saved, SavedRecord, StateError
 from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concatenated
 
 
@@ -113,7 +113,7 @@ def save(buffered: Items | None) -> Saved | None:
     keys = buffered.keys.take(pa.array(buffered.key, mask=buffered.key < 0))
     columns = [pa.array(buffered.kind), pa.array(buffered.source), pa.array(buffered.watermark), keys]
     columns += [column.take(rows) for column in buffered.tuples.columns]
-    return Saved(pa.record_batch(columns, names=[*COLUMNS, *buffered.tuples.schema.names]))
+    return SavedRecord(pa.record_batch(columns, names=[*COLUMNS, *buffered.tuples.schema.names]))
 
 
 def load(data: Data, schema: pa.Schema) -> Items | None:

@@ -10,7 +10,7 @@ import numpy as np
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
-from sluice.columns.tables import Data, Format, Saved, column, grown, load, save
+from sluice.columns.tables import Data, Format, Saved, SavedColumns, column, grown, load
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join.join_kernel import BUCKET, FREED, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
@@ -145,7 +145,7 @@ class JoinState:
             tables |= {f"{name}.{table}": values for table, values in side.columns().items()}
         for name in ("keys", "strings"):
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
-        return save(tables, FORMAT)
+        return SavedColumns(tables, FORMAT)
 
     def read(self, data: Data) -> JoinState:
         """Replaces the contents by what `save` gave. Raises StateError if the data is not of such a join."""
