@@ -23,7 +23,7 @@ CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/servic
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -155,6 +155,9 @@ bench-check: setup ## compare Sluice's ratio to Kafka Streams with the ratio tha
 
 bench-batch: setup ## measure where the time of a batch goes, phase by phase, at 1,000 and 10,000 records a second; ARGS=--write puts it into docs
 	@$(BIN)/python -m benchmarks.batch_account $(ARGS)
+
+bench-costs: setup ## measure what a record costs in each process while records wait, and where the memory is; ARGS=--write puts it into docs
+	@$(BIN)/python -m benchmarks.record_costs $(ARGS)
 
 bench-scale: setup ## measure what each part costs on a Spark cluster, and model larger ones; ARGS=--write puts it into docs
 	@$(BIN)/python -m benchmarks.scale $(ARGS)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.machine import machine
 from benchmarks.page import write
@@ -20,6 +17,7 @@ from benchmarks.peers.measure import COUNTED, Load, latency
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
 from benchmarks.plot import DARK, LIGHT, STYLE
+from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
 
@@ -128,15 +126,7 @@ def _look_twice(port: int, seconds: float, looks: list[tuple[float, list[Histogr
 
 
 def _histograms(port: int) -> list[Histogram]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = dict(sample.labels)
-            bound = labels.pop("le", "")
-            label = labels.get("phase", labels.get("step", ""))
-            found.setdefault((family.name, label), {})[sample.name.removeprefix(family.name) + bound] = sample.value
+    found = scraped(port)
     return [_histogram(found.get((name, label), {})) for name, label, _ in PARTS]
 
 

@@ -69,15 +69,20 @@ def commit(plan: Plan, batch: int, rows: list[Packed], observe: Observe = ignore
     subclass, if the last attempt did not return), and the other errors of `writer.write`.
     """
     writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
-    reads, held = planned(plan.store, batch), list(in_memory(plan.checkpoint, rows))
-    first = before_all(plan.store) if batch == 0 else None
+    held = list(in_memory(plan.checkpoint, rows))
+    reads = planned(plan.store, batch), before_all(plan.store) if batch == 0 else None
     if plan.forced:
         force_plan(Path(plan.checkpoint), batch)
     while True:
         gathered = BatchResult(plan, held)
-        written = _written(gathered, writing, batch, (reads, first), deadline, observe=observe)
-        if written is not None:
+        try:
+            written = _written(gathered, writing, batch, *reads, observe=observe)
             break
+        except UnavailableError as error:
+            # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
+            if time.monotonic() > deadline:
+                raise
+            LOGGER.warning("writing the batch again: %s", error)
         time.sleep(PAUSE)
     remove_files(plan.checkpoint, batch)
     return gathered.report if written else None
@@ -94,12 +99,12 @@ def settings_of(plan: Plan) -> WriterSettings:
 
 
 def _written(
-    gathered: BatchResult, writing: WriterSettings, batch: int, reads: tuple[Planned, Planned | None], deadline: float,
+    gathered: BatchResult, writing: WriterSettings, batch: int, reads: Planned, before: Planned | None,
     *, observe: Observe,
-) -> bool | None:  # fmt: skip
-    """Whether the batch was written now; False if the ledger had it already, None if another attempt may succeed.
+) -> bool:  # fmt: skip
+    """Whether the batch was written now; False if the ledger had it already.
 
-    `reads` is the planned input and, for batch 0, the position before it.
+    `reads` is the planned input and, for batch 0, `before` the position before it.
     """
     timer = StepTimer(observe)
 
@@ -107,19 +112,10 @@ def _written(
         yield from gathered.records()
         timer.ended(Step.PRODUCE)
 
-    try:
-        writing = replace(writing, large=gathered.size > LARGE)
-        planned_input, before = reads
-        one = writer(writing)
-        written = one.write(batch, produced(), gathered.report, gathered.too_large, planned_input, before=before)
-        if written:
-            timer.ended(Step.COMMIT)
-    except UnavailableError as error:
-        # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
-        if time.monotonic() > deadline:
-            raise
-        LOGGER.warning("writing the batch again: %s", error)
-        return None
+    one = writer(replace(writing, large=gathered.size > LARGE))
+    written = one.write(batch, produced(), gathered.report, gathered.too_large, reads, before=before)
+    if written:
+        timer.ended(Step.COMMIT)
     return written
 
 

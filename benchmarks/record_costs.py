@@ -1,0 +1,138 @@
+"""`make bench-costs`: what a record costs in each process while records wait, and which process has how much memory."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.machine import machine
+from benchmarks.page import write
+from benchmarks.peers.measure import LIMIT, Program, running
+from benchmarks.peers.records import fill
+from benchmarks.peers.systems.sluice_service import Sluice
+from benchmarks.peers.workload import WORKLOADS, Workload
+from benchmarks.processes import cpu_seconds, memory, tree
+from benchmarks.service_metrics import Samples, scraped
+from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
+
+NAMES, KEYS = ("pass", "tumble", "slide"), 100
+#: the parts of the records after which the measurement begins and ends
+BEGIN, END = 0.4, 0.9
+#: name that Linux shows for a process -> what the tables call it; all other processes are OTHERS
+PROCESSES = {"java": "Java", "sluice-reader": "readers", "sluice-bucket": "state servers"}
+BROKER, SERVICE, OTHERS = "broker", "service", "others"
+COLUMNS = ("Java", "readers", "state servers", SERVICE, OTHERS)
+STEPS = ("read", "compute", "produce", "commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The figures of a service at a time in seconds: tuples read; by process its processor seconds and its bytes of
+    memory, of which those that several processes share count once (PSS); and by step of a batch its seconds so far.
+    """
+
+    at: float
+    read: float
+    cpu: Mapping[str, float]
+    memory: Mapping[str, int]
+    steps: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    title: str
+    before: Look
+    after: Look
+
+    @property
+    def records(self) -> float:
+        return self.after.read - self.before.read
+
+    def row(self) -> str:
+        """Records a second, and microseconds for a record: of processor time by process, and of time by step."""
+        cpu = [self._each(self.before.cpu, self.after.cpu, name) for name in (BROKER, *COLUMNS)]
+        steps = [self._each(self.before.steps, self.after.steps, name) for name in STEPS]
+        cells = [f"{self.records / (self.after.at - self.before.at):,.0f}", *(f"{one:.2f}" for one in (*cpu, *steps))]
+        return f"| {self.title} | {' | '.join(cells)} |"
+
+    def _each(self, before: Mapping[str, float], after: Mapping[str, float], name: str) -> float:
+        return (after.get(name, 0) - before.get(name, 0)) / self.records * 1e6
+
+    def memory_row(self) -> str:
+        cells = [self.after.memory.get(name, 0) / 1e6 for name in COLUMNS]
+        return f"| {self.title} | {' | '.join(f'{one:,.0f}' for one in [*cells, sum(cells)])} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-costs ARGS=", description=__doc__)
+    parser.add_argument("--records", type=int, default=4_000_000, help="records of a run (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    options = parser.parse_args()
+    with EmbeddedBroker(heap="1g") as broker:
+        fill(broker.bootstrap, topic := "records", options.records, KEYS)
+        found = [_costs(WORKLOADS[name], broker, topic, options.records) for name in NAMES]
+    lines = [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}: {KEYS} keys.", "", *_tables(found)]
+    print(*lines, sep="\n")
+    if options.write:
+        write("costs", lines)
+
+
+def _costs(workload: Workload, broker: EmbeddedBroker, topic: str, records: int) -> Costs:
+    port = free_ports(1)[0]
+    with running(Sluice(http=port), workload, broker.bootstrap, [topic], live=False) as program:
+        before, after = (_look_after(share * records, program, broker.pid, port) for share in (BEGIN, END))
+        return Costs(workload.title, before, after)
+
+
+def _look_after(records: float, program: Program, broker: int, port: int) -> Look:
+    """The figures when so many records have been read. Raises SystemExit if that takes too long."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline and program.process.exit_code is None:
+        with suppress(OSError):  # the page is not open yet
+            found = scraped(port)
+            if _read(found) >= records:
+                return _look(found, program.process.pid, broker)
+        time.sleep(0.05)
+    raise SystemExit(f"{records:,.0f} records were not read\n{program.text()[-3000:]}")
+
+
+def _look(found: Samples, root: int, broker: int) -> Look:
+    cpu, held = Counter[str](), Counter[str]()
+    for pid in (broker, *tree(root)):
+        with suppress(OSError):  # the process has ended
+            name = {root: SERVICE, broker: BROKER}.get(pid) or _name(pid)
+            cpu[name] += cpu_seconds(pid)
+            held[name] += memory(pid)
+    steps = {step: found.get(("sluice_batch_step_seconds", step), {}).get("_sum", 0.0) for step in STEPS}
+    return Look(time.monotonic(), _read(found), cpu, held, steps)
+
+
+def _read(found: Samples) -> float:
+    return found.get(("sluice_records_read", "tuple"), {}).get("_total", 0.0)
+
+
+def _name(pid: int) -> str:
+    return PROCESSES.get(Path(f"/proc/{pid}/comm").read_text().strip(), OTHERS)
+
+
+def _tables(found: Sequence[Costs]) -> list[str]:
+    columns = ["records/s", *(f"{name}, µs" for name in (BROKER, *COLUMNS)), *(f"*{step}*, µs" for step in STEPS)]
+    held = [f"{name}, MB" for name in (*COLUMNS, "together")]
+    return [
+        _head(columns), *(one.row() for one in found), "",
+        _head(held), *(one.memory_row() for one in found),
+    ]  # fmt: skip
+
+
+def _head(columns: Sequence[str]) -> str:
+    return f"| | {' | '.join(columns)} |\n| --- |" + " --- |" * len(columns)
+
+
+if __name__ == "__main__":
+    main()
