@@ -20,11 +20,12 @@ from benchmarks.plot import DARK, LIGHT, STYLE
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
+from sluice.ops.metric_samples import Reading
 
 RATES = (1_000, 10_000)
 WORKLOAD, KEYS = WORKLOADS["slide"], 100
 PICTURE = "batch-account.svg"
-#: histogram and value of its label -> name in the table, in the order of a batch
+#: value of the histogram's label -> name in the table, in the order of a batch
 SPARK = {
     "latestOffset": "Spark: ask for the end offsets",
     "walCommit": "Spark: write the offsets",
@@ -39,10 +40,10 @@ STEPS = {
     "produce": "produce: merge, hand over to the client",
     "commit": "commit: end the transaction",
 }
-PARTS: Sequence[tuple[str, str, str]] = [
-    *(("sluice_batch_phase_seconds", name, title) for name, title in SPARK.items()),
-    ("sluice_batch_duration_seconds", "", "**whole batch of Spark**"),
-    *(("sluice_batch_step_seconds", name, title) for name, title in STEPS.items()),
+PARTS: Sequence[tuple[str, Mapping[str, str], str]] = [
+    *(("sluice_batch_phase_seconds", {"phase": name}, title) for name, title in SPARK.items()),
+    ("sluice_batch_duration_seconds", {}, "**whole batch of Spark**"),
+    *(("sluice_batch_step_seconds", {"step": name}, title) for name, title in STEPS.items()),
 ]
 #: pixels of the picture: the names, a column, a row, the space between two rates
 NAMES, COLUMN, ROW, SPACE = 290, 34, 30, 24
@@ -126,13 +127,14 @@ def _look_twice(port: int, seconds: float, looks: list[tuple[float, list[Histogr
 
 
 def _histograms(port: int) -> list[Histogram]:
-    found = scraped(port)
-    return [_histogram(found.get((name, label), {})) for name, label, _ in PARTS]
+    reading = scraped(port)
+    return [_histogram(reading, name, labels) for name, labels, _ in PARTS]
 
 
-def _histogram(values: Mapping[str, float]) -> Histogram:
-    counts = [(float(name.removeprefix("_bucket")), n) for name, n in values.items() if name.startswith("_bucket")]
-    return Histogram(values.get("_sum", 0.0), values.get("_count", 0.0), sorted(counts))
+def _histogram(reading: Reading, name: str, labels: Mapping[str, str]) -> Histogram:
+    counts = [(float(own["le"]), count) for own, count in reading.values(f"{name}_bucket", **labels)]
+    total, count = (reading.value(f"{name}_{what}", **labels) or 0.0 for what in ("sum", "count"))
+    return Histogram(total, count, sorted(counts))
 
 
 def _table(accounts: Sequence[Account]) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.batch_account import STEPS
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.peers.measure import LIMIT, Program, running
@@ -18,8 +19,9 @@ from benchmarks.peers.records import fill
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS, Workload
 from benchmarks.processes import cpu_seconds, memory, tree
-from benchmarks.service_metrics import Samples, scraped
+from benchmarks.service_metrics import scraped
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
+from sluice.ops.metric_samples import Reading
 
 NAMES, KEYS = ("pass", "tumble", "slide"), 100
 #: the parts of the records after which the measurement begins and ends
@@ -28,27 +30,28 @@ BEGIN, END = 0.4, 0.9
 PROCESSES = {"java": "Java", "sluice-reader": "readers", "sluice-bucket": "state servers"}
 BROKER, SERVICE, OTHERS = "broker", "service", "others"
 COLUMNS = ("Java", "readers", "state servers", SERVICE, OTHERS)
-STEPS = ("read", "compute", "produce", "commit")
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The figures of a service at a time in seconds: tuples read; by process its processor seconds and its bytes of
-    memory, of which those that several processes share count once (PSS); and by step of a batch its seconds so far.
+    """The figures of a service at a time in seconds: tuples read, processor seconds by process, and seconds by step of
+    a batch.
     """
 
     at: float
     read: float
     cpu: Mapping[str, float]
-    memory: Mapping[str, int]
     steps: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
+    """`memory`: the bytes of each process at `after`; a page that several share counts once (PSS)."""
+
     title: str
     before: Look
     after: Look
+    memory: Mapping[str, float]
 
     @property
     def records(self) -> float:
@@ -65,7 +68,7 @@ class Costs:
         return (after.get(name, 0) - before.get(name, 0)) / self.records * 1e6
 
     def memory_row(self) -> str:
-        cells = [self.after.memory.get(name, 0) / 1e6 for name in COLUMNS]
+        cells = [self.memory.get(name, 0) / 1e6 for name in COLUMNS]
         return f"| {self.title} | {' | '.join(f'{one:,.0f}' for one in [*cells, sum(cells)])} |"
 
 
@@ -87,7 +90,7 @@ def _costs(workload: Workload, broker: EmbeddedBroker, topic: str, records: int)
     port = free_ports(1)[0]
     with running(Sluice(http=port), workload, broker.bootstrap, [topic], live=False) as program:
         before, after = (_look_after(share * records, program, broker.pid, port) for share in (BEGIN, END))
-        return Costs(workload.title, before, after)
+        return Costs(workload.title, before, after, _by_process(program, broker.pid, memory))
 
 
 def _look_after(records: float, program: Program, broker: int, port: int) -> Look:
@@ -95,26 +98,26 @@ def _look_after(records: float, program: Program, broker: int, port: int) -> Loo
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline and program.process.exit_code is None:
         with suppress(OSError):  # the page is not open yet
-            found = scraped(port)
-            if _read(found) >= records:
-                return _look(found, program.process.pid, broker)
+            reading = scraped(port)
+            if _read(reading) >= records:
+                cpu = _by_process(program, broker, cpu_seconds)
+                steps = {step: reading.value("sluice_batch_step_seconds_sum", step=step) or 0.0 for step in STEPS}
+                return Look(reading.at, _read(reading), cpu, steps)
         time.sleep(0.05)
     raise SystemExit(f"{records:,.0f} records were not read\n{program.text()[-3000:]}")
 
 
-def _look(found: Samples, root: int, broker: int) -> Look:
-    cpu, held = Counter[str](), Counter[str]()
+def _read(reading: Reading) -> float:
+    return reading.value("sluice_records_read_total", kind="tuple") or 0.0
+
+
+def _by_process(program: Program, broker: int, figure: Callable[[int], float]) -> dict[str, float]:
+    """The sums of a figure of the processes, by what the tables call them."""
+    root, found = program.process.pid, defaultdict[str, float](float)
     for pid in (broker, *tree(root)):
         with suppress(OSError):  # the process has ended
-            name = {root: SERVICE, broker: BROKER}.get(pid) or _name(pid)
-            cpu[name] += cpu_seconds(pid)
-            held[name] += memory(pid)
-    steps = {step: found.get(("sluice_batch_step_seconds", step), {}).get("_sum", 0.0) for step in STEPS}
-    return Look(time.monotonic(), _read(found), cpu, held, steps)
-
-
-def _read(found: Samples) -> float:
-    return found.get(("sluice_records_read", "tuple"), {}).get("_total", 0.0)
+            found[{root: SERVICE, broker: BROKER}.get(pid) or _name(pid)] += figure(pid)
+    return found
 
 
 def _name(pid: int) -> str:

@@ -76,7 +76,7 @@ class SavedColumns:
     @property
     def size(self) -> int:
         """The number of bytes that `write` will write. Costs O(number of columns)."""
-        data = sum(_padded(column.nbytes) for column in self.columns.values())
+        data = sum(padded(column.nbytes) for column in self.columns.values())
         return _size_without_data(tuple(self.columns), self.form) + data
 
     def write(self, sink: pa.NativeFile) -> None:
@@ -96,8 +96,8 @@ def _size_without_data(names: tuple[str, ...], form: Format) -> int:
     return sink.size()  # type: ignore[no-any-return]
 
 
-def _padded(size: int) -> int:
-    """The number of bytes that a buffer takes in an Arrow IPC stream."""
+def padded(size: int) -> int:
+    """The next multiple of 8: the number of bytes that a buffer of `size` bytes takes in an Arrow IPC stream."""
     return -(-size // 8) * 8
 
 

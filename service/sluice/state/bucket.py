@@ -35,7 +35,7 @@ from sluice.batch.inputs_again import PastInput
 from sluice.batch.query_plan import Plan
 from sluice.batch.reorder_buffer import in_order
 from sluice.checkpoint.checkpoint_store import CheckpointStore
-from sluice.columns.tables import StateError
+from sluice.columns.tables import StateError, padded
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.state.background_fork import Background
@@ -51,8 +51,8 @@ REPEATABLE_VERSIONS = 3
 RETAINED_SNAPSHOTS = 2
 #: maximum duration of a replay of the log, in seconds, before a new snapshot is written
 MAX_REPLAY_S = 20.0
-#: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, padded to a multiple of
-#: LENGTH; then the state follows
+#: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, `padded`; then the state
+#: follows
 LENGTH = 8
 
 #: a function that gets a part of a batch and the outputs of this part
@@ -336,7 +336,7 @@ class Bucket:
             return
         length = int.from_bytes(body[:LENGTH], "little")
         try:
-            self._state = self.graph.load(body[LENGTH + _padded(length) :])
+            self._state = self.graph.load(body[LENGTH + padded(length) :])
         except StateError as error:
             msg = f"{self._location}, version {version}: {error}"
             raise StateError(msg) from error
@@ -355,12 +355,12 @@ class Bucket:
 
     def _size_of(self) -> int:
         """The number of bytes that `_write` would write."""
-        return LENGTH + _padded(len(self._waiting)) + self.graph.size(self._state)
+        return LENGTH + padded(len(self._waiting)) + self.graph.size(self._state)
 
     def _write(self, sink: pa.NativeFile) -> None:
         """Writes the content of a snapshot: the length of the reorder buffer, the reorder buffer, and the state."""
         length = len(self._waiting)
-        sink.write(length.to_bytes(LENGTH, "little") + self._waiting.ljust(_padded(length), b"\0"))
+        sink.write(length.to_bytes(LENGTH, "little") + self._waiting.ljust(padded(length), b"\0"))
         self.graph.write(self._state, sink)
 
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
@@ -430,7 +430,3 @@ def _unreachable(version: int, damages: list[DamagedError], error: StateError) -
     """The error for a version that neither the damaged snapshots nor older ones lead to."""
     others = "".join(f"; {damage}" for damage in damages[1:])
     return damages[0].but(f"{others}; and no older snapshot leads to version {version}: {error}")
-
-
-def _padded(length: int) -> int:
-    return -(-length // LENGTH) * LENGTH
