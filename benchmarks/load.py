@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
+
+from sluice.kafka.topics import create
 
 #: milliseconds since 1970 of the first record
 START = 1_700_000_000_000
@@ -15,8 +17,7 @@ BATCH = 10_000
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+    create({"bootstrap.servers": bootstrap}, NewTopic(name, partitions, 1, config=config))
 
 
 def quick_producer(bootstrap: str) -> Producer:

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.topics import create
 from sluice_demo.demo_service import Service, ServiceError
 from sluice_demo.departures_board import Board
 from sluice_demo.flight_player import Player
@@ -71,15 +72,14 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 def _run(seconds: int | None, board: Board, view: Screen, stack: ExitStack) -> None:
     view.say("Starting a Kafka broker ...")
     bootstrap = stack.enter_context(EmbeddedBroker()).bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(FLIGHTS, TOPIC_PARTITIONS)])[FLIGHTS].result(30)
+    create({"bootstrap.servers": bootstrap}, NewTopic(FLIGHTS, TOPIC_PARTITIONS))
 
     view.say("Starting the service ...")
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-demo-", ignore_cleanup_errors=True))
     service = stack.enter_context(Service(bootstrap, Path(folder)))
     flights = load()
     board.cancelled = flights.cancelled
-    _await_topics(admin, service)
+    _await_topics(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}), service)
     view.say(f"The page of the service is at {service.page}")
 
     reader = Reader(bootstrap, board, DELAYS, DAYS, DEAD)

@@ -21,10 +21,11 @@ from sluice.config.load import load
 from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
+from sluice.kafka.topics import create
 from sluice.processes import ChildProcess, descendants
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
-from tests.unit.kafka.tools import create, visible
+from tests.unit.kafka.tools import visible
 
 SPARK = Path(pyspark.__file__).parent
 #: seconds that anything may take

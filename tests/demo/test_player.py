@@ -5,9 +5,9 @@ from itertools import groupby
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from sluice.kafka.topics import create
 from sluice_demo.flight_player import Player, places
 from sluice_demo.flights import Day, Departure
 
@@ -26,8 +26,7 @@ DAYS = [day(0, (1, "EWR"), (2, "JFK"), (3, "EWR")), day(1), day(2, (1, "LGA"), (
 
 
 def play(broker: str, topic: str, speed: float | None) -> Player:
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.create_topics([NewTopic(topic, TOPIC_PARTITIONS)])[topic].result(30)
+    create({"bootstrap.servers": broker}, NewTopic(topic, TOPIC_PARTITIONS))
     return Player({"bootstrap.servers": broker}, topic, TOPIC_PARTITIONS, DAYS, speed)
 
 

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.topics import create
 from tests.lab.chromium import Browser
 
 FILE = """\
@@ -109,8 +110,7 @@ class Shop(NamedTuple):
 @contextmanager
 def running(broker: str, folder: Path, name: str = "shop", *options: str) -> Iterator[Shop]:
     """The service of the shop, with a port of its own."""
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.create_topics([NewTopic(f"{name}.orders", 3)])[f"{name}.orders"].result(30)
+    create({"bootstrap.servers": broker}, NewTopic(f"{name}.orders", 3))
     file = folder / "shop.yaml"
     file.write_text(FILE.format(broker=broker, name=name))
     log = folder / "service.log"

@@ -21,13 +21,14 @@ from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.files import project_file
+from sluice.kafka.topics import create
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from sluice_demo.flights import load as load_flights
 from tests.recovery.harness.output_reader import OutputReader, shown, topic_partition
 from tests.recovery.harness.service import Position, position_of, skipped
 from tests.recovery.harness.sluice_process import SluiceProcess
-from tests.unit.kafka.tools import create, visible
+from tests.unit.kafka.tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

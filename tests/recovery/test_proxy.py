@@ -13,8 +13,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.topics import create
 from tests.recovery.harness.proxy import Proxy, proxied_broker
-from tests.unit.kafka.tools import create, end, visible
+from tests.unit.kafka.tools import end, visible
 
 
 class Echo:

@@ -18,9 +18,8 @@ from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.range_reader import ends
 from sluice.kafka.requests import clients
-from sluice.kafka.topics import LEDGER_CONFIG
+from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.unit.kafka.test_batch_writer import settings
-from tests.unit.kafka.tools import create
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 FROZEN = 15

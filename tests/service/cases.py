@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from sluice.kafka.topics import create
 from sluice.model.spreading import spread_by
 from sluice.replayer.player import replay
 from sluice.testing import about_input, on_stream, operator_of, pipeline_of, schema_of
@@ -194,9 +195,7 @@ class Playing:
             for part in self._parts
             for stream, count in part.topic_partitions.items()
         ]
-        client = AdminClient({"bootstrap.servers": self._service.broker})
-        for future in client.create_topics(topics).values():
-            future.result()
+        create({"bootstrap.servers": self._service.broker}, *topics)
 
     def _read(self) -> dict[str, list[Message]]:
         """All that is committed, by topic."""

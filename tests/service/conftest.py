@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.config.load import load_text
+from sluice.kafka.topics import create
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.spark.lanes.batch_lanes import OpenLanes
@@ -60,9 +61,7 @@ class Service:
     def create(self, stream: str, partitions: int = 1) -> None:
         """A stream's topic, where the service is not to create it."""
         self.partitions[stream] = partitions
-        client = AdminClient({"bootstrap.servers": self.broker})
-        (future,) = client.create_topics([NewTopic(self.topic(stream), partitions)]).values()
-        future.result()
+        create({"bootstrap.servers": self.broker}, NewTopic(self.topic(stream), partitions))
 
     def topic(self, stream: str) -> str:
         return f"{self.name}.{stream}"

@@ -14,10 +14,11 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import yaml
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.embedded_broker import free_ports
+from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
 from tests.unit.kafka.tools import visible
 
@@ -50,9 +51,7 @@ class Several:
 
     def create(self, short: str) -> None:
         """Creates the input topic of a pipeline, unless it exists."""
-        (future,) = self.admin.create_topics([NewTopic(f"{self.name(short)}.in", 1)]).values()
-        if (error := future.exception()) is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise error
+        create(self.kafka, NewTopic(f"{self.name(short)}.in", 1))
 
     def delete(self, short: str) -> None:
         """Deletes the input topic of a pipeline."""

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
 
 PATIENCE = 120.0
@@ -34,8 +35,7 @@ kafka: {{bootstrap.servers: "{broker}"}}
 def test_ctrl_c_ends_a_service_in_order(broker: str, tmp_path: Path):
     file, log = tmp_path / "file.yaml", tmp_path / "log"
     file.write_text(PIPELINE.format(folder=tmp_path, broker=broker))
-    client = AdminClient({"bootstrap.servers": broker})
-    client.create_topics([NewTopic("interrupted.in", 1)])["interrupted.in"].result()
+    create({"bootstrap.servers": broker}, NewTopic("interrupted.in", 1))
     service = ChildProcess([sys.executable, "-m", "sluice", "run", str(file), "--no-http"], folder=tmp_path, log=log)
     try:
         await_text(log, "message=running", service)

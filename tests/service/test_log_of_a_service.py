@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
 
 #: seconds that anything may take
@@ -49,9 +50,7 @@ BAD = [b"{", b'{"key": "a", "number": "many"}', b"["]
 @pytest.mark.slow
 def test_the_log_says_what_a_service_does(broker: str, tmp_path: Path):
     (tmp_path / "file.yaml").write_text(PIPELINE.format(rate=RATE, folder=tmp_path, broker=broker))
-    client = AdminClient({"bootstrap.servers": broker})
-    (future,) = client.create_topics([NewTopic("logged.in", 1)]).values()
-    future.result()
+    create({"bootstrap.servers": broker}, NewTopic("logged.in", 1))
     producer = Producer({"bootstrap.servers": broker})
     for value in BAD + [b'{"key": "a", "number": 1}'] * BACKLOG:
         producer.produce("logged.in", value)

@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 
 from sluice.checkpoint import offset_log
 from sluice.checkpoint.folder_store import FolderStore
-from tests.unit.kafka.tools import create
+from sluice.kafka.topics import create
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.files import project_file
+from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
 from tests.unit.kafka.tools import visible
 
@@ -51,9 +52,7 @@ class Reader:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True)
 
     def send_orders(self) -> None:
-        client = AdminClient(self.kafka)
-        (future,) = client.create_topics([NewTopic(self.topic, 1)]).values()
-        future.result()
+        create(self.kafka, NewTopic(self.topic, 1))
         producer = Producer(self.kafka)
         for order in ORDERS:
             producer.produce(self.topic, json.dumps(order))

@@ -64,6 +64,8 @@ BUSY = frozenset({
     KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.KAFKA_STORAGE_ERROR, KafkaError._IN_PROGRESS,
     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._PREV_IN_PROGRESS,
+    # Fewer brokers than `default.replication.factor` have joined the cluster, as while they restart.
+    KafkaError.INVALID_REPLICATION_FACTOR,
 })  # fmt: skip
 TRANSIENT = UNREACHABLE | OUTDATED_CLIENT | BUSY
 #: errors that a client reports to `error_cb` while its request times out, and after which no later attempt can succeed

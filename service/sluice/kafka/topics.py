@@ -82,6 +82,17 @@ def _warn_of_retention(config: Mapping[str, Any] | None) -> None:
         )  # fmt: skip
 
 
+def create(kafka: Mapping[str, str], *new: NewTopic, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, TopicDescription]:
+    """Creates those of the topics that do not exist. Returns the descriptions of all, each by its name.
+
+    Returns when the brokers know the topics and their leaders. Kafka's answer to a creation means that the controller
+    knows the topic; for some seconds, a broker may still answer that there is no such topic. Raises UnavailableError
+    after `retry_s` seconds, and TopicError if Kafka refuses.
+    """
+    with reach(kafka, retry_s) as requests:
+        return _create(requests, list(new), retry_s)
+
+
 def known(pipeline: Pipeline) -> dict[str, Topic]:
     """The topics of the pipeline, by name. Creates nothing; raises TopicError if a topic is missing."""
     names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
@@ -196,10 +207,10 @@ def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> li
     return new
 
 
-def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> None:
-    """Creates the topics and waits until they can be described. Another process may create them at the same time."""
+def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> dict[str, TopicDescription]:
+    """As `create`. Another process may create the topics at the same time."""
     if not new:
-        return
+        return {}
     names = [topic.topic for topic in new]
 
     def create(admin: AdminClient) -> None:
@@ -209,11 +220,17 @@ def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> Non
     requests.send("create topics", create)
     LOGGER.info("created topics %s", ", ".join(names))
     deadline = time.monotonic() + retry_s
-    while len(_describe(requests, names)) < len(names):
+    while not _led(found := _describe(requests, names), names):
         if time.monotonic() > deadline:
             message = f"the topics {', '.join(names)} were created, but the brokers do not know them yet; start again"
             raise UnavailableError(message)
         time.sleep(0.05)
+    return found
+
+
+def _led(found: Mapping[str, TopicDescription], names: Iterable[str]) -> bool:
+    """Whether all topics are there, and each of their topic partitions has a leader."""
+    return all(name in found and all(partition.leader for partition in found[name].partitions) for name in names)
 
 
 def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str], operation: AclOperation) -> None:

@@ -25,13 +25,13 @@ from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
-from sluice.kafka.topics import LEDGER_CONFIG
+from sluice.kafka.topics import LEDGER_CONFIG, create
 from sluice.model.spec import Dedup, Map, Pipeline
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.recovery.harness.output_reader import OutputReader, Record, shown, topic_partition
 from tests.recovery.harness.sluice_process import SluiceProcess
-from tests.unit.kafka.tools import create, end, visible
+from tests.unit.kafka.tools import end, visible
 
 #: topic partitions of every topic, so that a key's outputs are in the topic partition that its inputs are in
 TOPIC_PARTITIONS = 2

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from sluice.kafka import ledger
-from sluice.kafka.topics import LEDGER_CONFIG
-from tests.unit.kafka.tools import create, visible
+from sluice.kafka.topics import LEDGER_CONFIG, create
+from tests.unit.kafka.tools import visible
 
 NUMBERS = itertools.count()
 

@@ -23,7 +23,8 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import records, unpack
-from tests.unit.kafka.tools import create, visible
+from sluice.kafka.topics import create
+from tests.unit.kafka.tools import visible
 
 pytestmark = pytest.mark.kafka
 ROOT = project_file("service").parent

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.embedded_broker import BrokerError, EmbeddedBroker, EmbeddedCluster
+from sluice.kafka.topics import create
 
 pytestmark = pytest.mark.kafka
 
@@ -24,11 +25,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
-
-
-def create(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
 
 
 def produce(bootstrap: str, topic: str, values: dict[bytes, int]) -> None:
@@ -49,7 +45,7 @@ def consume(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
 
 def test_records_of_any_time_come_back(broker: str) -> None:
     sent = {b"old": YEAR_2013, b"future": YEAR_2100}
-    create(broker, "any-time")
+    create({"bootstrap.servers": broker}, NewTopic("any-time", 1))
     produce(broker, "any-time", sent)
     assert consume(broker, "any-time", 2) == sent
 
@@ -57,7 +53,7 @@ def test_records_of_any_time_come_back(broker: str) -> None:
 def test_killed_and_restarted_it_has_its_data_and_stopped_it_leaves_nothing(temporary: Path) -> None:
     with EmbeddedBroker({"num.partitions": "3"}) as embedded:
         bootstrap = embedded.bootstrap
-        create(bootstrap, "kept")
+        create({"bootstrap.servers": bootstrap}, NewTopic("kept", 1))
         produce(bootstrap, "kept", {b"kept": YEAR_2013})
         embedded.kill()
         embedded.restart()
@@ -98,7 +94,7 @@ def running(pid: int) -> bool:
 
 def test_a_cluster_answers_while_one_of_its_brokers_restarts() -> None:
     with EmbeddedCluster(3) as cluster:
-        create(cluster.bootstrap, "replicated")
+        create({"bootstrap.servers": cluster.bootstrap}, NewTopic("replicated", 1))
         produce(cluster.bootstrap, "replicated", {b"one": YEAR_2013})
         topics = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
         (partition,) = topics["replicated"].partitions.values()

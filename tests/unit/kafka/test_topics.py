@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -23,7 +24,7 @@ from sluice.kafka import ledger
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.groups import lag_group
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
-from sluice.kafka.topics import Topic, check, reach, unreachable
+from sluice.kafka.topics import Topic, check, create, reach, unreachable
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Map, Output, Pipeline, Settings, Stream
 from sluice.model.types import INT64
@@ -94,6 +95,22 @@ def test_a_topic_with_an_illegal_name_is_an_error(kafka, create_topic, name):
     create_topic(f"{name}-in")
     with pytest.raises(TopicError, match="topic a b"):
         check(pipeline(kafka, f"{name}-in", "a b"))
+
+
+@pytest.mark.kafka
+def test_a_created_topic_is_described_as_it_is_and_not_as_it_was_asked_for(kafka, name):
+    for partitions in (3, 5):
+        found = create(kafka, NewTopic(f"{name}-one", partitions), NewTopic(f"{name}-{partitions}", partitions))
+        assert {topic: len(described.partitions) for topic, described in found.items()} == {
+            f"{name}-one": 3,
+            f"{name}-{partitions}": partitions,
+        }
+
+
+@pytest.mark.kafka
+def test_a_topic_is_waited_for_while_too_few_brokers_are_there_for_its_replicas(kafka, name):
+    with pytest.raises(UnavailableError, match=r"cannot create topics: .*replication factor"):
+        create(kafka, NewTopic(name, 1, replication_factor=2), retry_s=0.5)
 
 
 @pytest.mark.parametrize("servers", ["bootstrap.servers", "metadata.broker.list"])

@@ -9,30 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 
 from sluice.kafka.requests import send_request
-
-#: errors of a cluster whose brokers answer late
-TRANSIENT = (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT)  # noqa: SLF001
-#: seconds in which a cluster must create a topic
-CREATE_SECONDS = 60.0
-
-
-def create(kafka: dict[str, str], topic: NewTopic) -> None:
-    """Creates the topic if it does not exist."""
-    client, deadline = AdminClient(kafka), time.monotonic() + CREATE_SECONDS
-    while (code := _created(client, topic)) in TRANSIENT and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert code in (None, KafkaError.TOPIC_ALREADY_EXISTS), f"{topic}: {code}"
-
-
-def _created(client: AdminClient, topic: NewTopic) -> int | None:
-    """The code of the error, None if the topic was created."""
-    (future,) = client.create_topics([topic]).values()
-    error = future.exception()
-    return None if error is None else error.args[0].code()
 
 
 def produce_with_header(kafka: dict[str, str], topic: str, value: bytes, name: bytes) -> None:

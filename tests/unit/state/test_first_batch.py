@@ -14,8 +14,8 @@ from sluice.checkpoint import offset_log
 from sluice.checkpoint.spark_logs import write_first_offsets
 from sluice.config.load import load_text
 from sluice.kafka.planned_batch import Planned
+from sluice.kafka.topics import create
 from sluice.state.first_batch import plan_first_batch
-from tests.unit.kafka.tools import create
 
 pytestmark = pytest.mark.kafka
 
