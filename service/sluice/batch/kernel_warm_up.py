@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
+from sluice.kafka.librdkafka import enqueue
 from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
@@ -50,7 +51,7 @@ Work = Callable[[], None]
 def everything() -> list[Work]:
     """The parts of the warm-up that together compile all kernels."""
     operators = [partial(engine.feed, operator, engine.STREAMS) for operator in engine.OPERATORS]
-    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys]
+    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients]
 
 
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
@@ -67,7 +68,7 @@ def of_routing(pipeline: Pipeline) -> list[Work]:
     for form, compiling in (("json", json), ("avro", avro)):
         if any(coding.format.startswith(form) for stream in streams for coding in codings(stream)):
             parts.append(partial(compiling, SCHEMA))
-    return [*parts, keys]
+    return [*parts, keys, clients]
 
 
 def codings(stream: Stream) -> list[Coding]:
@@ -85,6 +86,10 @@ def avro(schema: Schema) -> None:
 
 def keys() -> None:
     murmur2(pa.array([b"key"]))
+
+
+def clients() -> None:
+    enqueue.compile_kernel()
 
 
 def in_this_process(parts: Iterable[Work], log: Callable[[str], object] = to_stderr) -> None:

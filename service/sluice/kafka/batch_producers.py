@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import HungError
+from sluice.kafka.records import Records
 from sluice.kafka.requests import RETRY_TIMEOUT_S, SLACK, begun, bounded, discard
 
 T = TypeVar("T")
@@ -52,6 +53,11 @@ DEFAULTS = {
     "queue.buffering.max.messages": 10_000_000,
     "queue.buffering.max.kbytes": 262_144,
 }
+#: the most records, and about the most bytes, between two polls of the client
+CHUNK = 10_000
+CHUNK_BYTES = 16 << 20
+#: seconds of a poll while the client's queue is full
+FULL_PAUSE = 0.05
 #: the largest size in bytes of the client's own batches; the smallest limit of a topic may lower it
 BATCH_BYTES = 1_000_000
 
@@ -59,9 +65,9 @@ BATCH_BYTES = 1_000_000
 class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
-    The caller calls `begin`, produces the records of the batch with `client`, calls `confirm`, produces those of the
-    ledger, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an unfinished batch; each
-    subclass says what is visible then.
+    The caller calls `begin`, calls `produce` with the records of the batch, calls `confirm`, produces those of the
+    ledger with `client`, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an unfinished
+    batch; each subclass says what is visible then.
     """
 
     #: the reason why the next batch needs a new batch producer; "" if this one may write it
@@ -80,6 +86,19 @@ class BatchProducer(ABC):
     @abstractmethod
     def begin(self, offset: TopicPartition) -> None:
         """Begins a batch. The previous batch was finished. `offset` is the offset of the ledger's group after it."""
+
+    def produce(self, records: Records) -> None:
+        """Puts the records into the client's queue, from which the client sends. Waits while the queue is full.
+
+        Raises KafkaException if it is full for RETRY_TIMEOUT_S, or if the client refuses a record.
+        """
+        hand_over(self._enqueue, self.client.poll, records)
+
+    @abstractmethod
+    def _enqueue(self, records: Records, start: int, stop: int) -> int:
+        """Puts the records from row `start` to row `stop` (exclusive) into the queue. Returns the first row that is not
+        in it: less than `stop` if the queue is full.
+        """
 
     @abstractmethod
     def confirm(self) -> None:
@@ -136,6 +155,12 @@ class ExactlyOnce(BatchProducer):
         self.client.begin_transaction()
         # The two requests to the brokers take as long as the records of a small batch take to produce.
         self._pending = self._begin_to_send_offset()
+
+    def _enqueue(self, records: Records, start: int, stop: int) -> int:
+        # it imports numba, which only processes that write need
+        from sluice.kafka.librdkafka.enqueue import enqueue  # noqa: PLC0415
+
+        return enqueue(self.client, records, start, stop)
 
     def confirm(self) -> None:
         """Does nothing: the transaction has all of them or none."""
@@ -235,6 +260,15 @@ class AtLeastOnce(BatchProducer):
         self._failures.clear()
         self._offset = offset
 
+    def _enqueue(self, records: Records, start: int, stop: int) -> int:
+        """One after the other: the client reports a failure only of a record that it got as a Python object."""
+        for number, row in enumerate(records.rows(start, stop), start):
+            try:
+                self.client.produce(records.topic, *row)
+            except BufferError:
+                return number
+        return stop
+
     def confirm(self) -> None:
         """Waits until the brokers have confirmed all records. An entry of the ledger's topic counts while the ledger's
         group has no offset: before the end of the first batch, and after the offset has expired.
@@ -263,6 +297,29 @@ class AtLeastOnce(BatchProducer):
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failures.append(error)
+
+
+def hand_over(
+    enqueue: Callable[[Records, int, int], int],
+    poll: Callable[[float], object],
+    records: Records,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> None:
+    """Calls `enqueue` for about `chunk_bytes` bytes of the records at a time, and `poll` after each call.
+
+    Raises KafkaException if `enqueue` takes no record for RETRY_TIMEOUT_S.
+    """
+    chunk = max(1, min(CHUNK, len(records) * chunk_bytes // max(records.columns.nbytes, 1)))
+    at, deadline = 0, time.monotonic() + RETRY_TIMEOUT_S
+    while at < len(records):
+        stop = min(at + chunk, len(records))
+        reached = enqueue(records, at, stop)
+        if reached > at:
+            deadline = time.monotonic() + RETRY_TIMEOUT_S
+        elif time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001
+        poll(0 if reached == stop else FULL_PAUSE)
+        at = reached
 
 
 def _raised_by(call: Callable[[], object]) -> KafkaError | None:

@@ -30,9 +30,6 @@ from sluice.time_units import MILLISECOND
 #: records to write in its place
 TooLarge = Callable[[Records, int, int], Iterable[Records]]
 
-#: the most records, and about the most bytes, between two polls of the client
-CHUNK = 10_000
-CHUNK_BYTES = 16 << 20
 #: properties of a producer for large batches: the longest transaction that brokers allow by default
 LONG = {"transaction.timeout.ms": "900000"}
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
@@ -147,7 +144,8 @@ class TransactionalWriter:
         with self._closing_on_error("write the batch", batch), without_garbage_collection():
             producer.begin(ledger.offset_after(batch, self._settings.query_id, planned))
             self._began = began = Moment.now()
-            self._produce_all(producer.client, records, too_large)
+            for some in within(self._limits, records, too_large):
+                producer.produce(some)
             producer.confirm()
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
@@ -217,10 +215,6 @@ class TransactionalWriter:
         if position.query_id != settings.query_id:
             raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, position))
         return position.next_batch, position.digest
-
-    def _produce_all(self, producer: Producer, batch: Iterable[Records], too_large: TooLarge | None) -> None:
-        for records in within(self._limits, batch, too_large):
-            produce(producer, records)
 
     def _produce_entry(
         self, producer: Producer, batch: int, report: Report, planned: Planned | None, began: Moment
@@ -321,26 +315,6 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
                 yield from within(limits, too_large(records, row, limit), too_large)
             start = row + 1
         yield records.part(start, len(records)) if start else records
-
-
-def produce(producer: Producer, records: Records, chunk_bytes: int = CHUNK_BYTES) -> None:
-    """Puts the records into the client's queue, from which the client sends. Waits while the queue is full.
-
-    About `chunk_bytes` bytes at a time are Python objects.
-    """
-    chunk = max(1, min(CHUNK, len(records) * chunk_bytes // max(records.columns.nbytes, 1)))
-    for at in range(0, len(records), chunk):
-        _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
-        producer.poll(0)
-
-
-def _produce_rows(producer: Producer, topic: str, rows: Iterator[tuple[object, ...]]) -> None:
-    one = producer.produce
-    for row in rows:
-        try:
-            one(topic, *row)
-        except BufferError:
-            produce_row(producer, topic, row)
 
 
 def _explained(error: KafkaError, what: str) -> Exception:

@@ -423,25 +423,31 @@ def test_a_full_queue_is_waited_for(kafka, topic, read):
 
 
 def test_records_are_handed_to_the_client_a_few_bytes_at_a_time():
-    """Each is a Python object then, so gigabytes of records must not be handed over at once."""
-    chunks = []
+    """Each may be a Python object then, so gigabytes of records must not be handed over at once."""
+    chunks, polls = [], []
 
-    class Client:
-        def __init__(self):
-            self.chunk = []
-
-        def produce(self, _, value, *__):
-            self.chunk.append(value)
-
-        def poll(self, _):
-            chunks.append(self.chunk)
-            self.chunk = []
+    def enqueue(records, start, stop):
+        chunks.append(records.columns.column("value").to_pylist()[start:stop])
+        return stop
 
     sent = [f"{number:0200}" for number in range(50)]
-    batch_writer.produce(Client(), values("t", *sent), chunk_bytes=1000)
+    batch_producers.hand_over(enqueue, polls.append, values("t", *sent), chunk_bytes=1000)
     assert [value.decode() for chunk in chunks for value in chunk] == sent
     assert max(len(value) * len(chunk) for chunk in chunks for value in chunk[:1]) <= 1000
     assert len(chunks) < 25
+    assert polls == [0] * len(chunks)
+
+
+def test_records_are_handed_over_from_the_first_one_for_which_the_queue_had_no_room():
+    calls, polls = [], []
+
+    def enqueue(_, start, stop):
+        calls.append((start, stop))
+        return start if len(calls) == 2 else min(start + 2, stop)
+
+    batch_producers.hand_over(enqueue, polls.append, values("t", *"abcde"))
+    assert calls == [(0, 5), (2, 5), (2, 5), (4, 5)]
+    assert polls == [0.05, 0.05, 0.05, 0]
 
 
 def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, read, monkeypatch):
