@@ -21,6 +21,7 @@ from sluice.batch.envelope import Packed
 from sluice.batch.partition_router import arrived_rows, slices_again
 from sluice.batch.partition_slice import PartitionSlice
 from sluice.batch.query_plan import Plan
+from sluice.kafka.librdkafka.fetched_records import of_messages
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, read
 
@@ -55,7 +56,8 @@ def input_again(plan: Plan, before: Planned, batch: Planned) -> tuple[Plan, Arri
     `before` is the position at which the batch starts. The batch must fit into memory.
     """
     own_plan = _plan_of(plan, batch)
-    return own_plan, arrived_rows(own_plan, before, batch, _read(plan, before.offsets, batch.offsets))
+    records = {of: of_messages(some) for of, some in _read(plan, before.offsets, batch.offsets).items()}
+    return own_plan, arrived_rows(own_plan, before, batch, records)
 
 
 def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Iterator[PastInput]:
@@ -82,7 +84,7 @@ def _inputs(
     slices: list[dict[int, list[PartitionSlice]]] = [defaultdict(list) for _ in batches]
     for of, some in messages.items():
         own = _between(some, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
-        for number, of_buckets in slices_again(plan, of, batches, own) if own else ():
+        for number, of_buckets in slices_again(plan, of, batches, of_messages(own)) if own else ():
             for bucket, one in enumerate(of_buckets):
                 slices[number][bucket].append(one)
     for batch, arrived in zip(batches, slices, strict=True):

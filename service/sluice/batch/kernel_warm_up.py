@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
-from sluice.kafka.librdkafka import enqueue
+from sluice.kafka.librdkafka import column_consumer, enqueue
 from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
@@ -89,6 +89,7 @@ def keys() -> None:
 
 
 def clients() -> None:
+    column_consumer.compile_kernels()
     enqueue.compile_kernel()
 
 

@@ -9,12 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import methodcaller
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Message
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, IDLE_CLOCK, RECORDS, Packed, packed_time
@@ -28,21 +26,21 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.mark_conditions import standing
 from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
+from sluice.kafka.librdkafka.fetched_records import HEADERS, offsets_of
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
-from sluice.kafka.range_reader import headers_of_each
 from sluice.model.spec import Stream
 from sluice.model.spreading import Keys
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.header_text import to_text, with_lists
+from sluice.wire.header_text import with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES
 from sluice.wire.received_records import received
 from sluice.wire.record_codec import Records
 
-#: columns of Spark's source
+#: columns of Spark's source, whose headers are lists and no texts any more
 RECEIVED = pa.schema([
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("ordinal", pa.int64()),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("ordinal", pa.int64()),
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
 #: number of records of a topic partition in one Arrow batch that is made of them
@@ -51,7 +49,6 @@ SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.
 #: the last time that int64 has in nanoseconds, in 2262, and the first one, in 1677
 LAST_MICROSECOND = int(np.iinfo(np.int64).max) // 1000
 FIRST_MICROSECOND = -LAST_MICROSECOND
-_key, _value, _offset, _timestamp = map(methodcaller, ("key", "value", "offset", "timestamp"))
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -73,15 +70,14 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def arrived_rows(
-    plan: Plan, before: Planned, batch: Planned, records: Mapping[tuple[str, int], Sequence[Message]]
+    plan: Plan, before: Planned, batch: Planned, records: Mapping[tuple[str, int], pa.RecordBatch]
 ) -> dict[int, list[Packed]]:
     """Routes the records of a batch that a Kafka client has read. Returns the packed rows of each bucket that has any.
 
-    The tasks of Spark make the same rows from the records of Spark's source. Raises HeaderNameError for a record that
-    only Spark can read.
+    The tasks of Spark make the same rows from the records of Spark's source.
 
     before    the batch before, at whose offsets this batch starts
-    records   by topic and topic partition: the records of the batch, in order of their offsets
+    records   by topic and topic partition: the records of the batch (fetched_records.py)
     """
     return to_buckets(plan, before, batch, route_places(plan, batch.time, records.items()))
 
@@ -102,63 +98,66 @@ def to_buckets(
 
 
 def route_places(
-    plan: Plan, time: int, records: Iterable[tuple[tuple[str, int], Sequence[Message]]]
+    plan: Plan, time: int, records: Iterable[tuple[tuple[str, int], pa.RecordBatch]]
 ) -> Iterator[tuple[int, Packed]]:
     """As `route_records`, for the records of several topic partitions that a Kafka client has read: the number of a
     bucket, and a packed row for it.
 
-    `records` comes in lists, each with the topic and topic partition of its records; those of a topic partition are in
-    order of their offsets. Raises HeaderNameError for a record that only Spark can read.
+    `records` are those of fetched_records.py, with their topic and topic partition; those of a topic partition are in
+    order of their offsets.
     """
     routers: dict[tuple[str, int], PartitionRouter] = {}
-    for of, messages in records:
+    for of, fetched in records:
         first = _first_ordinal(plan, *of)
         router = routers[of] = routers.get(of) or PartitionRouter(plan, first)
-        for columns in _as_columns(messages, first):
-            yield from router.packed(with_lists(columns), time)
+        for columns in _as_received(fetched, first):
+            yield from router.packed(columns, time)
 
 
 def joined(
-    records: Iterable[tuple[tuple[str, int], Sequence[Message]]], size: int
-) -> Iterator[tuple[tuple[str, int], list[Message]]]:
-    """The same records in fewer lists: of about RECORDS_PER_BATCH records, or of about `size` bytes of values."""
-    waiting: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
+    records: Iterable[tuple[tuple[str, int], pa.RecordBatch]], size: int
+) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """The same records in fewer Arrow batches: of about RECORDS_PER_BATCH records, or of about `size` bytes."""
+    waiting: defaultdict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
+    counts: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()
     for of, some in records:
-        waiting[of] += some
-        sizes[of] += sum(map(len, some))
-        if len(waiting[of]) >= RECORDS_PER_BATCH or sizes[of] >= size:
-            yield of, waiting.pop(of)
-            sizes[of] = 0
-    yield from waiting.items()
+        waiting[of].append(some)
+        counts[of] += len(some)
+        sizes[of] += some.nbytes
+        if counts[of] >= RECORDS_PER_BATCH or sizes[of] >= size:
+            yield of, pa.concat_batches(waiting.pop(of))
+            counts[of] = sizes[of] = 0
+    for of, left in waiting.items():
+        yield of, pa.concat_batches(left)
 
 
 def slices_again(
-    plan: Plan, of: tuple[str, int], batches: Sequence[Planned], messages: Sequence[Message]
+    plan: Plan, of: tuple[str, int], batches: Sequence[Planned], fetched: pa.RecordBatch
 ) -> Iterator[tuple[int, list[PartitionSlice]]]:
     """The slices of a topic partition in past batches: the position of the batch in `batches`, and the slice of each
     bucket. They are the slices that `arrived_rows` makes for each batch, in one pass over the records of all batches.
 
     of         topic and topic partition
-    messages   the records of these consecutive batches, in order of their offsets
+    fetched    the records of these consecutive batches (fetched_records.py)
     """
-    offsets = np.array([message.offset() for message in messages])
+    offsets = offsets_of(fetched)
     batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
     _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
     planned = np.array([batch.time for batch in batches])[batch_of]
     first = _first_ordinal(plan, *of)
     router = PartitionRouter(plan, first)
-    for start, stop in _runs(firsts.tolist(), len(messages)):
-        records = next(_as_columns(messages[start:stop], first))
+    for start, stop in _runs(firsts.tolist(), len(fetched)):
+        records = next(_as_received(fetched.slice(start, stop - start), first))
         run = slice(start, stop)
-        yield from router.slices(with_lists(records), offsets[firsts[within[run]]], planned[run], batch_of[run])
+        yield from router.slices(records, offsets[firsts[within[run]]], planned[run], batch_of[run])
 
 
 def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
     """Cuts `count` records into runs of at most RECORDS_PER_BATCH, between batches where that is possible.
 
-    `firsts` has the number of the first record of each batch. A batch that is larger than a run is cut as `_as_columns`
-    cuts it.
+    `firsts` has the number of the first record of each batch. A batch that is larger than a run is cut as
+    `_as_received` cuts it.
     """
     start = 0
     for first, end in pairwise([*firsts, count]):
@@ -183,16 +182,14 @@ def _routed(label: Sequence[int], packed: Sequence[tuple[int, Packed]]) -> pa.Re
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
-    """The records of a topic partition in the columns of Spark's source. `first` fills the column `ordinal`."""
-    for start in range(0, len(messages), RECORDS_PER_BATCH):
-        some = messages[start : start + RECORDS_PER_BATCH]
-        columns = [
-            [*map(_key, some)], [*map(_value, some)], _header_texts(some), np.full(len(some), first), _offsets(some),
-            _microseconds([milliseconds for _, milliseconds in map(_timestamp, some)]),
-        ]  # fmt: skip
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=RECEIVED)
+def _as_received(fetched: pa.RecordBatch, first: int) -> Iterator[pa.RecordBatch]:
+    """The records of a topic partition (fetched_records.py) as RECEIVED. `first` fills the column `ordinal`."""
+    for start in range(0, len(fetched), RECORDS_PER_BATCH):
+        some = fetched.slice(start, RECORDS_PER_BATCH)
+        key, value, headers, offset, timestamp = some.columns
+        times = pa.array(_microseconds(timestamp.to_numpy()), RECEIVED.field("timestamp").type)
+        columns = [key, value, headers, pa.array(np.full(len(some), first, np.int64)), offset, times]
+        yield pa.RecordBatch.from_arrays(columns, schema=RECEIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,26 +355,12 @@ def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatc
     return rows.slice(start, stop - start)
 
 
-def _header_texts(messages: Sequence[Message]) -> list[str | None]:
-    """The headers of each record as text (header_text.py), None for a record without any."""
-    found = headers_of_each(messages)
-    return [to_text(headers) if headers else None for headers in found] if any(found) else [None] * len(found)
-
-
-def _offsets(messages: Sequence[Message]) -> np.ndarray:
-    """The offsets of records of one topic partition, in their order."""
-    first, last = messages[0].offset(), messages[-1].offset()
-    if last - first + 1 == len(messages):
-        return np.arange(first, last + 1)
-    return np.array([*map(_offset, messages)], np.int64)
-
-
-def _microseconds(milliseconds: list[int]) -> np.ndarray:
+def _microseconds(milliseconds: np.ndarray) -> np.ndarray:
     """The timestamps of records in microseconds since 1970, within the times that int64 nanoseconds can represent.
 
     A producer may write any 64-bit number as milliseconds, for instance its time in nanoseconds.
     """
-    bounded = np.clip(np.array(milliseconds, np.int64), FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
+    bounded = np.clip(milliseconds, FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
     found: np.ndarray = np.clip(bounded * 1000, FIRST_MICROSECOND, LAST_MICROSECOND)
     return found
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import methodcaller
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException
 
 from sluice.kafka.client import client_properties
-from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, Offsets, receive
-from sluice.kafka.requests import discard
+from sluice.kafka.librdkafka.column_consumer import Arrival, ColumnConsumer, Place
+from sluice.kafka.librdkafka.fetched_records import offsets_of
+from sluice.kafka.range_reader import READER_PROPERTIES, Offsets
 
 #: seconds of one poll while records are missing
 POLL_S = 0.05
@@ -23,10 +23,6 @@ WAIT_MS = 100
 #: The most records behind the ends of their ranges that are kept for the next ranges while others are missing.
 MOST_AHEAD = 20_000
 
-#: topic and topic partition
-Place = tuple[str, int]
-_offset = methodcaller("offset")
-
 
 class RecordsNotReadError(Exception):
     """The records of a batch cannot be read here in time. Spark's source reads them, and reports what is wrong."""
@@ -35,34 +31,34 @@ class RecordsNotReadError(Exception):
 class FollowingReader:
     """A consumer that stays at the ends of the last ranges, and whose client reads ahead in its own threads."""
 
-    def __init__(self, consumer: Callable[[], Consumer], seconds: float) -> None:
+    def __init__(self, consumer: Callable[[], ColumnConsumer], seconds: float) -> None:
         """`consumer` makes a consumer that joins no group, with the isolation level `read_committed` and events for the
         ends of topic partitions. `seconds` is the longest wait for the next records.
         """
         self._make, self._seconds = consumer, seconds
-        self._consumer: Consumer | None = None
+        self._consumer: ColumnConsumer | None = None
         #: by topic partition that the consumer follows: the offset at which the next range starts
         self._next: dict[Place, int] = {}
         #: by topic partition: the offset up to which all records were received (exclusive)
         self._received: dict[Place, int] = {}
         #: received records behind the last ranges, in order: each item has records of one topic partition
-        self._ahead: deque[tuple[Place, list[Message]]] = deque()
+        self._ahead: deque[tuple[Place, pa.RecordBatch]] = deque()
 
     @classmethod
     def of(cls, kafka: Mapping[str, str], seconds: float, ahead: int) -> FollowingReader:
         """The reader from the brokers of a `kafka:` block. Its client reads at most `ahead` bytes ahead."""
         bounds = {"queued.max.messages.kbytes": ahead >> 10, "fetch.message.max.bytes": 1 << 20}
         properties = client_properties(kafka, "consumer") | READER_PROPERTIES | bounds | {"fetch.wait.max.ms": WAIT_MS}
-        return cls(lambda: Consumer(properties), seconds)
+        return cls(lambda: ColumnConsumer(Consumer(properties)), seconds)
 
-    def read(self, starts: Offsets, ends: Offsets) -> Generator[tuple[Place, list[Message]]]:
-        """The records from the start (inclusive) to the end (exclusive) of each topic partition, in lists of what the
-        client has received. Those of a topic partition come in order of their offsets.
+    def read(self, starts: Offsets, ends: Offsets) -> Generator[tuple[Place, pa.RecordBatch]]:
+        """The records from the start (inclusive) to the end (exclusive) of each topic partition, as the client has
+        received them (fetched_records.py). Those of a topic partition come in order of their offsets.
 
         Both have the same topic partitions. Markers of transactions have offsets, but no record. Raises
         RecordsNotReadError after `seconds` without a message of the client, or if the client reports an error, such as
-        a record at a start that Kafka has deleted. After an error, or if the caller does not take all records, the next
-        call reads from its own starts on.
+        a record at a start that Kafka has deleted. Raises HeaderNameError for a record that only Spark can read. After
+        an error, or if the caller does not take all records, the next call reads from its own starts on.
         """
         try:
             self._follow(starts)
@@ -77,10 +73,10 @@ class FollowingReader:
 
     def close(self) -> None:
         """Closes the consumer, and frees the records that it has read ahead; the next `read` makes a new one."""
-        clients = [] if self._consumer is None else [self._consumer]
-        self._consumer, self._next = None, {}
+        consumer, self._consumer, self._next = self._consumer, None, {}
         self._ahead.clear()
-        discard(clients)
+        if consumer is not None:
+            consumer.close()
 
     def _follow(self, starts: Offsets) -> None:
         """Places the consumer at these offsets, unless it is there already."""
@@ -90,15 +86,12 @@ class FollowingReader:
         self._assign(self._consumer, starts)
         self._next, self._received = dict(starts), dict(starts)
 
-    def _assign(self, consumer: Consumer, starts: Offsets) -> None:
+    def _assign(self, consumer: ColumnConsumer, starts: Offsets) -> None:
         """Drops what was received, also by the client alone, and reads on from these offsets."""
         self._ahead.clear()
-        consumer.unassign()
-        while consumer.consume(MAX_CONSUMED, 0):
-            pass
-        consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+        consumer.assign(starts)
 
-    def _until(self, ends: Offsets) -> Iterator[tuple[Place, list[Message]]]:
+    def _until(self, ends: Offsets) -> Iterator[tuple[Place, pa.RecordBatch]]:
         before, self._ahead = self._ahead, deque()
         yield from self._within(before, ends)
         deadline = time.monotonic() + self._seconds
@@ -108,43 +101,26 @@ class FollowingReader:
             if sum(len(some) for _, some in self._ahead) > MOST_AHEAD:
                 self._assign(self._consumer, missing)
                 self._next = {}  # the others are not followed any more
-            if messages := receive(self._consumer, POLL_S):
-                yield from self._within(self._runs(messages), ends)
+            if arrivals := self._consumer.receive(POLL_S):
+                yield from self._within(self._noted(arrivals), ends)
                 deadline = time.monotonic() + self._seconds
             elif time.monotonic() > deadline:
                 raise RecordsNotReadError("records did not arrive in time")
 
-    def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
-        """The records among the messages, cut where the topic partition changes. Handles the events of the client."""
-        for place, some in self._of_each_place(messages):
-            events = [message for message in some if message.error() is not None]
-            for event in events:
-                if event.error().code() != END:
-                    raise KafkaException(event.error())
-            records = [message for message in some if message.error() is None] if events else some
-            # Markers of transactions have offsets, too, so an end may lie behind the last record.
-            reached = [event.offset() for event in events] + [record.offset() + 1 for record in records[-1:]]
-            self._received[place] = max(self._received[place], *reached)
-            if records:
+    def _noted(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[Place, pa.RecordBatch]]:
+        """The records that have come. Notes how far each topic partition has come."""
+        for place, records, reached in arrivals:
+            self._received[place] = max(self._received[place], reached)
+            if len(records):
                 yield place, records
 
-    def _of_each_place(self, messages: list[Message]) -> Iterable[tuple[Place, list[Message]]]:
-        """The messages, cut where the topic partition changes."""
-        if len(self._received) == 1:
-            return ((place, messages) for place in self._received)
-        return ((place, [*some]) for place, some in groupby(messages, _place_of))
-
     def _within(
-        self, runs: Iterable[tuple[Place, list[Message]]], ends: Offsets
-    ) -> Iterator[tuple[Place, list[Message]]]:
+        self, arrived: Iterable[tuple[Place, pa.RecordBatch]], ends: Offsets
+    ) -> Iterator[tuple[Place, pa.RecordBatch]]:
         """The records before the ends. Keeps the others."""
-        for place, some in runs:
-            count = len(some) if some[-1].offset() < ends[place] else bisect_left(some, ends[place], key=_offset)
-            if count < len(some):
-                self._ahead.append((place, some[count:]))
+        for place, records in arrived:
+            count = int(np.searchsorted(offsets_of(records), ends[place]))
+            if count < len(records):
+                self._ahead.append((place, records.slice(count)))
             if count:
-                yield place, some[:count]
-
-
-def _place_of(message: Message) -> Place:
-    return message.topic(), message.partition()
+                yield place, records.slice(0, count)

@@ -46,9 +46,13 @@ def headers_of(message: Message) -> list[Header]:
         message.set_headers(_UNREADABLE)
         found = _UNREADABLE
     if found is _UNREADABLE:
-        record = f"topic {message.topic()}, topic partition {message.partition()}, offset {message.offset()}"
-        raise HeaderNameError(f"the name of a header is not UTF-8, which the Kafka client cannot read ({record})")
+        raise HeaderNameError(header_name_message(message.topic(), message.partition(), message.offset()))
     return found or []
+
+
+def header_name_message(topic: str, partition: int, offset: int) -> str:
+    record = f"topic {topic}, topic partition {partition}, offset {offset}"
+    return f"the name of a header is not UTF-8, which the Kafka client cannot read ({record})"
 
 
 def headers_of_each(messages: Sequence[Message]) -> list[list[Header] | None]:

@@ -1,4 +1,4 @@
-"""Converts the headers of records between lists and JSON text, in which they pass from Spark to Python.
+"""Converts the headers of records from the JSON text in which they pass from Spark to Python.
 
 Spark 4.2 is slow with a column of lists: with each row it counts the bytes of all rows of the Arrow batch again, which
 took minutes for a batch. With text the same batch takes seconds.
@@ -6,26 +6,12 @@ took minutes for a batch. With text the same batch takes seconds.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from base64 import b64decode
 
 import orjson
 import pyarrow as pa
 
 TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
-
-def to_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """Headers from a Kafka client as the text that Spark's `to_json` makes of them.
-
-    None if there are no headers. Bytes are in base64, and a null value is left out.
-    """
-    if not headers:
-        return None
-    parts = [
-        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()} for key, value in headers
-    ]
-    return orjson.dumps(parts).decode()
 
 
 def as_lists(texts: pa.StringArray) -> pa.ListArray:

@@ -63,7 +63,7 @@ def test_of_several_pipelines_the_last_ones_are_left_out(monkeypatch):
 
 
 def names(parts) -> list[str]:
-    return [part.args[0].name if part.func is operator_warm_up.feed else part.func.__name__ for part in parts[:-1]]
+    return [part.args[0].name if part.func is operator_warm_up.feed else part.func.__name__ for part in parts[:-2]]
 
 
 def test_each_operator_and_each_format_is_a_part():

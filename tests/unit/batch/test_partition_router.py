@@ -17,6 +17,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.kafka.batch_report import Report
+from sluice.kafka.librdkafka.fetched_records import of_messages
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
 
@@ -84,7 +85,7 @@ def arrived(ends, messages):
     """The packed rows of the only bucket, of a batch that was planned in 2025."""
     plan = Plan(load_text(PIPELINE, "p"), "q", "s", "c", 1, {"in": 1, "out": 1})
     before, now = (Planned(NOW_IN_NANOSECONDS, {("in", 0): end}, 0) for end in (0, ends[0]))
-    return arrived_rows(plan, before, now, {("in", 0): messages})[0]
+    return arrived_rows(plan, before, now, {("in", 0): of_messages(messages)})[0]
 
 
 def stamps(found):

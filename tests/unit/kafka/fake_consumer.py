@@ -2,84 +2,65 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
+from dataclasses import dataclass
+from itertools import groupby
 
-import confluent_kafka
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+
+from sluice.kafka.librdkafka.column_consumer import Arrival
+from sluice.kafka.librdkafka.fetched_records import of_messages
 
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 
 
-class Failure:
-    def __init__(self, code):
-        self._code = code
+@dataclass
+class Record:
+    """A record of a topic partition, or with `code` an event of the client."""
 
-    def code(self):
-        return self._code
-
-
-class Message:
-    """A record, or with `code` an event of the client."""
-
-    def __init__(self, offset, code=None):
-        self._offset, self._code = offset, code
+    place: tuple[str, int]
+    number: int
+    code: int | None = None
+    content: bytes = b"v"
+    milliseconds: int = 0
 
     def offset(self):
-        return self._offset
-
-    def error(self):
-        return None if self._code is None else Failure(self._code)
-
-
-class Record(Message):
-    """A message with its topic partition."""
-
-    def __init__(self, place, offset, code=None, value=b"v"):
-        super().__init__(offset, code)
-        self._place, self._value = place, value
-
-    def __len__(self):
-        return len(self._value)
-
-    def topic(self):
-        return self._place[0]
-
-    def partition(self):
-        return self._place[1]
+        return self.number
 
     def key(self):
         return None
 
     def value(self):
-        return self._value
+        return self.content
 
     def headers(self):
         return None
 
+    def timestamp(self):
+        return 1, self.milliseconds
 
-class Consumer(confluent_kafka.Consumer):
-    """A consumer that gives the messages of `arrivals`, one list for each poll.
 
-    `closed` is the name of the thread that closed it.
-    """
+class Consumer:
+    """A ColumnConsumer that gives the messages of `arrivals`, one list for each call."""
 
-    closed = None
+    closed = False
 
     def __init__(self, *arrivals):
-        super().__init__({"group.id": "tests"})
-        self.arrivals, self.assigned, self.rest = deque(arrivals), [], []
+        self.arrivals, self.assigned = deque(arrivals), []
 
-    def assign(self, places):
-        self.assigned.append({(p.topic, p.partition): p.offset for p in places})
+    def assign(self, starts):
+        self.assigned.append(dict(starts))
 
     def close(self):
-        self.closed = threading.current_thread().name
+        self.closed = True
 
-    def poll(self, _):
-        first, *self.rest = self.arrivals.popleft() if self.arrivals else [None]
-        return first
+    def receive(self, _):
+        messages = self.arrivals.popleft() if self.arrivals else []
+        return [self._arrival(place, [*some]) for place, some in groupby(messages, lambda one: one.place)]
 
-    def consume(self, *_):
-        found, self.rest = self.rest, []
-        return found
+    def _arrival(self, place, messages):
+        for one in messages:
+            if one.code not in (None, END):
+                raise KafkaException(KafkaError(one.code))
+        reached = max(one.number + (one.code is None) for one in messages)
+        return Arrival(place, of_messages([one for one in messages if one.code is None]), reached)

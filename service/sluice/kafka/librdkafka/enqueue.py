@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Producer
 from numba import types
 
 from sluice.columns.kernel import kernel
-from sluice.kafka.librdkafka.library import client_pointer, function, raised
+from sluice.kafka.librdkafka.library import address_of, client_pointer, function, raised
 from sluice.kafka.records import Records
 
 #: 64-bit words that `_enqueue` has about a record
@@ -65,7 +65,7 @@ def enqueue(producer: Producer, records: Records, start: int, stop: int) -> int:
     topic = ctypes.create_string_buffer(records.topic.encode())
     arguments[:, 0] = ARGUMENTS
     arguments[:2, 1] = ctypes.addressof(topic), COPY
-    row, error = _enqueue(client_pointer(producer), arguments, arguments.ctypes.data, cells, of_headers)
+    row, error = _enqueue(client_pointer(producer), arguments, cells, of_headers)
     if error:
         exception = raised(error)
         if exception.args[0].code() != KafkaError._QUEUE_FULL:  # noqa: SLF001
@@ -76,7 +76,7 @@ def enqueue(producer: Producer, records: Records, start: int, stop: int) -> int:
 def compile_kernel() -> None:
     """Compiles the kernel of `enqueue`, or loads it from the cache."""
     nothing = np.zeros((0, CELLS), np.int64)
-    _enqueue(0, np.zeros((len(ARGUMENTS), WORDS), np.int64), 0, nothing, nothing)
+    _enqueue(0, np.zeros((len(ARGUMENTS), WORDS), np.int64), nothing, nothing)
 
 
 def _fill(cells: np.ndarray, column: pa.Array) -> None:
@@ -93,12 +93,10 @@ def _fill(cells: np.ndarray, column: pa.Array) -> None:
 
 
 @kernel
-def _enqueue(
-    client: int, arguments: np.ndarray, address: int, cells: np.ndarray, headers: np.ndarray
-) -> tuple[int, int]:
+def _enqueue(client: int, arguments: np.ndarray, cells: np.ndarray, headers: np.ndarray) -> tuple[int, int]:
     """Returns the number of rows that are in the queue, and the error (`rd_kafka_error_t *`), 0 without any.
 
-    arguments   those of a record, with its topic and its flags; `address` is where they are
+    arguments   those of a record, with its topic and its flags
     cells       by record: address and size of the value and of the key, topic partition, timestamp, and the rows of its
                 headers: the first, and the end (exclusive)
     headers     by header: address and size of its name and of its value
@@ -115,7 +113,7 @@ def _enqueue(
             for one in range(cell[6], cell[7]):
                 _header_add(found, headers[one, 0], headers[one, 1], headers[one, 2], headers[one, 3])
             arguments[6, 1] = found
-        error = _produce(client, address, len(arguments) - (found == 0))
+        error = _produce(client, address_of(arguments), len(arguments) - (found == 0))
         if error != 0:
             if found != 0:
                 _headers_destroy(found)

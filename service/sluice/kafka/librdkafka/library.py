@@ -14,13 +14,28 @@ import ctypes
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, __version__, cimpl
 from numba import types
+
+from sluice.columns.kernel import inlined
 
 #: the extension module of confluent-kafka, through which the functions of the librdkafka that it uses are found
 LIBRARY = ctypes.CDLL(cimpl.__file__)
 LIBRARY.rd_kafka_opaque.argtypes = [ctypes.c_void_p]
 LIBRARY.rd_kafka_opaque.restype = ctypes.c_void_p
+LIBRARY.rd_kafka_topic_name.argtypes = [ctypes.c_void_p]
+LIBRARY.rd_kafka_topic_name.restype = ctypes.c_char_p
+LIBRARY.rd_kafka_queue_new.argtypes = [ctypes.c_void_p]
+LIBRARY.rd_kafka_queue_new.restype = ctypes.c_void_p
+LIBRARY.rd_kafka_queue_get_partition.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
+LIBRARY.rd_kafka_queue_get_partition.restype = ctypes.c_void_p
+LIBRARY.rd_kafka_queue_forward.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+LIBRARY.rd_kafka_queue_forward.restype = None
+LIBRARY.rd_kafka_queue_destroy.argtypes = [ctypes.c_void_p]
+LIBRARY.rd_kafka_queue_destroy.restype = None
+LIBRARY.rd_kafka_consume_batch_queue.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+LIBRARY.rd_kafka_consume_batch_queue.restype = ctypes.c_ssize_t
 LIBRARY.rd_kafka_error_code.argtypes = [ctypes.c_void_p]
 LIBRARY.rd_kafka_error_string.argtypes = [ctypes.c_void_p]
 LIBRARY.rd_kafka_error_string.restype = ctypes.c_char_p
@@ -53,3 +68,9 @@ def raised(error: int) -> KafkaException:
         return KafkaException(KafkaError(LIBRARY.rd_kafka_error_code(error), text))
     finally:
         LIBRARY.rd_kafka_error_destroy(error)
+
+
+@inlined
+def address_of(array: np.ndarray) -> int:
+    """The address of the first element, in a kernel."""
+    return np.int64(array.ctypes.data)  # type: ignore[return-value]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 
-from confluent_kafka import Message
+import pyarrow as pa
 
-from sluice.kafka.following_reader import FollowingReader, Place
+from sluice.kafka.following_reader import FollowingReader
+from sluice.kafka.librdkafka.column_consumer import Place
 from sluice.kafka.range_reader import Offsets
-from sluice.spark.pace import size_of
 
 #: seconds of a wait for records that Spark's source has seen already
 TIMEOUT_S = 2.0
@@ -51,23 +51,23 @@ class RecordFeed:
         self._expected_size *= DECAY
         return False
 
-    def take(self, starts: Offsets, ends: Offsets) -> dict[Place, Sequence[Message]]:
+    def take(self, starts: Offsets, ends: Offsets) -> dict[Place, pa.RecordBatch]:
         """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
 
         Both have the same topic partitions. Topic partitions without records are left out. Raises TooManyBytesError if
         the records have more than MAX_BYTES, and RecordsNotReadError if they cannot be read here.
         """
-        found: defaultdict[Place, list[Message]] = defaultdict(list)
+        found: defaultdict[Place, list[pa.RecordBatch]] = defaultdict(list)
         size = 0
         with closing(self._reader.read(starts, ends)) as read:
             for place, records in read:
-                found[place] += records
-                size += sum(map(size_of, records))
+                found[place].append(records)
+                size += records.nbytes
                 if size > MAX_BYTES:
                     self._expected_size = size / sum(map(len, found.values()))
                     message = f"the records of a batch have more than {MAX_BYTES} bytes"
                     raise TooManyBytesError(message)
-        return dict(found)
+        return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in found.items()}
 
     def close(self) -> None:
         """Closes the Kafka client, and frees what it has read ahead; the next `take` makes a new one."""

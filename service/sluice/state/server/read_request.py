@@ -20,8 +20,9 @@ from sluice.batch.envelope import Packed
 from sluice.batch.partition_router import joined, route_places
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
-from sluice.kafka.following_reader import FollowingReader, Place, RecordsNotReadError
+from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.librdkafka.column_consumer import Place
 from sluice.processes import processors, without_garbage_collection
 from sluice.state.message import Message
 from sluice.state.server import pool

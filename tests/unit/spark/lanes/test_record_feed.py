@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import weakref
-
+import pyarrow as pa
 import pytest
 
 from sluice.kafka.following_reader import FollowingReader
+from sluice.kafka.librdkafka.fetched_records import offsets_of
 from sluice.spark.lanes import record_feed
 from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from tests.unit.kafka.fake_consumer import Consumer, Record
@@ -23,16 +23,16 @@ def records(place, *numbers):
 
 
 def large(*numbers):
-    return [Record(A, number, value=b"x" * 40) for number in numbers]
+    return [Record(A, number, content=b"x" * 400) for number in numbers]
 
 
 def offsets(taken):
-    return {place: [record.offset() for record in records] for place, records in taken.items()}
+    return {place: offsets_of(records).tolist() for place, records in taken.items()}
 
 
 @pytest.fixture(autouse=True)
 def bound(monkeypatch):
-    monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
+    monkeypatch.setattr(record_feed, "MAX_BYTES", 1000)
 
 
 def test_the_records_of_a_batch_come_by_topic_partition():
@@ -48,7 +48,7 @@ def test_a_batch_of_large_records_is_refused_before_all_of_them_are_in_memory():
     """A batch before or after it that is small is not."""
     made = feed(Consumer(records(A, 0), *([one] for one in large(1, 2, 3, 4))), Consumer(large(5)))
     assert offsets(made.take({A: 0}, {A: 1})) == {A: [0]}
-    with pytest.raises(TooManyBytesError, match="more than 100 bytes"):
+    with pytest.raises(TooManyBytesError, match="more than 1000 bytes"):
         made.take({A: 1}, {A: 5})
     assert offsets(made.take({A: 5}, {A: 6})) == {A: [5]}
 
@@ -64,12 +64,10 @@ def test_after_a_batch_of_large_records_only_a_smaller_one_is_expected_to_fit():
 
 def test_records_of_a_batch_that_is_refused_are_not_kept_in_memory():
     """While batches are large, the feed reads nothing, and would keep what it has read of the first one."""
-    record = Record(A, 0, value=b"x" * 200)
-    made, kept = feed(Consumer([record])), weakref.ref(record)
-    del record
+    made, before = feed(Consumer([Record(A, 0, content=b"x" * 100_000)])), pa.total_allocated_bytes()
     with pytest.raises(TooManyBytesError):
         made.take({A: 0}, {A: 2})
-    assert kept() is None
+    assert pa.total_allocated_bytes() == before
 
 
 def test_large_records_are_forgotten_by_and_by():

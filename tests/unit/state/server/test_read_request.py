@@ -34,14 +34,9 @@ kafka: {bootstrap.servers: "nowhere:9092"}
 """
 
 
-class Tuple(Record):
+def a_tuple(place, offset, key):
     """A record with a tuple whose attribute k is `key`."""
-
-    def __init__(self, place, offset, key):
-        super().__init__(place, offset, value=orjson.dumps({"k": key}))
-
-    def timestamp(self):
-        return 1, PLANNED_AT // 1_000_000
+    return Record(place, offset, content=orjson.dumps({"k": key}), milliseconds=PLANNED_AT // 1_000_000)
 
 
 @pytest.fixture
@@ -72,7 +67,9 @@ def of_kind(wanted, rows):
 
 
 def test_each_bucket_gets_the_tuples_of_its_keys_and_the_counts_of_each_topic_partition_come_along(asked):
-    consumer = Consumer([Tuple(A, 5, "a"), Tuple(B, 0, "b")], [Tuple(A, 6, "c"), Tuple(A, 7, "of the next batch")])
+    consumer = Consumer(
+        [a_tuple(A, 5, "a"), a_tuple(B, 0, "b")], [a_tuple(A, 6, "c"), a_tuple(A, 7, "of the next batch")]
+    )
     rows = asked(consumer, {A: 5, B: 0}, {A: 7, B: 1})
     slices = of_kind(RECORDS, rows)
     assert sorted(bucket for bucket, _ in slices) == [0, 0, 1, 1]
@@ -82,7 +79,7 @@ def test_each_bucket_gets_the_tuples_of_its_keys_and_the_counts_of_each_topic_pa
 
 
 def test_rows_that_do_not_fit_into_the_answer_are_in_a_file(asked, tmp_path):
-    rows = asked(Consumer([Tuple(A, 5, "a")]), {A: 5}, {A: 6}, held=0)
+    rows = asked(Consumer([a_tuple(A, 5, "a")]), {A: 5}, {A: 6}, held=0)
     assert all(kind & SPOOLED for _, (kind, _) in rows)
     stored = [*in_memory(str(tmp_path), (row for _, row in rows))]
     assert [row["k"] for kind, body in stored if kind == RECORDS for row in unpack(body)[0].to_pylist()] == ["a"]
@@ -95,7 +92,7 @@ def test_records_that_the_reader_cannot_read_are_reported(asked):
 
 def test_a_failure_of_the_reader_is_an_error_with_its_stack_trace(asked):
     class Failing(Consumer):
-        def poll(self, _):
+        def receive(self, _):
             raise ValueError("a defect")
 
     with pytest.raises(StateServerError, match="ValueError: a defect"):

@@ -16,6 +16,7 @@ from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph, GraphState
 from sluice.kafka.ledger import LedgerPosition
+from sluice.kafka.librdkafka.fetched_records import of_messages
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
@@ -215,7 +216,7 @@ def rebuilt(pipeline: Pipeline, old: Pipeline, folder: Path, monkeypatch: pytest
     """The state after a rebuild of all operators from ten records."""
     plan = Plan(pipeline, "q", "s", str(folder), 1, {"in": 1, "out": 1})
     before, batch = planned(-1, "i"), Planned(100 * SECOND, {("in", 0): 10}, 0)
-    ((_, slices),) = slices_again(plan, ("in", 0), [batch], [Message(number) for number in range(10)])
+    ((_, slices),) = slices_again(plan, ("in", 0), [batch], of_messages([Message(number) for number in range(10)]))
     past = PastInput(plan.topic_partitions, {0: slices}, None)
     monkeypatch.setattr(module, "inputs_again", lambda *_: [past])
     state = Graph(pipeline, plan.topic_partitions).initial()

@@ -1,0 +1,268 @@
+"""A consumer whose records come as Arrow columns, without a Python object for each."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from numba import types
+
+from sluice.columns.kernel import kernel
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.librdkafka.fetched_records import HEADERS, SCHEMA
+from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer, function
+from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message
+from sluice.kafka.requests import discard
+
+#: topic and topic partition
+Place = tuple[str, int]
+#: 64-bit words of a message of librdkafka (`rd_kafka_message_t`), and where its fields are
+WORDS = 9
+TOPIC, VALUE, VALUE_SIZE, KEY, KEY_SIZE, OFFSET = 1, 3, 4, 5, 6, 7
+#: 32-bit words of the error code and of the topic partition
+ERROR, PARTITION = 0, 4
+#: 64-bit words about a header: address and size of its name, and of its value
+CELLS = 4
+NAME, NAME_SIZE, CONTENT, CONTENT_SIZE = range(CELLS)
+
+if TYPE_CHECKING:
+
+    def _copy(target: int, source: int, size: int) -> int: ...
+    def _length(text: int) -> int: ...
+    def _timestamp_of(message: int, kind: int) -> int: ...
+    def _headers_of(message: int, found: int) -> int: ...
+    def _header_count(headers: int) -> int: ...
+    def _header(headers: int, number: int, name: int, value: int, size: int) -> int: ...
+    def _destroy(message: int) -> None: ...
+
+else:
+    _copy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
+    _length = types.ExternalFunction("strlen", types.intp(types.intp))
+    _timestamp_of = function("rd_kafka_message_timestamp", types.int64, types.intp, types.intp)
+    _headers_of = function("rd_kafka_message_headers", types.int32, types.intp, types.intp)
+    _header_count = function("rd_kafka_header_cnt", types.intp, types.intp)
+    _header = function("rd_kafka_header_get_all", types.int32, *[types.intp] * 5)
+    _destroy = function("rd_kafka_message_destroy", types.void, types.intp)
+
+
+class Arrival(NamedTuple):
+    """What has come of a topic partition.
+
+    records   consecutive records (fetched_records.py); there may be none
+    reached   the offset up to which all records have come (exclusive). It may lie behind the last record: the markers
+              of transactions have offsets, too
+    """
+
+    place: Place
+    records: pa.RecordBatch
+    reached: int
+
+
+class ColumnConsumer:
+    """A consumer of confluent-kafka that joins no group, whose topic partitions fill a queue of this class.
+
+    The client's own events, such as its logs and the loss of all brokers, stay in the queue of the consumer: they call
+    Python functions, which only `Consumer.poll` may do.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        #: held while librdkafka uses the queues: `close` may come from another thread
+        self._lock = Lock()
+        self._client = client_pointer(consumer)
+        self._queue: int | None = LIBRARY.rd_kafka_queue_new(self._client)
+        #: the queue of each topic partition, which goes on into that queue
+        self._of_places: dict[Place, int] = {}
+        self._messages = np.zeros(MAX_CONSUMED, np.int64)
+
+    def assign(self, starts: Mapping[Place, int]) -> None:
+        """Drops what was received, also by the client alone, and reads on from these offsets."""
+        self._consumer.unassign()
+        while count := self._take(0):
+            _destroy_each(self._messages[:count])
+        for topic, partition in starts.keys() - self._of_places.keys():
+            queue = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
+            self._of_places[topic, partition] = queue
+        self._forward()  # the client does not forward queues to the consumer's that have been forwarded here
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+        self._forward()  # the end of the assignment before has undone it
+
+    def _forward(self) -> None:
+        """Lets the records of each topic partition come into the queue of this class."""
+        with self._lock:
+            if self._queue is not None:
+                for of_place in self._of_places.values():
+                    LIBRARY.rd_kafka_queue_forward(of_place, self._queue)
+
+    def receive(self, seconds: float) -> list[Arrival]:
+        """What the client has, cut where the topic partition changes; nothing if nothing came within `seconds`.
+
+        Raises KafkaException if the client reports an error, and HeaderNameError for the name of a header that is not
+        UTF-8.
+        """
+        event = self._consumer.poll(0)
+        if event is not None and event.error() is not None:
+            raise KafkaException(event.error())
+        if not (count := self._take(seconds)):
+            self._forward()
+            return []
+        try:
+            return [*_arrivals(self._messages[:count])]
+        finally:
+            _destroy_each(self._messages[:count])
+
+    def _take(self, seconds: float) -> int:
+        """Waits for a message, and takes all that are there. Returns their number in `_messages`."""
+        with self._lock:
+            if self._queue is None:
+                raise KafkaException(KafkaError(KafkaError._STATE, "the consumer is closed"))  # noqa: SLF001
+            take, at = LIBRARY.rd_kafka_consume_batch_queue, self._messages.ctypes.data
+            if not take(self._queue, int(seconds * 1000), at, 1):
+                return 0
+            return 1 + int(take(self._queue, 0, at + self._messages.itemsize, MAX_CONSUMED - 1))
+
+    def close(self) -> None:
+        """Frees the queues with what is in them, and closes the consumer. May be called more than once."""
+        with self._lock:
+            queue, self._queue = self._queue, None
+            if queue is None:
+                return
+            for of_place in self._of_places.values():
+                LIBRARY.rd_kafka_queue_forward(of_place, None)
+                LIBRARY.rd_kafka_queue_destroy(of_place)
+            LIBRARY.rd_kafka_queue_destroy(queue)
+        consumers = [self._consumer]
+        del self._consumer
+        discard(consumers)
+
+
+def compile_kernels() -> None:
+    """Compiles the kernels of this module, or loads them from the cache."""
+    none, table, found = np.zeros(0, np.int64), np.zeros((0, WORDS), np.int64), np.zeros((0, CELLS), np.int64)
+    _look(none, table, none, none, none)
+    _look_at_headers(none, none, found, none)
+    _gather(none, np.zeros(1, np.int32), np.zeros(0, np.uint8))
+    _destroy_each(none)
+
+
+def _arrivals(messages: np.ndarray) -> Iterator[Arrival]:
+    """The messages at these addresses, cut where the topic partition changes. Raises KafkaException for an error."""
+    count = len(messages)
+    table = np.zeros((count, WORDS), np.int64)
+    timestamps, headers = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    _look(messages, table, timestamps, headers, np.zeros(1, np.int64))
+    words = table.view(np.int32)
+    topics, partitions, errors = table[:, TOPIC], words[:, PARTITION], words[:, ERROR]
+    changes = np.flatnonzero((np.diff(topics) != 0) | (np.diff(partitions) != 0)) + 1
+    for start, stop in pairwise([0, *changes.tolist(), count]):
+        place = LIBRARY.rd_kafka_topic_name(int(topics[start])).decode(), int(partitions[start])
+        rows = np.arange(start, stop)
+        is_record = errors[rows] == 0
+        for event in rows[~is_record].tolist():
+            if errors[event] != END:
+                text = ctypes.string_at(int(table[event, VALUE]), int(table[event, VALUE_SIZE]))
+                raise KafkaException(KafkaError(int(errors[event]), text.decode(errors="replace")))
+        reached = int((table[rows, OFFSET] + is_record).max())
+        of = rows[is_record]
+        yield Arrival(place, _columns(place, messages[of], table[of], timestamps[of], headers[of]), reached)
+
+
+def _columns(
+    place: Place, messages: np.ndarray, table: np.ndarray, timestamps: np.ndarray, headers: np.ndarray
+) -> pa.RecordBatch:
+    """The columns of the records of a topic partition. `headers` has the number of headers of each."""
+    offsets = table[:, OFFSET].copy()
+    arrays = [
+        _bytes(table[:, KEY], table[:, KEY_SIZE]),
+        _bytes(table[:, VALUE], table[:, VALUE_SIZE]),
+        _lists(place, offsets, messages, headers) if headers.any() else pa.nulls(len(table), HEADERS),
+        pa.array(offsets),
+        pa.array(timestamps),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _bytes(addresses: np.ndarray, sizes: np.ndarray) -> pa.BinaryArray:
+    """The bytes at these addresses; null where the address is."""
+    there = addresses != 0
+    ends = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(np.where(there, sizes, 0), out=ends[1:])
+    data = np.empty(ends[-1], np.uint8)
+    _gather(np.ascontiguousarray(addresses), ends, data)
+    nulls = None if there.all() else pa.array(there).buffers()[1]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(sizes), [nulls, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _lists(place: Place, offsets: np.ndarray, messages: np.ndarray, counts: np.ndarray) -> pa.ListArray:
+    """The headers of each message, of which it has so many; null without any."""
+    ends = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    found = np.zeros((int(ends[-1]), CELLS), np.int64)
+    _look_at_headers(messages, counts, found, np.zeros(1, np.int64))
+    names = _bytes(found[:, NAME], found[:, NAME_SIZE])
+    try:
+        texts = names.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        row = next(row for row, name in enumerate(names.to_pylist()) if not _is_text(name))
+        offset = offsets[np.searchsorted(ends, row, "right") - 1]
+        raise HeaderNameError(header_name_message(*place, offset)) from error
+    contents = _bytes(found[:, CONTENT], found[:, CONTENT_SIZE])
+    pairs = pa.StructArray.from_arrays([texts, contents], fields=[*HEADERS.value_type])
+    return pa.ListArray.from_arrays(pa.array(ends), pairs, type=HEADERS, mask=pa.array(counts == 0))
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@kernel
+def _look(
+    messages: np.ndarray, table: np.ndarray, timestamps: np.ndarray, headers: np.ndarray, room: np.ndarray
+) -> None:
+    """Copies the messages into the table, with their timestamps and the numbers of their headers beside it.
+
+    `room` has room for a pointer.
+    """
+    for row in range(len(messages)):
+        _copy(address_of(table) + 8 * WORDS * row, messages[row], 8 * WORDS)
+        timestamps[row] = _timestamp_of(messages[row], address_of(room))
+        if np.int32(table[row, 0]) == 0 and _headers_of(messages[row], address_of(room)) == 0:
+            headers[row] = _header_count(room[0])
+
+
+@kernel
+def _look_at_headers(messages: np.ndarray, counts: np.ndarray, found: np.ndarray, room: np.ndarray) -> None:
+    """Fills `found` with the addresses and the sizes of all headers (NAME, ...)."""
+    row = 0
+    for message in range(len(messages)):
+        if counts[message] == 0:
+            continue
+        _headers_of(messages[message], address_of(room))
+        for number in range(counts[message]):
+            at = address_of(found) + 8 * CELLS * row
+            _header(room[0], number, at + 8 * NAME, at + 8 * CONTENT, at + 8 * CONTENT_SIZE)
+            found[row, NAME_SIZE] = _length(found[row, NAME])
+            row += 1
+
+
+@kernel
+def _gather(addresses: np.ndarray, ends: np.ndarray, data: np.ndarray) -> None:
+    """Copies the bytes at each address to where they stand in an Arrow column with these offsets."""
+    for row in range(len(addresses)):
+        _copy(address_of(data) + ends[row], addresses[row], ends[row + 1] - ends[row])
+
+
+@kernel
+def _destroy_each(messages: np.ndarray) -> None:
+    for row in range(len(messages)):
+        _destroy(messages[row])
