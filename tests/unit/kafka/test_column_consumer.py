@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -155,3 +157,26 @@ def test_it_can_be_closed_while_another_thread_waits_for_records(kafka, topic):
     consumer.close()
     thread.join(10)
     assert ends == ["the consumer is closed"]
+
+
+#: what a process does with a consumer that has read, before it ends
+LAST = {"it is forgotten": "del consumer", "the process ends": ""}
+
+
+@pytest.mark.parametrize("last", LAST.values(), ids=LAST)
+def test_a_consumer_that_is_not_closed_ends_without_a_wait(kafka, topic, send, last):
+    """The end of a client of librdkafka waits for its queues, without a bound."""
+    send(ROWS)
+    program = f"""
+from confluent_kafka import Consumer
+from sluice.kafka.librdkafka.column_consumer import ColumnConsumer
+
+consumer = ColumnConsumer(Consumer({kafka | READER_PROPERTIES}))
+consumer.assign({{({topic!r}, 0): 2}})
+while not consumer.receive(1.0):
+    pass
+{last}
+print("the last line")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "the last line\n"), done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,8 +66,47 @@ class Arrival(NamedTuple):
     reached: int
 
 
+class Queues:
+    """A queue of a client, and the queues of topic partitions, whose messages go on into it.
+
+    They must be freed before the client: its end waits for them, without a bound.
+    """
+
+    def __init__(self, client: int) -> None:
+        self._client = client
+        #: held while librdkafka uses the queues: `free` may be called in another thread
+        self._lock = Lock()
+        self._queue: int | None = LIBRARY.rd_kafka_queue_new(client)
+        self._of_places: dict[Place, int] = {}
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """The queue, which is not freed meanwhile. Raises KafkaException if it has been freed."""
+        with self._lock:
+            if self._queue is None:
+                raise KafkaException(KafkaError(KafkaError._STATE, "the consumer is closed"))  # noqa: SLF001
+            yield self._queue
+
+    def add(self, place: Place) -> None:
+        """Lets the messages of a topic partition go on into the queue. For use within `opened`."""
+        if place not in self._of_places:
+            topic, partition = place
+            found = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
+            self._of_places[place] = found
+        LIBRARY.rd_kafka_queue_forward(self._of_places[place], self._queue)
+
+    def free(self) -> None:
+        """Frees all queues, with the messages in them."""
+        with self._lock:
+            for of_place in self._of_places.values():
+                LIBRARY.rd_kafka_queue_forward(of_place, None)
+                LIBRARY.rd_kafka_queue_destroy(of_place)
+            LIBRARY.rd_kafka_queue_destroy(self._queue)
+            self._queue = None
+
+
 class ColumnConsumer:
-    """A consumer of confluent-kafka that joins no group, whose topic partitions fill a queue of this class.
+    """A consumer of confluent-kafka that joins no group, whose records come into a queue of this class.
 
     The client's own events, such as its logs and the loss of all brokers, stay in the queue of the consumer: they call
     Python functions, which only `Consumer.poll` may do.
@@ -73,73 +114,60 @@ class ColumnConsumer:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        #: held while librdkafka uses the queues: `close` may come from another thread
-        self._lock = Lock()
-        self._client = client_pointer(consumer)
-        self._queue: int | None = LIBRARY.rd_kafka_queue_new(self._client)
-        #: the queue of each topic partition, which goes on into that queue
-        self._of_places: dict[Place, int] = {}
+        self._queues = Queues(client_pointer(consumer))
+        #: frees the queues, at the latest at the end of this object or of the process
+        self._free = weakref.finalize(self, self._queues.free)
         self._messages = np.zeros(MAX_CONSUMED, np.int64)
+        self._places: Sequence[Place] = ()
 
     def assign(self, starts: Mapping[Place, int]) -> None:
         """Drops what was received, also by the client alone, and reads on from these offsets."""
-        self._consumer.unassign()
-        while count := self._take(0):
-            _destroy_each(self._messages[:count])
-        for topic, partition in starts.keys() - self._of_places.keys():
-            queue = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
-            self._of_places[topic, partition] = queue
-        self._forward()  # the client does not forward queues to the consumer's that have been forwarded here
-        self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
-        self._forward()  # the end of the assignment before has undone it
-
-    def _forward(self) -> None:
-        """Lets the records of each topic partition come into the queue of this class."""
-        with self._lock:
-            if self._queue is not None:
-                for of_place in self._of_places.values():
-                    LIBRARY.rd_kafka_queue_forward(of_place, self._queue)
+        with self._queues.opened() as queue:
+            self._consumer.unassign()
+            while count := self._take(queue, 0):
+                _destroy_each(self._messages[:count])
+            self._places = [*starts]
+            self._forward()  # the client does not forward a queue to the consumer's that was forwarded here
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            self._forward()  # the end of the assignment before has undone it
 
     def receive(self, seconds: float) -> list[Arrival]:
         """What the client has, cut where the topic partition changes; nothing if nothing came within `seconds`.
 
-        Raises KafkaException if the client reports an error, and HeaderNameError for the name of a header that is not
-        UTF-8.
+        Raises KafkaException if the client reports an error or the consumer is closed, and HeaderNameError for the name
+        of a header that is not UTF-8.
         """
-        event = self._consumer.poll(0)
-        if event is not None and event.error() is not None:
-            raise KafkaException(event.error())
-        if not (count := self._take(seconds)):
-            self._forward()
-            return []
-        try:
-            return [*_arrivals(self._messages[:count])]
-        finally:
-            _destroy_each(self._messages[:count])
+        with self._queues.opened() as queue:
+            event = self._consumer.poll(0)
+            if event is not None and event.error() is not None:
+                raise KafkaException(event.error())
+            count = self._take(queue, seconds)
+            if not count:
+                self._forward()
+                return []
+            try:
+                return [*_arrivals(self._messages[:count])]
+            finally:
+                _destroy_each(self._messages[:count])
 
-    def _take(self, seconds: float) -> int:
+    def _forward(self) -> None:
+        for place in self._places:
+            self._queues.add(place)
+
+    def _take(self, queue: int, seconds: float) -> int:
         """Waits for a message, and takes all that are there. Returns their number in `_messages`."""
-        with self._lock:
-            if self._queue is None:
-                raise KafkaException(KafkaError(KafkaError._STATE, "the consumer is closed"))  # noqa: SLF001
-            take, at = LIBRARY.rd_kafka_consume_batch_queue, self._messages.ctypes.data
-            if not take(self._queue, int(seconds * 1000), at, 1):
-                return 0
-            return 1 + int(take(self._queue, 0, at + self._messages.itemsize, MAX_CONSUMED - 1))
+        take, at = LIBRARY.rd_kafka_consume_batch_queue, self._messages.ctypes.data
+        if take(queue, int(seconds * 1000), at, 1) < 1:
+            return 0
+        return 1 + max(0, int(take(queue, 0, at + self._messages.itemsize, MAX_CONSUMED - 1)))
 
     def close(self) -> None:
         """Frees the queues with what is in them, and closes the consumer. May be called more than once."""
-        with self._lock:
-            queue, self._queue = self._queue, None
-            if queue is None:
-                return
-            for of_place in self._of_places.values():
-                LIBRARY.rd_kafka_queue_forward(of_place, None)
-                LIBRARY.rd_kafka_queue_destroy(of_place)
-            LIBRARY.rd_kafka_queue_destroy(queue)
-        consumers = [self._consumer]
-        del self._consumer
-        discard(consumers)
+        if self._free.alive:
+            self._free()
+            consumers = [self._consumer]
+            del self._consumer
+            discard(consumers)
 
 
 def compile_kernels() -> None:
