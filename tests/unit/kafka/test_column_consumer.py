@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.librdkafka import column_consumer
@@ -137,6 +137,15 @@ def test_more_records_than_one_call_returns(consumer, topic, send, monkeypatch):
     send(ROWS)
     consumer.assign({(topic, 0): 0})
     assert rows_of(receive(consumer, {(topic, 0): 6})[topic, 0]) == ROWS
+
+
+def test_a_record_that_comes_past_the_queue_is_not_lost_in_silence(kafka, topic, send):
+    """The client does so with a topic partition that it has made anew."""
+    send(ROWS)
+    inner = Consumer(kafka | READER_PROPERTIES)
+    inner.assign([TopicPartition(topic, 0, 0)])  # not by the ColumnConsumer
+    with closing(ColumnConsumer(inner)) as consumer, pytest.raises(KafkaException, match="come past the queue"):
+        receive(consumer, {(topic, 0): 6})
 
 
 def test_it_can_be_closed_while_another_thread_waits_for_records(kafka, topic):

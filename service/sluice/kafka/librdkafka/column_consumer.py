@@ -22,6 +22,8 @@ from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer,
 from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message
 from sluice.kafka.requests import discard
 
+#: what is wrong with a record that comes another way
+PAST = "a record has come past the queue of its topic partition"
 #: topic and topic partition
 Place = tuple[str, int]
 #: 64-bit words of a message of librdkafka (`rd_kafka_message_t`), and where its fields are
@@ -134,13 +136,14 @@ class ColumnConsumer:
     def receive(self, seconds: float) -> list[Arrival]:
         """What the client has, cut where the topic partition changes; nothing if nothing came within `seconds`.
 
-        Raises KafkaException if the client reports an error or the consumer is closed, and HeaderNameError for the name
-        of a header that is not UTF-8.
+        Raises KafkaException if the client reports an error, if the consumer is closed, or if a record has come past
+        the queue, and HeaderNameError for the name of a header that is not UTF-8. After an error, records may be lost
+        until the next `assign`.
         """
         with self._queues.opened() as queue:
             event = self._consumer.poll(0)
-            if event is not None and event.error() is not None:
-                raise KafkaException(event.error())
+            if event is not None:  # a record, if the client has made a topic partition anew, whose queue is another
+                raise KafkaException(event.error() or KafkaError(KafkaError._STATE, PAST))  # noqa: SLF001
             count = self._take(queue, seconds)
             if not count:
                 self._forward()
