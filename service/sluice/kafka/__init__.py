@@ -1,1 +1,1 @@
-"""Kafka clients: topics, the ledger, transactions, and one retry policy for all requests."""
+"""Kafka clients: topics, the ledger, transactions, records as columns, and one retry policy for all requests."""

@@ -50,7 +50,7 @@ def plan_of(merge: str, buckets: int) -> Plan:
 def received(partition: int, records: list[tuple[int, str, int]]) -> pa.RecordBatch:
     columns = [
         [None] * len(records), [orjson.dumps({"k": key, "v": value}) for _, key, value in records],
-        ["[]"] * len(records), [ordinal(0, partition)] * len(records),
+        [None] * len(records), [ordinal(0, partition)] * len(records),
         [second * 10 for second, _, _ in records], [second * 1_000_000 for second, _, _ in records],
     ]  # fmt: skip
     arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
