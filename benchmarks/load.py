@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.topics import create
 
@@ -16,8 +16,13 @@ PARTITIONS = 2
 BATCH = 10_000
 
 
-def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, **config: str) -> None:
-    create({"bootstrap.servers": bootstrap}, NewTopic(name, partitions, 1, config=config))
+def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, **config: str) -> bool:
+    """Creates a topic. Returns False if it exists."""
+    kafka = {"bootstrap.servers": bootstrap}
+    if name in AdminClient(kafka).list_topics(timeout=30).topics:
+        return False
+    create(kafka, NewTopic(name, partitions, 1, config=config))
+    return True
 
 
 def quick_producer(bootstrap: str) -> Producer:

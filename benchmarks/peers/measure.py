@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.load import PARTITIONS
+from benchmarks.load import PARTITIONS, make_topic
 from benchmarks.peers.records import (
     committed_reader,
     delete_topics,
     end_offsets,
     fill,
-    make_topic,
     trickle,
 )  # fmt: skip
 from benchmarks.peers.system import System, Task

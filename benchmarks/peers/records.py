@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import load
-from benchmarks.load import PARTITIONS, paced, produce
+from benchmarks.load import PARTITIONS, make_topic, paced, produce
 from benchmarks.peers.workload import START
 from benchmarks.running import committed_consumer
 
 POLL_EVERY = 10_000
-
-
-def make_topic(bootstrap: str, name: str, **config: str) -> bool:
-    """Creates a topic of PARTITIONS topic partitions. Returns False if it exists."""
-    try:
-        load.make_topic(bootstrap, name, **config)
-    except KafkaException as error:
-        if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
-            return False
-        raise
-    return True
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
