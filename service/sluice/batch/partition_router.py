@@ -20,13 +20,14 @@ from sluice.batch.partition_slice import PartitionSlice, rows_of_buckets
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.reject_collector import RejectCollector
+from sluice.columns.arrow_types import HEADERS
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.mark_conditions import standing
 from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
-from sluice.kafka.librdkafka.fetched_records import HEADERS, offsets_of
+from sluice.kafka.librdkafka.fetched_records import offsets_of
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
 from sluice.model.spec import Stream

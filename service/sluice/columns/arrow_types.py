@@ -1,4 +1,4 @@
-"""The Arrow type of each type of the pipeline file."""
+"""The Arrow type of each type of the pipeline file, and of the headers of a record."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ SCALARS = {
     Kind.STRING: pa.string(),
     Kind.TIMESTAMP: pa.timestamp("ns", "UTC"),
 }
+#: headers in their order; a record without headers has null
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def arrow_type(type_: Type) -> pa.DataType:

@@ -213,11 +213,11 @@ def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> dic
         return {}
     names = [topic.topic for topic in new]
 
-    def create(admin: AdminClient) -> None:
+    def request(admin: AdminClient) -> None:
         for name, future in admin.create_topics(new, request_timeout=REQUEST).items():
             _answer(f"create topic {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
 
-    requests.send("create topics", create)
+    requests.send("create topics", request)
     LOGGER.info("created topics %s", ", ".join(names))
     deadline = time.monotonic() + retry_s
     while not _led(found := _describe(requests, names), names):

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.arrow_types import HEADERS
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import standing
 from sluice.model.spec import Stream
 from sluice.replayer.spread import Recorded, RejectedRecord, Spread
-from sluice.wire.header_text import TYPE
 from sluice.wire.received_records import Rejects, received
 from sluice.wire.record_codec import Records
 
@@ -29,7 +29,7 @@ def decoded(
     """
     rejects = Rejects(len(records))
     columns = [pa.array([getattr(one, name) for one in records], pa.binary()) for name in PARTS]
-    columns.append(pa.array([one.headers or None for one in records], TYPE))
+    columns.append(pa.array([one.headers or None for one in records], HEADERS))
     batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
     times = np.array([one.time for one in records], np.int64)
     kind, watermark, carries_mark, tuples = received(Records.of(stream, registry), batch, times, rejects)

@@ -11,14 +11,14 @@ from base64 import b64decode
 import orjson
 import pyarrow as pa
 
-TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+from sluice.columns.arrow_types import HEADERS
 
 
 def as_lists(texts: pa.StringArray) -> pa.ListArray:
     """The headers of each record as a list of structs of `key` and `value`."""
     if texts.null_count == len(texts):
-        return pa.nulls(len(texts), TYPE)
-    return pa.array([None if text is None else _headers(text) for text in texts.to_pylist()], TYPE)
+        return pa.nulls(len(texts), HEADERS)
+    return pa.array([None if text is None else _headers(text) for text in texts.to_pylist()], HEADERS)
 
 
 def with_lists(records: pa.RecordBatch) -> pa.RecordBatch:

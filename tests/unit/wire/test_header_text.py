@@ -1,6 +1,7 @@
 import pyarrow as pa
 
-from sluice.wire.header_text import TYPE, as_lists
+from sluice.columns.arrow_types import HEADERS
+from sluice.wire.header_text import as_lists
 
 
 def test_headers_as_spark_writes_them():
@@ -14,4 +15,4 @@ def test_headers_as_spark_writes_them():
 
 
 def test_no_headers_at_all():
-    assert as_lists(pa.array([None, None], pa.string())).equals(pa.nulls(2, TYPE))
+    assert as_lists(pa.array([None, None], pa.string())).equals(pa.nulls(2, HEADERS))

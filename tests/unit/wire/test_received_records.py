@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from sluice.columns.arrow_types import HEADERS
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.model.spec import DELETES, Coding, Key, Stream
 from sluice.model.types import INT64, STRING, TIMESTAMP, list_of
-from sluice.wire.header_text import TYPE
 from sluice.wire.mark_headers import CLOCK, UNKNOWN
 from sluice.wire.received_records import Received, Rejects, received
 from sluice.wire.record_codec import Records
@@ -26,7 +26,7 @@ def decoded(
     """Of records with these values and mark headers, and with timestamps in nanoseconds."""
     headers = [None if word is None else [("sluice-mark", word.encode())] for _, word in records]
     values = [value for value, _ in records]
-    columns = [pa.array(values, pa.binary()), pa.nulls(len(records), pa.binary()), pa.array(headers, TYPE)]
+    columns = [pa.array(values, pa.binary()), pa.nulls(len(records), pa.binary()), pa.array(headers, HEADERS)]
     rejects = rejects or Rejects(len(records))
     batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
     stamps = np.array(times or [0] * len(records), np.int64)
@@ -116,7 +116,7 @@ def rows(
     """Of records of the table with these keys, values and mark headers, and with timestamps in nanoseconds."""
     headers = [None if word is None else [("sluice-mark", word.encode())] for *_, word in records]
     keys, values = ([record[part] for record in records] for part in (0, 1))
-    columns = [pa.array(values, pa.binary()), pa.array(keys, pa.binary()), pa.array(headers, TYPE)]
+    columns = [pa.array(values, pa.binary()), pa.array(keys, pa.binary()), pa.array(headers, HEADERS)]
     rejects = Rejects(len(records))
     batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
     stamps = np.array(times or [0] * len(records), np.int64)

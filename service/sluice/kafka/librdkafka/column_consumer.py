@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
@@ -15,9 +15,10 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numba import types
 
+from sluice.columns.arrow_types import HEADERS
 from sluice.columns.kernel import kernel
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.librdkafka.fetched_records import HEADERS, SCHEMA
+from sluice.kafka.librdkafka.fetched_records import SCHEMA
 from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer, function
 from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message
 from sluice.kafka.requests import discard
@@ -89,13 +90,18 @@ class Queues:
                 raise KafkaException(KafkaError(KafkaError._STATE, "the consumer is closed"))  # noqa: SLF001
             yield self._queue
 
-    def add(self, place: Place) -> None:
-        """Lets the messages of a topic partition go on into the queue. For use within `opened`."""
-        if place not in self._of_places:
-            topic, partition = place
-            found = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
-            self._of_places[place] = found
-        LIBRARY.rd_kafka_queue_forward(self._of_places[place], self._queue)
+    def forward(self, places: Iterable[Place] = ()) -> None:
+        """Lets the messages of these topic partitions, and of all earlier ones, go on into the queue.
+
+        For use within `opened`.
+        """
+        for place in places:
+            if place not in self._of_places:
+                topic, partition = place
+                found = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
+                self._of_places[place] = found
+        for of_place in self._of_places.values():
+            LIBRARY.rd_kafka_queue_forward(of_place, self._queue)
 
     def free(self) -> None:
         """Frees all queues, with the messages in them."""
@@ -120,7 +126,6 @@ class ColumnConsumer:
         #: frees the queues, at the latest at the end of this object or of the process
         self._free = weakref.finalize(self, self._queues.free)
         self._messages = np.zeros(MAX_CONSUMED, np.int64)
-        self._places: Sequence[Place] = ()
 
     def assign(self, starts: Mapping[Place, int]) -> None:
         """Drops what was received, also by the client alone, and reads on from these offsets."""
@@ -128,10 +133,11 @@ class ColumnConsumer:
             self._consumer.unassign()
             while count := self._take(queue, 0):
                 _destroy_each(self._messages[:count])
-            self._places = [*starts]
-            self._forward()  # the client does not forward a queue to the consumer's that was forwarded here
+            self._queues.forward(
+                starts
+            )  # the client does not forward a queue to the consumer's that was forwarded here
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
-            self._forward()  # the end of the assignment before has undone it
+            self._queues.forward()  # the end of the assignment before has undone it
 
     def receive(self, seconds: float) -> list[Arrival]:
         """What the client has, cut where the topic partition changes; nothing if nothing came within `seconds`.
@@ -146,16 +152,12 @@ class ColumnConsumer:
                 raise KafkaException(event.error() or KafkaError(KafkaError._STATE, PAST))  # noqa: SLF001
             count = self._take(queue, seconds)
             if not count:
-                self._forward()
+                self._queues.forward()
                 return []
             try:
                 return [*_arrivals(self._messages[:count])]
             finally:
                 _destroy_each(self._messages[:count])
-
-    def _forward(self) -> None:
-        for place in self._places:
-            self._queues.add(place)
 
     def _take(self, queue: int, seconds: float) -> int:
         """Waits for a message, and takes all that are there. Returns their number in `_messages`."""

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
+from sluice.columns.arrow_types import HEADERS
 from sluice.kafka.range_reader import headers_of_each
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-#: Timestamps are milliseconds since 1970. A record without headers has null as headers.
+#: Timestamps are milliseconds since 1970.
 SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("offset", pa.int64()),
     ("timestamp", pa.int64()),
