@@ -38,7 +38,7 @@ class-archive: $(VENV)/.archive ## write an archive of Spark's Java classes (150
 	@:
 
 # The tests start Spark so often that they make it first.
-$(VENV)/.archive: $(VENV)/.jars
+$(VENV)/.archive: deploy/ivy.xml $(VENV)/.installed | $(VENV)/.ready
 	@$(BIN)/python -m sluice.spark.class_archive && touch $@
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
@@ -203,13 +203,12 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
-	@$(BIN)/python -m sluice.jvm.jars spark broker
-	@touch $@
-
 # Only what the demo and the example of the README need. The rest is compiled at its first use, or by `make kernels`.
-$(VENV)/.ready: $(VENV)/.jars $(shell find service/sluice/columns service/sluice/engine service/sluice/wire -name '*.py')
-	@echo "Compiling the kernels of the demo ..."
-	@$(BIN)/sluice compile examples/flights.yaml examples/average.yaml
+# The jars come over the network while the processors compile.
+$(VENV)/.ready: deploy/ivy.xml $(VENV)/.installed $(shell find service/sluice/columns service/sluice/engine service/sluice/wire -name '*.py')
+	@$(BIN)/python -m sluice.jvm.jars spark broker & jars=$$!; \
+	echo "Compiling the kernels of the demo ..."; \
+	$(BIN)/sluice compile examples/flights.yaml examples/average.yaml; compiled=$$?; \
+	wait $$jars && exit $$compiled
 	@$(BIN)/python -m compileall -q service
 	@touch $@
