@@ -13,8 +13,9 @@ import uuid
 from abc import ABC, abstractmethod
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -24,6 +25,9 @@ from sluice.jvm.jars import jars
 from sluice.jvm.java import find_java
 from sluice.model.errors import SluiceError
 from sluice.processes import ChildProcess
+
+#: below the ports that a system gives to outgoing connections: from 32,768 on Linux, from 49,152 on macOS and Windows
+LISTENING_PORTS = range(10_000, 32_768)
 
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -338,9 +342,13 @@ def new_cluster() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` TCP ports of this machine that are free. Another process may take them before the caller does."""
+    """`count` TCP ports of LISTENING_PORTS that are free. Another process may take them before the caller does."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        ports: list[int] = []
+        for port in SystemRandom().sample(LISTENING_PORTS, 100 + count):
+            if len(ports) == count:
+                break
+            with suppress(OSError):  # it is in use
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
