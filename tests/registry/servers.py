@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import tarfile
 import tempfile
 import time
@@ -17,6 +16,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from sluice.jvm.java import find_java
+from sluice.kafka.embedded_broker import free_ports
 from sluice.processes import ChildProcess
 from tests.fetched_jars import fetched
 
@@ -29,7 +29,7 @@ HEAP = "-Xmx320m"
 @contextmanager
 def apicurio() -> Iterator[str]:
     """The URL of a real registry that keeps its schemas in memory."""
-    jar, port = _jar(), _free_port()
+    jar, (port,) = _jar(), free_ports(1)
     with tempfile.TemporaryDirectory(prefix="sluice-registry-") as folder:
         settings = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql"]
         log = Path(folder, "log")
@@ -63,12 +63,6 @@ def _await_answer(url: str, log: Path) -> None:
             time.sleep(0.1)
     said = log.read_text(errors="replace")[-2000:]
     raise TimeoutError(f"the registry does not answer: {said}")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @dataclass
