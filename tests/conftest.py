@@ -63,7 +63,9 @@ def spark() -> Iterator[SparkSession]:
     """The only session of this process: another start would get the same Java process, and the pool's first socket."""
     from sluice.spark.session import session  # noqa: PLC0415 - most tests need no Spark
 
-    with named_sockets() as sockets, fork_server(sockets):
+    with named_sockets() as sockets, fork_server(sockets, fork=False) as server:
+        if server:
+            server.begin("")
         one = session("tests", "local[2]")
         yield one
         one.stop()

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -66,6 +67,12 @@ def end_with_this_process(pid: int, seconds: float) -> None:
 
 #: the watching shells that this process started: the references keep the pipes to their standard inputs open
 _watching: list[subprocess.Popen[bytes]] = []
+
+
+def close_files_except(*kept: int) -> None:
+    """Closes all file descriptors of this process but the standard streams and the given ones."""
+    for below, above in pairwise((2, *sorted(kept), os.sysconf("SC_OPEN_MAX"))):
+        os.closerange(below + 1, above)
 
 
 def forked_processes_end_with_their_parents() -> None:

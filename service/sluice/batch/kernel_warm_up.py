@@ -10,7 +10,6 @@ import binascii
 import gc
 import itertools
 import logging
-import os
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +37,7 @@ LOGGER = logging.getLogger("sluice")
 SCHEMA: Schema = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
 TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
 
-#: the environment variable that names the pipelines of a service to the Python processes of Spark
+#: the environment variable that names the pipelines of a service to the Python processes of Spark on a cluster
 VARIABLE = "SLUICE_KERNELS"
 #: maximum bytes of the variable: Linux allows 128 KiB
 MAX_BYTES = 100_000
@@ -124,9 +123,9 @@ def in_processes(parts: Iterable[Work]) -> Iterator[int]:
                 yield next(numbers)
 
 
-def for_service() -> None:
-    """Compiles what the pipelines in the environment need; all kernels if there are none."""
-    pipelines = from_text(os.environ.get(VARIABLE, ""))
+def for_service(text: str) -> None:
+    """Compiles what the pipelines of a text of `to_text` need; all kernels if it has none."""
+    pipelines = from_text(text)
     operators = [operator.name for pipeline in pipelines for operator in pipeline.operators]
 
     def log(text: str) -> None:

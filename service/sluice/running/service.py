@@ -67,6 +67,7 @@ def serve(pipeline: Pipeline, file: str, options: Options, early: EarlyProcesses
         stack.enter_context(run.locks())
         _open_port(options, pipelines, pages, stack)
         stack.enter_context(session)
+        session.begin([pipeline], stop_requested.wait)  # beside the checks of topics, checkpoint and ledger
         run.run(StopRequest(stop_requested), partial(arm, exit_deadline))
 
 

@@ -42,7 +42,9 @@ def _process(pid: int, session: int) -> Process | None:
 
 #: what the processes of a service do
 ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "reader")
-FORK_SERVER, DAEMON = "sluice.spark.workers.fork_server", "sluice.spark.workers.daemon"
+DAEMON = "sluice.spark.workers.daemon"
+#: the beginning of the names of the fork server and of all that it forks
+FORKED = "sluice-"
 
 
 def by_role(session: int) -> dict[str, list[int]]:
@@ -61,7 +63,7 @@ def by_role(session: int) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {role: [] for role in ROLES}
     found["driver"] = [one.pid for one in everything if one.pid == session]
     found["jvm"] = [one.pid for one in everything if one.arguments[0].endswith("java")]
-    forked = [one for one in everything if FORK_SERVER in one.arguments]
+    forked = [one for one in everything if one.name.startswith(FORKED)]
     pids = {one.pid for one in forked}
     servers = {one.pid for one in forked if one.parent not in pids}
     first = [one for one in forked if one.parent in servers]

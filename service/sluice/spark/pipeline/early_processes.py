@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 from sluice.spark.cluster.master_url import is_cluster
 from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
-from sluice.spark.workers.fork_server_process import Sockets, named_sockets
+from sluice.spark.workers.fork_server_process import ForkServerProcess, fork_server, named_sockets
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyProcesses:
-    """Java, and the sockets of the fork server, whose names Java passes on to the programs that it starts."""
+    """Java, which passes the names of the fork server's sockets on to the programs that it starts, and the fork server,
+    if there is one.
+    """
 
     java: JavaProcess
-    sockets: Sockets | None
+    fork_server: ForkServerProcess | None
 
 
 @contextmanager
@@ -31,4 +33,8 @@ def early_processes(master: str) -> Iterator[EarlyProcesses | None]:
         return
     properties = driver_properties(spark_jars()) | overrides(os.environ)
     with named_sockets() as sockets, JavaProcess(properties) as java:
-        yield EarlyProcesses(java, sockets)
+        from sluice.spark.workers.loaded_modules import keep  # noqa: PLC0415 - takes a second, beside the start of Java
+
+        keep()
+        with fork_server(sockets, fork=True) as server:
+            yield EarlyProcesses(java, server)

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Self
 
@@ -17,12 +18,15 @@ from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.session import session
-from sluice.spark.workers.fork_server_process import fork_server
 
 LOGGER = logging.getLogger("sluice")
 #: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch
 #: come first, so that a long batch of one pipeline would stop all others.
 SEVERAL = {"spark.scheduler.mode": "FAIR"}
+
+
+#: the session and, on a cluster, the placement of buckets on executors
+Opened = tuple[SparkSession, Placement | None]
 
 
 class SharedSession:
@@ -32,36 +36,42 @@ class SharedSession:
         """`early`: what runs already; None on a cluster. `several`: whether more than one pipeline may use it."""
         self._name, self._master, self._early = name, master, early
         self._extra = SEVERAL if several else {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sluice-spark")
         self._lock = threading.Lock()
-        self._open: tuple[SparkSession, Placement | None] | None = None
+        self._open: Future[Opened] | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
         self._stack.close()
 
-    def opened(
-        self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
-    ) -> tuple[SparkSession, Placement | None]:
-        """The session and, on a cluster, the placement of buckets on executors.
+    def begin(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Future[Opened]:
+        """Starts Spark, in a thread, unless it was called before.
 
-        The first call starts Spark. Its Python processes then compile the kernels of these pipelines in advance; those
-        of other pipelines are compiled at their first use. `pause` waits for the given number of seconds.
+        Its Python processes then compile the kernels of these pipelines in advance; those of other pipelines are
+        compiled at their first use. `pause` waits for the given number of seconds.
         """
         with self._lock:
             if self._open is None:
-                self._open = self._started(pipelines, pause)
+                self._open = self._thread.submit(self._started, pipelines, pause)
             return self._open
 
-    def _started(
-        self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
-    ) -> tuple[SparkSession, Placement | None]:
-        os.environ[VARIABLE] = to_text(pipelines)  # for the fork server; Java passes it on to the daemons of executors
-        early = self._early
-        if early is not None:
-            self._stack.enter_context(fork_server(early.sockets))
+    def opened(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Opened:
+        """The session, once Spark is up. Begins its start if nothing has; the arguments are those of `begin`.
+
+        Raises the error that ended the start, as `session` does.
+        """
+        return self.begin(pipelines, pause).result()
+
+    def _started(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Opened:
+        early, text = self._early, to_text(pipelines)
+        if early is None:
+            os.environ[VARIABLE] = text  # Java, which starts now, passes it on to the daemons of executors
+        elif early.fork_server is not None:
+            early.fork_server.begin(text)
         spark = session(self._name, self._master, self._extra, None if early is None else early.java)
         LOGGER.info("Spark is up", extra={"master": self._master})
         self._stack.callback(stopped, spark.stop)

@@ -36,12 +36,13 @@ def daemon() -> None:
     """Makes this process the daemon. It never returns."""
     from pyspark.daemon import manager  # noqa: PLC0415 - a process that uses the fork server needs none of it
 
+    from sluice.batch.kernel_warm_up import VARIABLE as PIPELINES  # noqa: PLC0415
     from sluice.processes import forked_processes_end_with_their_parents  # noqa: PLC0415
     from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415
     from sluice.state.server.pool import start_pool  # noqa: PLC0415
     from sluice.state.server.state_server import serve  # noqa: PLC0415
 
-    load()
+    load(os.environ.get(PIPELINES, ""))
     forked_processes_end_with_their_parents()
     start_pool(serve)
     manager()

@@ -3,14 +3,17 @@
     the service --> fork server --> pool (state/server/pool.py) --> state servers
                                 --> Spark's daemon, one for each daemon.py --> Spark's Python workers
 
-The service starts it beside Java (fork_server_process.py), so the state servers of a first batch do not wait for
-Spark's Python processes, and the loaded code is in memory once. If the pool ends, the fork server forks another one.
+The service forks it from its own process, once it has imported the modules (fork_server_process.py). So the modules
+are imported once and are in memory once, and the state servers of a first batch do not wait for Spark's Python
+processes. If the pool ends, the fork server forks another one. If the fork server ends, the service, which has threads
+by then, starts another one as a program:
 
     python -m sluice.spark.workers.fork_server POOL DAEMONS
 
 The arguments are the file descriptors of the pool socket and of the socket for requests of daemons. The standard input
-is a socket: the fork server writes one byte to it when it has loaded and forked the pool. All these processes end when
-the other end is closed, which happens however the service ends.
+is a socket. The fork server waits for a line on it, which names the pipelines (`kernel_warm_up.to_text`), and writes
+one byte to it when it has loaded and forked the pool. All these processes end when the other end is closed, which
+happens however the service ends.
 """
 
 from __future__ import annotations
@@ -22,12 +25,17 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from contextlib import suppress
 from typing import NoReturn
 
-from sluice.processes import forked_processes_end_with_their_parents, name_process
+from sluice.processes import close_files_except, forked_processes_end_with_their_parents, name_process
 
 LOGGER = logging.getLogger("sluice.spark")
+#: the file descriptor of the standard input
+CONTROL = 0
+#: maximum bytes of the line with the pipelines that are read at once
+MAX_BYTES = 1 << 16
 #: seconds between two checks whether the pool is still alive
 PAUSE = 0.1
 #: the longest wait, in seconds, for the next bytes of a request for a daemon, which is sent as a whole
@@ -43,14 +51,20 @@ class ForkServer:
         """Loads, then forks until the standard input is closed."""
         from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415 - takes seconds
 
-        load()
+        pipelines = b""
+        while not pipelines.endswith(b"\n"):
+            more = os.read(CONTROL, MAX_BYTES)
+            if not more:
+                return
+            pipelines += more
+        load(pipelines.decode().rstrip())
         self._keep_pool()
         with suppress(OSError):  # the service has ended
-            os.write(sys.stdin.fileno(), b"!")
+            os.write(CONTROL, b"!")
         while True:
             self._keep_pool()
-            ready = select.select([sys.stdin, self._daemons], [], [], PAUSE)[0]
-            if sys.stdin in ready:
+            ready = select.select([CONTROL, self._daemons.fileno()], [], [], PAUSE)[0]
+            if CONTROL in ready:
                 return
             if ready:
                 with self._daemons.accept()[0] as connection:
@@ -110,15 +124,47 @@ def _be_daemon(arguments: list[str], environment: dict[str, str], path: list[str
         os._exit(1)
 
 
-def main() -> None:
-    # Signals to the group of the service's processes are for the service, which ends the others in order.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+#: Signals to the group of the service's processes are for the service, which ends the others in order.
+SIGNALS_OF_SERVICE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def forked(pool: int, daemons: int, control: int, stderr: int) -> int:
+    """Forks a fork server from this process, which has loaded the modules. Returns its process id.
+
+    `control` becomes its standard input, and `stderr` its standard output and error; it has no other files of this
+    process but the sockets `pool` and `daemons`. Raises OSError if no process can be forked.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_SERVICE)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for number, stream in enumerate((control, stderr, stderr)):
+                    os.dup2(stream, number)
+                sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+                close_files_except(pool, daemons)
+                _be_fork_server(pool, daemons)
+                code = 0
+            except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _be_fork_server(pool: int, daemons: int) -> None:
+    for number in SIGNALS_OF_SERVICE:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_SERVICE)
     name_process("sluice-fork")
     forked_processes_end_with_their_parents()
-    pool, daemons = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
-    ForkServer(pool, daemons).run()
+    ForkServer(socket.socket(fileno=pool), socket.socket(fileno=daemons)).run()
 
 
 if __name__ == "__main__":
-    main()
+    _be_fork_server(*map(int, sys.argv[1:]))

@@ -15,14 +15,24 @@ from sluice.ops.log_lines import configure_as_parent
 from sluice.processes import collect_garbage_rarely
 
 
-def load() -> None:
-    """Compiles the kernels of the pipelines in the environment. This process may fork afterwards."""
+def load(pipelines: str) -> None:
+    """Compiles the kernels of these pipelines, a text that `kernel_warm_up.to_text` made. This process may fork
+    afterwards.
+    """
     keep_pandas_out()
     # The threads of a pool do not exist in a forked process.
     pa.set_cpu_count(1)
     configure_as_parent()
-    for_service()
+    for_service(pipelines)
     collect_garbage_rarely()
-    # Spark's workers collect garbage after each task. Frozen objects are skipped; the imported ones are never garbage.
     gc.collect()
+    keep()
+
+
+def keep() -> None:
+    """Excludes the objects that exist now from the collection of garbage.
+
+    What is imported is never garbage. Spark's workers collect garbage after each task, and each collection writes into
+    all objects that it looks at, which ends the sharing of their memory between processes.
+    """
     gc.freeze()

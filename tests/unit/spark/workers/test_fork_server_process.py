@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from sluice.batch import kernel_warm_up
+from sluice.batch.kernel_warm_up import to_text
 from sluice.config.load import load_text
 from sluice.processes import descendants
 from sluice.spark.workers import daemon
 from sluice.spark.workers import fork_server_process as module
 from sluice.spark.workers.fork_server import ForkServer
-from sluice.spark.workers.fork_server_process import MODULE, ForkServerProcess, Sockets, fork_server, named_sockets
+from sluice.spark.workers.fork_server_process import ForkServerProcess, Sockets, fork_server, named_sockets
 from sluice.state.server import pool
 from tests.unit.test_processes import await_true, running
 
@@ -42,9 +42,9 @@ def children(pid: int) -> list[int]:
 
 
 def fork_servers() -> list[int]:
-    """The children of this process that run the fork server."""
+    """The children of this process that are fork servers."""
     mine = [pid for pid in descendants(os.getpid()) if running(pid)]
-    found = [pid for pid in mine if MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    found = [pid for pid in mine if Path(f"/proc/{pid}/comm").read_text() == "sluice-fork\n"]
     return [pid for pid in found if not any(pid in children(other) for other in found)]
 
 
@@ -65,12 +65,16 @@ class Daemon:
         self.process.communicate(timeout=10)
 
 
-@pytest.fixture
-def server(monkeypatch) -> Iterator[int]:
-    """The process id of a fork server."""
-    monkeypatch.setenv(kernel_warm_up.VARIABLE, kernel_warm_up.to_text([load_text(PIPELINE, "file", environment=None)]))
+PIPELINES = to_text([load_text(PIPELINE, "file", environment=None)])
+
+
+@pytest.fixture(params=["forked", "program"])
+def server(request) -> Iterator[int]:
+    """The process id of a fork server: forked from this process, or a program of its own."""
     others = fork_servers()  # that of Spark's session, which tests of other files may have left
-    with named_sockets() as sockets, fork_server(sockets):
+    with named_sockets() as sockets, fork_server(sockets, fork=request.param == "forked") as one:
+        one.begin(PIPELINES)
+        await_true(lambda: set(fork_servers()) - {*others})
         (pid,) = set(fork_servers()) - {*others}
         yield pid
     await_true(lambda: not running(pid))
@@ -83,6 +87,16 @@ def test_a_daemon_is_a_child_of_the_fork_server_and_ends_when_spark_closes_its_s
     assert b"pyspark.worker" not in Path(f"/proc/{forked}/cmdline").read_bytes(), "its modules are loaded already"
     one.end()
     await_true(lambda: not running(forked))
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_a_fork_server_has_no_files_of_the_service_and_ends_with_the_context_before_it_has_begun(fork, tmp_path):
+    others, file = fork_servers(), tmp_path / "file"
+    with file.open("w"), named_sockets() as sockets, fork_server(sockets, fork=fork):
+        await_true(lambda: set(fork_servers()) - {*others})
+        (pid,) = set(fork_servers()) - {*others}
+        assert str(file) not in {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    assert not running(pid)
 
 
 def test_two_daemons_have_environments_of_their_own(server):
@@ -180,6 +194,7 @@ class Starts:
         with named_sockets() as sockets:
             assert sockets
             one = ForkServerProcess(sockets, self.messages.append, itertools.count(0, 40).__next__)
+            one.begin("")
             await_true(lambda: self.messages)
             one.end()
 
@@ -211,7 +226,7 @@ def test_one_that_cannot_be_started_is_tried_again(server, monkeypatch):
     failures, start = [OSError(errno.ENOMEM, "Cannot allocate memory")], subprocess.Popen
 
     def started(command, *arguments, **options):
-        if MODULE in command and failures:
+        if module.MODULE in command and failures:
             raise failures.pop()
         return start(command, *arguments, **options)
 
@@ -226,7 +241,8 @@ def test_the_service_ends_with_the_exit_code_of_something_that_is_not_available(
     monkeypatch.setattr(module, "end_at_once", lambda *arguments: ended.append(arguments))
     monkeypatch.setattr(module, "MAX_DOWN_S", 0.0)
     monkeypatch.setattr(module, "MODULE", "sluice.spark.workers.no_module")
-    with fork_server(Sockets(0, 1)):
+    with fork_server(Sockets(0, 1), fork=False) as one:
+        one.begin("")
         await_true(lambda: ended)
     ((code, line),) = ended
     assert code == 3
