@@ -50,14 +50,15 @@ Work = Callable[[], None]
 def everything() -> list[Work]:
     """The parts of the warm-up that together compile all kernels."""
     operators = [partial(engine.feed, operator, engine.STREAMS) for operator in engine.OPERATORS]
-    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients]
+    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients, json_writer]
 
 
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
     """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
     found = [engine.without_user_code(operator) for operator in pipeline.operators]
     operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
-    return [*operators, *of_routing(pipeline)]
+    writers = [json_writer] if any(part.format == "json" for out in pipeline.outputs for part in codings(out)) else []
+    return [*operators, *of_routing(pipeline), *writers]
 
 
 def of_routing(pipeline: Pipeline) -> list[Work]:
@@ -81,6 +82,11 @@ def json(schema: Schema) -> None:
 def avro(schema: Schema) -> None:
     form = codec(Part(Coding("avro", AvroOptions(schema_of("warm", schema))), schema))
     form.decode(form.encode(engine.sample(schema)))
+
+
+def json_writer() -> None:
+    """It has no kernels, but a library that takes long to load. A call would start that library's threads."""
+    import sluice.wire.json.json_write  # noqa: F401, PLC0415 - processes that only read need none of it
 
 
 def keys() -> None:

@@ -7,6 +7,7 @@ only on data in the checkpoint, and the ledger shows whether an earlier run has 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, Un
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import Records
 from sluice.kafka.requests import produce_row, transient
+from sluice.model.errors import SluiceError
 from sluice.processes import without_garbage_collection
 from sluice.time_units import MILLISECOND
 
@@ -86,6 +88,16 @@ def writer(settings: WriterSettings) -> TransactionalWriter:
     return _writers[settings]
 
 
+def open_early(settings: WriterSettings, batch: int) -> None:
+    """Lets a thread open this process's writer for its first batch, which probably is `batch`.
+
+    Opening takes half a second, in which the start has other work. The first batch waits for it. If it fails, the batch
+    opens the writer, and raises the error if that fails, too.
+    """
+    one = writer(settings)
+    threading.Thread(target=one.open, args=(batch,), name="sluice-writer", daemon=True).start()
+
+
 def close_writers(settings: WriterSettings) -> None:
     """Closes this process's writers with these settings, for small and for large batches. None may be writing."""
     for large in (False, True):
@@ -100,6 +112,8 @@ class TransactionalWriter:
         self._settings = settings
         self._limits = dict(settings.limits)
         self._producer: BatchProducer | None = None
+        #: held while the producer is opened or closed
+        self._opening = threading.RLock()
         #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
         self._next_batch = 0
         self._digest = ""
@@ -157,20 +171,29 @@ class TransactionalWriter:
             self.close()
         return True
 
+    def open(self, batch: int) -> None:
+        """Opens the producer for this batch, if it can: `write` opens it otherwise, and raises what prevents it."""
+        try:
+            self._opened(batch, None)
+        except SluiceError as error:
+            LOGGER.debug("the writer is not opened before the first batch: %s", error)
+
     def close(self) -> None:
-        if self._producer:
-            self._producer.close()
-        self._producer, self._began = None, None
+        with self._opening:
+            if self._producer:
+                self._producer.close()
+            self._producer, self._began = None, None
 
     def _opened(self, batch: int, planned: Planned | None) -> BatchProducer:
-        if self._producer is None:
-            with self._closing_on_error("open the ledger", batch):
-                self._require_turn(batch, planned)
-                settings = self._settings
-                made = BATCH_PRODUCERS[settings.delivery]
-                self._producer = made(self._kafka, settings.query, self._limits.values(), settings.times)
-                self._next_batch, self._digest = self._read_ledger(batch)
-        return self._producer
+        with self._opening:
+            if self._producer is None:
+                with self._closing_on_error("open the ledger", batch):
+                    self._require_turn(batch, planned)
+                    settings = self._settings
+                    made = BATCH_PRODUCERS[settings.delivery]
+                    self._producer = made(self._kafka, settings.query, self._limits.values(), settings.times)
+                    self._next_batch, self._digest = self._read_ledger(batch)
+            return self._producer
 
     def _require_turn(self, batch: int, planned: Planned | None) -> None:
         """Raises FencedError if another instance has written this batch or a later one, and LedgerError if the ledger

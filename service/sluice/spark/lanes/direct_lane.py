@@ -24,6 +24,7 @@ from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
+from sluice.model.spec import Pipeline
 from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
@@ -39,6 +40,13 @@ Apply = Callable[[Plan, int, int, list[Packed]], Callable[[], list[Packed]]]
 Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
 
 
+def load_early(pipeline: Pipeline) -> None:
+    """Lets a thread load the compiled kernels that the lane of this pipeline needs, for which the first batch would
+    wait for 0.3 s.
+    """
+    threading.Thread(target=in_this_process, args=(of_routing(pipeline),), name="sluice-kernels", daemon=True).start()
+
+
 class DirectLane:
     """Does the work of batches of one query."""
 
@@ -51,9 +59,6 @@ class DirectLane:
         self._most = plan.pipeline.settings.direct_records
         self._readers = readers_of(plan)
         self._threads = ThreadPoolExecutor(self._readers, thread_name_prefix="sluice-direct")
-        # Loading compiled kernels takes a second, which Spark needs for the first batch anyway.
-        kernels = of_routing(plan.pipeline)
-        threading.Thread(target=in_this_process, args=(kernels,), name="sluice-kernels", daemon=True).start()
 
     def outputs(self, batch: int) -> list[Packed] | None:
         """The packed outputs of the batch.

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sluice.batch.commit import settings_of
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
@@ -20,6 +21,7 @@ from sluice.checkpoint.offset_log import first_offsets
 from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_writer import open_early
 from sluice.kafka.groups.lag_group import InputOffsets
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.ledger_follower import Follower
@@ -35,6 +37,7 @@ from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes
+from sluice.spark.lanes.direct_lane import load_early
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.progress_reports import Progress
 from sluice.spark.query import prepare, start
@@ -110,6 +113,9 @@ class PipelineRun:
                 for plan, last in zip(plans, entries, strict=True)
             ]
             _log_topics(plans)
+            for plan, last in zip(plans, entries, strict=True):
+                load_early(plan.pipeline)
+                open_early(settings_of(plan), 0 if last is None else last.batch + 1)
             spark, placed = self._session.opened([self._pipeline], stop.wait)
             spark.sparkContext.setLocalProperty(POOL, name)
             self._checkpoints = [plan.query for plan in plans]
