@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +32,8 @@ n=0
 while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
 kill -9 "$1"
 """
+#: the highest file descriptor of the standard streams
+STDERR = 2
 #: options of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
@@ -71,8 +72,10 @@ _watching: list[subprocess.Popen[bytes]] = []
 
 def close_files_except(*kept: int) -> None:
     """Closes all file descriptors of this process but the standard streams and the given ones."""
-    for below, above in pairwise((2, *sorted(kept), os.sysconf("SC_OPEN_MAX"))):
-        os.closerange(below + 1, above)
+    for number in [int(file.name) for file in Path("/dev/fd").iterdir()]:  # with the one that the list itself needed
+        if number > STDERR and number not in kept:
+            with suppress(OSError):
+                os.close(number)
 
 
 def forked_processes_end_with_their_parents() -> None:

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import in_form
+from sluice.processes import STDERR
 
-STDERR = 2
 #: the first line of a stack trace, the line of it that names PySpark's daemon, and the last lines of stack traces about
 #: a connection that the other side has closed
 TRACE = b"Traceback (most recent call last):"

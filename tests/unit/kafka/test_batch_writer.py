@@ -163,6 +163,22 @@ def refusal(writer, topic):
         time.sleep(0.01)
 
 
+def test_a_writer_that_was_opened_early_writes_the_batch_with_that_producer(kafka, topic, read, delivery):
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    one.open(0)
+    opened = one._producer  # noqa: SLF001
+    assert one.write(0, [values(topic, "a")], Report())
+    assert one._producer is opened  # noqa: SLF001
+    assert texts(read(topic)) == ["a"]
+
+
+def test_what_prevents_an_early_opening_is_left_to_the_batch(kafka, topic, read):
+    one = TransactionalWriter(settings(kafka, topic))
+    one.open(5)  # for which there must be a ledger
+    assert one.write(0, [values(topic, "a")], Report())
+    assert texts(read(topic)) == ["a"]
+
+
 @pytest.fixture
 def impatient():
     """The `kafka:` block of a broker that aborts transactions after five seconds, and the topics."""

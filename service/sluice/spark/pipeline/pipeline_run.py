@@ -114,7 +114,8 @@ class PipelineRun:
             ]
             _log_topics(plans)
             for plan, last in zip(plans, entries, strict=True):
-                load_early(plan.pipeline)
+                if plan.pipeline.settings.direct_records:
+                    load_early(plan.pipeline)
                 open_early(settings_of(plan), 0 if last is None else last.batch + 1)
             spark, placed = self._session.opened([self._pipeline], stop.wait)
             spark.sparkContext.setLocalProperty(POOL, name)

@@ -1,7 +1,8 @@
 """Starts the fork server of a service, starts it again if it has ended, and ends it with the service.
 
-The first one is forked from the service's process, before that has opened connections or its checkpoint. The service
-then has threads, so the next ones are programs of their own, which take a second longer and 60 MB more.
+The first one is forked from the service's process, before that has opened connections or its checkpoint. Its only other
+threads are then those that copy the output of programs (masking.py). Later it has many, so the next ones are programs
+of their own, which take a second longer and share no memory with the service.
 
 Without a fork server nothing of a batch can be done, and requests wait. So if none comes up for MAX_DOWN_S seconds,
 for instance because memory is short or the disk is full, the service ends.
