@@ -1,4 +1,4 @@
-"""The Spark session that all pipelines of a service share. It starts when the first of them needs it."""
+"""The Spark session that all pipelines of a service share. It starts in a thread, beside the first of them."""
 
 from __future__ import annotations
 
