@@ -9,6 +9,7 @@ import click
 
 from sluice.arrow_without_pandas import keep_pandas_out
 from sluice.files import project_file
+from sluice.processes import collect_garbage_rarely
 
 
 @click.command()
@@ -25,5 +26,6 @@ def lab(file: Path | None, events: Path | None, port: int) -> None:
     from sluice.lab.lab_server import serve  # noqa: PLC0415
 
     keep_pandas_out()
+    collect_garbage_rarely()
     sys.path.append(str(project_file("examples").parent))  # the example gaps.yaml has a handler in Python
     serve(presets(file, events), port, lambda address: click.echo(f"The lab is at {address} (Ctrl+C ends it)"))

@@ -17,6 +17,7 @@ from sluice.commands import options
 from sluice.compiler.progress import reported
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
+from sluice.processes import collect_garbage_rarely
 from sluice.replayer.player import BATCH
 from sluice.replayer.player import replay as run
 
@@ -86,6 +87,7 @@ def replay(
 
         sys.exit(repeat(served))
     keep_pandas_out()
+    collect_garbage_rarely()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
         how: dict[str, Any] = {
