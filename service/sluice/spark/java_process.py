@@ -32,9 +32,9 @@ DRIVER_MEMORY = "2g"
 #:
 #: Java plans batches and handles no records, unless a batch is a job of Spark. Its code runs some times in each batch,
 #: so the optimising compiler (tier 4) pays late, if ever; and until then the other one adds counters to the code, which
-#: make it slower. So only that other one is used, without counters. The young generation has room for about five plans.
-#: Of a larger one all stays in memory, also while nothing comes.
-RUNTIME = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn32m"
+#: make it slower. So only that other one is used, without counters. The young generation has room for about six plans.
+#: Of a larger one all stays in memory, also while nothing comes. A smaller one adds 10 ms and more to a batch.
+RUNTIME = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn40m"
 LOG = Path(__file__).with_name("log4j2.properties")
 #: options of the Java program that computes the command line of the actual one
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
