@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 #: A shell script that executes a program. When the service's end of the script's standard input closes, which happens
 #: however the service ends, a background process kills the program and removes its folder ($0).
@@ -32,6 +33,9 @@ n=0
 while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
 kill -9 "$1"
 """
+#: The signals that a terminal or a supervisor sends to the whole group of the service's processes. They are for the
+#: service, which ends the others in order.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: the highest file descriptor of the standard streams
 STDERR = 2
 #: options of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
@@ -76,6 +80,23 @@ def close_files_except(*kept: int) -> None:
         if number > STDERR and number not in kept:
             with suppress(OSError):
                 os.close(number)
+
+
+def run_and_end(work: Callable[[], None]) -> NoReturn:
+    """Runs `work` and ends this process, without the `atexit` functions, with exit code 1 if there is an error.
+
+    The process ignores the signals GROUP_SIGNALS.
+    """
+    code = 1
+    try:
+        for number in GROUP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        work()
+        code = 0
+    except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def forked_processes_end_with_their_parents() -> None:

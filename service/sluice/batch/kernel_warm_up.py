@@ -50,15 +50,14 @@ Work = Callable[[], None]
 def everything() -> list[Work]:
     """The parts of the warm-up that together compile all kernels."""
     operators = [partial(engine.feed, operator, engine.STREAMS) for operator in engine.OPERATORS]
-    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients, json_writer]
+    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients]
 
 
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
     """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
     found = [engine.without_user_code(operator) for operator in pipeline.operators]
     operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
-    writers = [json_writer] if any(part.format == "json" for out in pipeline.outputs for part in codings(out)) else []
-    return [*operators, *of_routing(pipeline), *writers]
+    return [*operators, *of_routing(pipeline)]
 
 
 def of_routing(pipeline: Pipeline) -> list[Work]:
@@ -82,11 +81,6 @@ def json(schema: Schema) -> None:
 def avro(schema: Schema) -> None:
     form = codec(Part(Coding("avro", AvroOptions(schema_of("warm", schema))), schema))
     form.decode(form.encode(engine.sample(schema)))
-
-
-def json_writer() -> None:
-    """It has no kernels, but a library that takes long to load. A call would start that library's threads."""
-    import sluice.wire.json.json_write  # noqa: F401, PLC0415 - processes that only read need none of it
 
 
 def keys() -> None:
@@ -130,7 +124,7 @@ def in_processes(parts: Iterable[Work]) -> Iterator[int]:
 
 
 def for_service(text: str) -> None:
-    """Compiles what the pipelines of a text of `to_text` need; all kernels if it has none."""
+    """Compiles what the pipelines of a text of `to_text` need, all if it has none, and loads what writes JSON."""
     pipelines = from_text(text)
     operators = [operator.name for pipeline in pipelines for operator in pipeline.operators]
 
@@ -138,7 +132,14 @@ def for_service(text: str) -> None:
         LOGGER.info(text, extra={"operators": ", ".join(operators) or "all"})
 
     parts = [part for pipeline in pipelines for part in of_pipeline(pipeline)] if pipelines else everything()
-    in_this_process(parts, log)
+    outputs = [coding for pipeline in pipelines for stream in pipeline.outputs for coding in codings(stream)]
+    writers = [json_writer] if not pipelines or any(coding.format == "json" for coding in outputs) else []
+    in_this_process([*parts, *writers], log)
+
+
+def json_writer() -> None:
+    """Loads polars, which takes long. A call would start its threads, which do not exist in a forked process."""
+    import sluice.wire.json.json_write  # noqa: F401, PLC0415 - the extra `run` brings polars, and `compile` needs none
 
 
 def to_text(pipelines: Sequence[Pipeline]) -> str:

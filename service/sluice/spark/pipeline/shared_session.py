@@ -23,8 +23,6 @@ LOGGER = logging.getLogger("sluice")
 #: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch
 #: come first, so that a long batch of one pipeline would stop all others.
 SEVERAL = {"spark.scheduler.mode": "FAIR"}
-
-
 #: the session and, on a cluster, the placement of buckets on executors
 Opened = tuple[SparkSession, Placement | None]
 

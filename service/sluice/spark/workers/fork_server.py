@@ -25,17 +25,20 @@ import select
 import signal
 import socket
 import sys
-import traceback
 from contextlib import suppress
 from typing import NoReturn
 
-from sluice.processes import close_files_except, forked_processes_end_with_their_parents, name_process
+from sluice.processes import (
+    GROUP_SIGNALS,
+    close_files_except,
+    forked_processes_end_with_their_parents,
+    name_process,
+    run_and_end,
+)
 
 LOGGER = logging.getLogger("sluice.spark")
 #: the file descriptor of the standard input
 CONTROL = 0
-#: maximum bytes of the line with the pipelines that are read at once
-MAX_BYTES = 1 << 16
 #: seconds between two checks whether the pool is still alive
 PAUSE = 0.1
 #: the longest wait, in seconds, for the next bytes of a request for a daemon, which is sent as a whole
@@ -51,13 +54,11 @@ class ForkServer:
         """Loads, then forks until the standard input is closed."""
         from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415 - takes seconds
 
-        pipelines = b""
-        while not pipelines.endswith(b"\n"):
-            more = os.read(CONTROL, MAX_BYTES)
-            if not more:
-                return
-            pipelines += more
-        load(pipelines.decode().rstrip())
+        with open(CONTROL, closefd=False) as lines:
+            pipelines = lines.readline()
+        if not pipelines.endswith("\n"):  # the service has ended
+            return
+        load(pipelines.rstrip())
         self._keep_pool()
         with suppress(OSError):  # the service has ended
             os.write(CONTROL, b"!")
@@ -124,10 +125,6 @@ def _be_daemon(arguments: list[str], environment: dict[str, str], path: list[str
         os._exit(1)
 
 
-#: Signals to the group of the service's processes are for the service, which ends the others in order.
-SIGNALS_OF_SERVICE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
 def forked(pool: int, daemons: int, control: int, stderr: int) -> int:
     """Forks a fork server from this process, which has loaded the modules. Returns its process id.
 
@@ -136,35 +133,30 @@ def forked(pool: int, daemons: int, control: int, stderr: int) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_SERVICE)
+
+    def work() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, stream in enumerate((control, stderr, stderr)):
+            os.dup2(stream, number)
+        sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+        close_files_except(pool, daemons)
+        _serve(pool, daemons)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)  # until the handlers of this process are replaced
     try:
         pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for number, stream in enumerate((control, stderr, stderr)):
-                    os.dup2(stream, number)
-                sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-                close_files_except(pool, daemons)
-                _be_fork_server(pool, daemons)
-                code = 0
-            except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
-                traceback.print_exc()
-            finally:
-                os._exit(code)
+        if not pid:
+            run_and_end(work)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
-def _be_fork_server(pool: int, daemons: int) -> None:
-    for number in SIGNALS_OF_SERVICE:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_SERVICE)
+def _serve(pool: int, daemons: int) -> None:
     name_process("sluice-fork")
     forked_processes_end_with_their_parents()
     ForkServer(socket.socket(fileno=pool), socket.socket(fileno=daemons)).run()
 
 
 if __name__ == "__main__":
-    _be_fork_server(*map(int, sys.argv[1:]))
+    run_and_end(lambda: _serve(*map(int, sys.argv[1:])))

@@ -37,7 +37,6 @@ import socket
 import sys
 import tempfile
 import time
-import traceback
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -45,7 +44,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.processes import environment_variable, name_process
+from sluice.processes import environment_variable, name_process, run_and_end
 
 #: maximum number of queries whose state servers stay alive. A service has one query for each stage of each pipeline.
 QUERIES = 256
@@ -388,20 +387,15 @@ class Pool:
 
 
 def _run_forked(work: Callable[[], None]) -> None:
-    """Runs `work` in a forked process and then exits; it never returns.
+    """Runs `work` in a forked process without standard input, and then exits; it never returns.
 
     The process ignores SIGINT, SIGTERM and SIGHUP: it ends when its parent ends.
     """
-    code = 1
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+
+    def alone() -> None:
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)  # Spark reads the daemon's standard output, so no other text may get into it
         work()
-        code = 0
-    except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+
+    run_and_end(alone)
