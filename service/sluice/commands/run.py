@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sluice.commands import options
-from sluice.model.spec import Pipeline
 from sluice.ops.log_lines import configure, configure_for_children
 from sluice.processes import collect_garbage_rarely
-from sluice.running.pipeline_files import Loader, load_all
-from sluice.running.pipeline_folder import Found, PipelineFolder
 from sluice.running.service_options import Options, Page, Restart
 from sluice.running.service_start import start
+
+if TYPE_CHECKING:
+    from sluice.model.spec import Pipeline
+    from sluice.running.service_start import Wished
 
 
 @click.command()
@@ -96,7 +98,8 @@ def run(  # noqa: PLR0917 - click passes them by name
     folder = options.folder_of(files)
     one = len(files) == 1 and folder is None
     overrides = options.given(kafka=kafka, buckets=buckets, checkpoint=checkpoint if one else None, restart=restart)
-    loader = Loader(overrides, None if one else checkpoint, partial(configure, log_level.upper(), form=log_format))
+    mask = partial(configure, log_level.upper(), form=log_format)
+    mask(())
     configure_for_children(log_level.upper(), log_format)
     collect_garbage_rarely()
     port = None if no_http else http_port
@@ -104,11 +107,19 @@ def run(  # noqa: PLR0917 - click passes them by name
         master, port, Page(page), reset_ledger=reset_ledger, accept=accept, until_final=until_final,
         restart=Restart.NEVER if one else Restart.ON_FAILURE, standby=standby,
     )  # fmt: skip
-    watched = PipelineFolder(folder, loader) if folder else None
-    found = watched.first() if watched else Found.of(load_all(files, loader))
-    for wanted in found.wanted.values():
-        print_summary(wanted.pipeline)
-    start(found, watched.scan if watched else None, how, one=one)
+
+    def load() -> Wished:
+        from sluice.running.pipeline_files import Loader, load_all  # noqa: PLC0415 - takes 0.2 s, beside Java's start
+        from sluice.running.pipeline_folder import Found, PipelineFolder  # noqa: PLC0415
+
+        loader = Loader(overrides, None if one else checkpoint, mask)
+        watched = PipelineFolder(folder, loader) if folder else None
+        found = watched.first() if watched else Found.of(load_all(files, loader))
+        for wanted in found.wanted.values():
+            print_summary(wanted.pipeline)
+        return found, watched.scan if watched else None
+
+    start(load, how, one=one)
 
 
 def print_summary(pipeline: Pipeline) -> None:

@@ -310,7 +310,10 @@ def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None], c
     A transaction that is open hides its own entries and all later ones, also those of other pipelines. If `complete`
     is then False, waits until what the topic had at its end can be read. Raises UnavailableError after OPEN_S.
     """
-    own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
+    own = {
+        "group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }  # fmt: skip
     reading = _Reading(handle, complete)
     with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
         while not requests.send("read the ledger", reading.some, seconds=2 * REQUEST):
@@ -326,7 +329,9 @@ class _Reading:
 
     def __init__(self, handle: Callable[[Message], None], complete: Callable[[], bool]) -> None:
         self._handle, self._complete = handle, complete
-        self._position: int | None = None
+        #: Compaction leaves the beginning at 0. If someone has deleted records, the client asks for the beginning
+        #: (auto.offset.reset), which takes half a second.
+        self._position = 0
         #: the end of the topic at the first visible end, and until when to wait for it
         self._end: int | None = None
         self._deadline = float("inf")
@@ -338,9 +343,6 @@ class _Reading:
     def some(self, consumer: Consumer) -> bool:
         """Reads for at most REQUEST seconds. True if everything was read that is wanted."""
         topic_partition = TopicPartition(TOPIC, PARTITION)
-        if self._position is None:
-            # Starting at an offset is half a second faster than starting at OFFSET_BEGINNING.
-            self._position = int(consumer.get_watermark_offsets(topic_partition, timeout=REQUEST)[0])
         consumer.assign([TopicPartition(TOPIC, PARTITION, self._position)])
         deadline = time.monotonic() + REQUEST
         while (left := min(deadline - time.monotonic(), self.seconds_left())) > 0:

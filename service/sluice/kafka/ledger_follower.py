@@ -15,7 +15,7 @@ from sluice.kafka.batch_report import Entry
 from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER, VARYING
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request
+from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request, watermarks
 
 WAIT = 0.2
 #: seconds without a record after which the consumer must send a request that a broker answers
@@ -114,8 +114,7 @@ class Follower:
 
 
 def _end(consumer: Consumer) -> int:
-    _, end = consumer.get_watermark_offsets(TopicPartition(ledger.TOPIC, ledger.PARTITION), timeout=REQUEST)
-    return int(end)
+    return watermarks(consumer, ledger.TOPIC, ledger.PARTITION)[1]
 
 
 def _text(error: KafkaException | UnavailableError) -> str:

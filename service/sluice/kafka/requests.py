@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka.client import Role, client_properties
@@ -224,6 +224,17 @@ def clients(
     kind = {"admin": AdminClient, "consumer": Consumer, "producer": Producer}[role]
     properties = client_properties(kafka, role) | dict(own or {})
     return Requests(lambda report: kind(properties | {"error_cb": report}), retry_s)
+
+
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """The offset of the first record of a topic partition, and its end (exclusive).
+
+    The list of topics comes first: a new client replaces its first connection, and a request for offsets that is lost
+    with it is repeated only after 0.7 s.
+    """
+    consumer.list_topics(topic, timeout=REQUEST)
+    first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST)
+    return int(first), int(end)
 
 
 def produce_row(producer: Producer, topic: str, row: tuple[object, ...]) -> None:

@@ -8,17 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sluice.config.load import load
-from sluice.model.errors import PipelineError, Problem, SluiceError
+from sluice.model.errors import PipelineError, Problem
 from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.planning.pipeline_set import problems
-
-#: the endings of the names of pipeline files
-ENDINGS = (".yaml", ".yml")
-
-
-class FolderError(SluiceError):
-    exit_code = 1
 
 
 class Wanted(NamedTuple):
@@ -28,18 +21,10 @@ class Wanted(NamedTuple):
     pipeline: Pipeline
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The pipeline files of a folder, not of its subfolders, in the order of their names. Hidden files are left out.
-
-    Raises OSError if the folder cannot be read.
-    """
-    return sorted(path for path in folder.iterdir() if path.suffix in ENDINGS and not path.name.startswith("."))
-
-
 @dataclass
 class Loader:
     """Gives the pipeline of a file. Raises PipelineError if the file is wrong, and ServersError if neither the file nor
-    the command line names a broker: without one the service would find that out only after the start of Java.
+    the command line names a broker: without one the service would find that out only with its first request.
 
     overrides   keys that the command line sets in place of the file
     parent      folder with the checkpoints of all pipelines: each is in the subfolder with the name of its pipeline.

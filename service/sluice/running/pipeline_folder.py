@@ -17,7 +17,8 @@ from sluice.files import read_file
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
 from sluice.planning.pipeline_set import problems
-from sluice.running.pipeline_files import FolderError, Wanted, files_in
+from sluice.running.pipeline_files import Wanted
+from sluice.running.pipeline_paths import FolderError, files_in
 
 LOGGER = logging.getLogger("sluice")
 

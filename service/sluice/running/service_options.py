@@ -1,11 +1,13 @@
-"""The options of a service, without the import of Spark."""
+"""The options of a service, without the import of Spark, and of what reads pipeline files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from sluice.model.spec import Pipeline
+if TYPE_CHECKING:
+    from sluice.model.spec import Pipeline
 
 
 class Restart(StrEnum):

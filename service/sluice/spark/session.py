@@ -20,7 +20,7 @@ from sluice.jvm.java import find_java
 from sluice.spark.cluster import placement, shipping
 from sluice.spark.cluster.master_url import is_cluster, repeating
 from sluice.spark.failures import JavaEndedError
-from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
+from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
 
 with pandas_kept_out():
     # PySpark imports this module with the first argument that it passes to Java, and the module imports pandas.

@@ -33,7 +33,7 @@ def called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f").mkdir()
     ran = []
-    monkeypatch.setattr(service_start, "early_processes", lambda _: nullcontext())
+    monkeypatch.setattr(service_start, "early_processes", lambda _, load: nullcontext((load(), None)))
     monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)  # it ignores signals until the process ends
     monkeypatch.setattr(service, "serve", lambda pipeline, file, how, _: ran.append(({file: pipeline}, None, how)))
     monkeypatch.setattr(
@@ -132,11 +132,12 @@ def test_a_standby_cannot_reset_the_ledger(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["f/a.yaml"], ["f/a.yaml", "f/b.yaml"]], ids=["one file", "files"])
-def test_without_a_broker_nothing_is_started(tmp_path, monkeypatch, arguments):
+def test_without_a_broker_no_service_is_started(tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f").mkdir()
     started = []
-    monkeypatch.setattr(service_start, "early_processes", lambda _: started.append("java"))
+    monkeypatch.setattr(service_start, "early_processes", lambda _, load: nullcontext((load(), started.append(1))))
+    monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)
     (tmp_path / "f" / "a.yaml").write_text(FILE.format(name="a", more="").replace("bootstrap.servers", "client.id"))
     (tmp_path / "f" / "b.yaml").write_text(FILE.format(name="b", more=""))
     result = CliRunner().invoke(main, ["run", *arguments])

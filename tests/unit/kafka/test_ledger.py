@@ -7,7 +7,7 @@ import queue
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import ledger
@@ -335,3 +335,15 @@ def test_reports_add_up():
     report = Report(read={"a": {"tuple": 1}})
     report.add(Report(read={"a": {"tuple": 2, "window": 1}, "b": {"tuple": 3}}, dead_letters={"a": {"not JSON": 1}}))
     assert report == Report({"a": {"tuple": 3, "window": 1}, "b": {"tuple": 3}}, {}, {"a": {"not JSON": 1}})
+
+
+def test_the_ledger_is_read_from_its_first_record_also_if_earlier_ones_were_deleted(kafka, topic, monkeypatch):
+    monkeypatch.setattr(ledger, "TOPIC", topic)
+    admin, producer = AdminClient(kafka), Producer(kafka)
+    for batch in range(3):
+        entry = Entry("query", MINE, batch, 0, 0, Report())
+        producer.produce(topic, entry.to_json(), b"query", ledger.PARTITION)
+    producer.flush()
+    place = TopicPartition(topic, ledger.PARTITION, 2)
+    admin.delete_records([place])[place].result()
+    assert ledger.last_entry(kafka, "query").batch == 2

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluice.config.load import load
-from sluice.running.pipeline_files import FolderError, files_in
 from sluice.running.pipeline_folder import PipelineFolder
+from sluice.running.pipeline_paths import FolderError, files_in
 
 FILE = """
 pipeline: {name}

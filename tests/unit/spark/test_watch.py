@@ -5,7 +5,7 @@ import pytest
 
 from sluice.kafka.kafka_errors import FencedError, TopicPartitionsAddedError, UnavailableError
 from sluice.ops.health import Health
-from sluice.spark.java_process import overrides
+from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
 

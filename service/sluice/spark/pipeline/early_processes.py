@@ -1,4 +1,4 @@
-"""Starts Java, on a single machine, before the service loads its modules: both take equally long.
+"""Starts Java, on a single machine, before the service reads its files and loads its modules: both take equally long.
 
 The module imports neither PySpark nor the engine.
 """
@@ -6,13 +6,16 @@ The module imports neither PySpark nor the engine.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sluice.spark.cluster.master_url import is_cluster
-from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
+from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
 from sluice.spark.workers.fork_server_process import ForkServerProcess, fork_server, named_sockets
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +29,20 @@ class EarlyProcesses:
 
 
 @contextmanager
-def early_processes(master: str) -> Iterator[EarlyProcesses | None]:
-    """They end with the context. None on a cluster: there Java also passes on what the pipelines need (session.py)."""
+def early_processes(master: str, load: Callable[[], T]) -> Iterator[tuple[T, EarlyProcesses | None]]:
+    """The result of `load`, and the processes, which end with the context.
+
+    None on a cluster: there Java also passes on what the pipelines need (session.py). `load` is called beside the start
+    of Java, and an error of it ends Java.
+    """
     if is_cluster(master):
-        yield None
+        yield load(), None
         return
     properties = driver_properties(spark_jars()) | overrides(os.environ)
     with named_sockets() as sockets, JavaProcess(properties) as java:
+        loaded = load()
         from sluice.spark.workers.loaded_modules import keep  # noqa: PLC0415 - takes a second, beside the start of Java
 
         keep()
         with fork_server(sockets, fork=True) as server:
-            yield EarlyProcesses(java, server)
+            yield loaded, EarlyProcesses(java, server)

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from sluice.spark.java_process import JavaProcess
+from sluice.spark.java import java_process
+from sluice.spark.java.java_process import JavaProcess
 
 #: writes the port 4711 and the secret "open", as Spark's gateway does, and ends when its standard input is closed
 TAKES_CALLS = r"""
@@ -63,6 +65,45 @@ def test_ctrl_c_and_sigterm_to_the_process_group_do_not_end_it(java, tmp_path):
     with java(f"kill -INT $$; kill -TERM $$; echo lives > {tmp_path}/lives") as one:
         assert one.process.wait(60) == 0
     assert (tmp_path / "lives").read_text() == "lives\n"
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """What a Java process tells its command, which an earlier start has kept."""
+    told = []
+
+    class Kept:
+        def __init__(self, spark_home: Path, _: object, environment: dict[str, str], __: Path) -> None:
+            self.arguments, self.environment = [str(spark_home / "bin" / "spark-submit")], environment
+
+        def keep(self, _: int) -> None:
+            told.append("keep")
+
+        def forget(self) -> None:
+            told.append("forget")
+
+    monkeypatch.setattr(java_process, "JavaCommand", Kept)
+    return told
+
+
+@pytest.mark.parametrize(("script", "expected"), [(TAKES_CALLS, ["keep"]), ("exit 3", ["forget"])])
+def test_a_command_is_kept_if_java_takes_calls_and_forgotten_if_it_ends_before(java, command, script, expected):
+    with java(script) as one, one.named():
+        assert command == expected
+    one.process.wait(60)
+
+
+def test_a_command_is_not_forgotten_if_the_service_ends_java(java, command):
+    with java(STARTS) as one:
+        pass
+    with one.named() as running:
+        assert (running, command) == (False, [])
+
+
+def test_a_java_that_takes_no_calls_is_ended(java, monkeypatch):
+    monkeypatch.setattr(java_process, "MAX_START_S", 0.0)
+    with java(STARTS) as one, one.named() as running:
+        assert not running
 
 
 def test_what_starts_it_loads_neither_pyspark_nor_the_engine():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from sluice.spark import home
+from sluice.spark.java import home
 
 
 def test_the_home_has_what_java_needs_and_no_archive_of_pyspark(tmp_path: Path, monkeypatch):

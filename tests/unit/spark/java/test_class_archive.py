@@ -1,4 +1,4 @@
-"""Java's options for an archive of classes (service/sluice/spark/class_archive.py)."""
+"""Java's options for an archive of classes (service/sluice/spark/java/class_archive.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.spark import class_archive
-from sluice.spark.class_archive import options
+from sluice.spark.java import class_archive
+from sluice.spark.java.class_archive import options
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,21 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from sluice.jvm.jars import jars
 from sluice.processes import end_with_this_process, environment_variable
-from sluice.spark import class_archive
 from sluice.spark.cluster import shipping
-from sluice.spark.home import spark_home
+from sluice.spark.java import class_archive
+from sluice.spark.java.early_classes import load_early
+from sluice.spark.java.home import spark_home
+from sluice.spark.java.java_command import JavaCommand
 from sluice.spark.masking import filtered_pipe
 
 #: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
@@ -44,8 +48,17 @@ OVERRIDE = "SLUICE_SPARK_"
 
 #: seconds that the JVM has to remove its temporary files and end after the service was killed
 GRACE = 2.0
+#: seconds after which a Java that takes no calls is ended
+MAX_START_S = 120.0
 #: seconds between two looks whether Java takes calls
 PAUSE = 0.02
+
+
+class Gateway(NamedTuple):
+    """Where Java takes calls."""
+
+    port: int
+    secret: str
 
 
 class JavaProcess:
@@ -57,24 +70,55 @@ class JavaProcess:
         self._connection = Path(self._folder.name, "connection")
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
         os.environ["PYSPARK_PYTHON"] = shipping.python(properties.get("spark.archives", ""))
-        submit = Path(os.environ["SPARK_HOME"], "bin", "spark-submit")
-        settings = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
+        environment = (
+            {"SPARK_LAUNCHER_OPTS": LAUNCHER}
+            | os.environ
+            | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
+        )
+        self._command = JavaCommand(Path(os.environ["SPARK_HOME"]), properties, environment, class_archive.folder())
         stderr = filtered_pipe()
         try:
             self.process = subprocess.Popen(
-                [submit, *settings, "pyspark-shell"],
+                self._command.arguments,
                 # Java ends when this pipe is closed.
                 stdin=subprocess.PIPE,
                 stderr=stderr,
-                env={"SPARK_LAUNCHER_OPTS": LAUNCHER}
-                | os.environ
-                | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)},
+                env=self._command.environment,
                 preexec_fn=_ignore_signals,  # noqa: PLW1509 - as PySpark does it
             )
         finally:
             os.close(stderr)
         end_with_this_process(self.process.pid, GRACE)
-        self._connected = False
+        self._connected = self._ending = False
+        #: once Java takes calls, where; None if it has ended instead
+        self._gateway: Future[Gateway | None] = Future()
+        threading.Thread(target=self._follow, name="sluice-java", daemon=True).start()
+
+    def _follow(self) -> None:
+        """Waits until Java takes calls, and lets it load classes."""
+        try:
+            gateway = self._answered()
+        except Exception as error:  # noqa: BLE001 - `named` raises it
+            self._gateway.set_exception(error)
+            return
+        self._gateway.set_result(gateway)
+        if gateway is not None:
+            load_early(*gateway)
+
+    def _answered(self) -> Gateway | None:
+        """Where Java takes calls, once it does; None if it has ended. Ends it if it takes none for MAX_START_S."""
+        deadline = time.monotonic() + MAX_START_S
+        while self.process.poll() is None and not self._connection.exists():
+            if time.monotonic() > deadline:
+                self.process.kill()
+            time.sleep(PAUSE)
+        if not self._connection.exists():
+            if not self._ending:
+                self._command.forget()
+            return None
+        self._command.keep(self.process.pid)
+        content = self._connection.read_bytes()
+        return Gateway(int.from_bytes(content[:4]), content[8:].decode())
 
     def __enter__(self) -> Self:
         return self
@@ -85,6 +129,7 @@ class JavaProcess:
     def end(self) -> None:
         """Ends the process: at once if PySpark has not connected to it, else as soon as it has cleaned up."""
         assert self.process.stdin is not None  # noqa: S101 - it was started with a pipe
+        self._ending = True
         self.process.stdin.close()
         if not self._connected:
             self.process.kill()
@@ -94,18 +139,15 @@ class JavaProcess:
     @contextmanager
     def named(self) -> Iterator[bool]:
         """Inside the context PySpark connects to this process, once it takes calls. False if it has ended instead."""
-        while self.process.poll() is None and not self._connection.exists():
-            time.sleep(PAUSE)
-        if not self._connection.exists():
+        gateway = self._gateway.result()
+        if gateway is None:
             yield False
             return
-        content = self._connection.read_bytes()
-        port, secret = int.from_bytes(content[:4]), content[8:].decode()
         self._connected = True
         self._folder.cleanup()
         with (
-            environment_variable("PYSPARK_GATEWAY_PORT", str(port)),
-            environment_variable("PYSPARK_GATEWAY_SECRET", secret),
+            environment_variable("PYSPARK_GATEWAY_PORT", str(gateway.port)),
+            environment_variable("PYSPARK_GATEWAY_SECRET", gateway.secret),
         ):
             yield True
 
