@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import settings
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
+from sluice.running import service_start
 from sluice.spark.workers.fork_server_process import fork_server, named_sockets
 
 if TYPE_CHECKING:
@@ -31,6 +33,15 @@ def _temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield
+
+
+@pytest.fixture
+def only_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of `sluice run` in this process reads the files without starting Java, and keeps the handlers of signals,
+    which the command replaces for as long as its process lives.
+    """
+    monkeypatch.setattr(service_start, "early_processes", lambda _, load: nullcontext((load(), None)))
+    monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)
 
 
 @pytest.fixture(autouse=True)

@@ -130,6 +130,7 @@ def test_explain_describes_each_pipeline_and_what_connects_them(folder):
     assert heads[4].startswith("files/a.yaml: warning: a cycle of pipelines")
 
 
+@pytest.mark.usefixtures("only_files")
 def test_run_refuses_files_that_disturb_each_other_before_it_starts_anything(folder):
     call = ("files/a.yaml", "files/b.yaml", "--kafka", "bootstrap.servers=nowhere", "--restart", "on-failure")
     result = folder("run", ("a", "x", "z"), ("b", "y", "z"), files=(*call, "--page", "off"))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 from click.testing import CliRunner
 
 from sluice.cli import main
-from sluice.running import service, service_start
+from sluice.running import service
 from sluice.running.pipeline_files import Loader
 from sluice.running.pipeline_folder import PipelineFolder
 from sluice.running.service_options import Restart
 
+pytestmark = pytest.mark.usefixtures("only_files")
 FILE = """
 pipeline: {name}
 streams:
@@ -33,8 +32,6 @@ def called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f").mkdir()
     ran = []
-    monkeypatch.setattr(service_start, "early_processes", lambda _, load: nullcontext((load(), None)))
-    monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)  # it ignores signals until the process ends
     monkeypatch.setattr(service, "serve", lambda pipeline, file, how, _: ran.append(({file: pipeline}, None, how)))
     monkeypatch.setattr(
         service, "serve_several",
@@ -136,8 +133,8 @@ def test_without_a_broker_no_service_is_started(tmp_path, monkeypatch, arguments
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f").mkdir()
     started = []
-    monkeypatch.setattr(service_start, "early_processes", lambda _, load: nullcontext((load(), started.append(1))))
-    monkeypatch.setattr(service_start, "signals_end_at_once", nullcontext)
+    monkeypatch.setattr(service, "serve", lambda *_: started.append("one"))
+    monkeypatch.setattr(service, "serve_several", lambda *_, **__: started.append("several"))
     (tmp_path / "f" / "a.yaml").write_text(FILE.format(name="a", more="").replace("bootstrap.servers", "client.id"))
     (tmp_path / "f" / "b.yaml").write_text(FILE.format(name="b", more=""))
     result = CliRunner().invoke(main, ["run", *arguments])

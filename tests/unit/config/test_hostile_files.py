@@ -106,7 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", ["check", "explain", "replay", "run"])
 @pytest.mark.parametrize(("text", "expected"), HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "only_files")
 def test_a_hostile_file(command: str, text: str, expected: str):
     Path("events").touch()
     Path("p.yaml").write_text(text, encoding="utf-8")
@@ -132,6 +132,7 @@ def test_a_hostile_file(command: str, text: str, expected: str):
     ],
 )
 @pytest.mark.parametrize("command", ["check", "explain", "run"])
+@pytest.mark.usefixtures("only_files")
 def test_a_hostile_name_of_the_file(command: str, path: str, expected: str):
     result = CliRunner().invoke(main, [command, path])
     assert result.exit_code == 1

@@ -90,20 +90,22 @@ class JavaProcess:
             os.close(stderr)
         end_with_this_process(self.process.pid, GRACE)
         self._connected = self._ending = False
-        #: once Java takes calls, where; None if it has ended instead
+        #: once Java takes calls and has loaded classes, where; None if it has ended instead
         self._gateway: Future[Gateway | None] = Future()
         threading.Thread(target=self._follow, name="sluice-java", daemon=True).start()
 
     def _follow(self) -> None:
-        """Waits until Java takes calls, and lets it load classes."""
+        """Waits until Java takes calls, and lets it load classes before a session can.
+
+        Two threads that initialise classes which need each other would wait for each other.
+        """
         try:
             gateway = self._answered()
+            if gateway is not None:
+                load_early(*gateway)
+            self._gateway.set_result(gateway)
         except Exception as error:  # noqa: BLE001 - `named` raises it
             self._gateway.set_exception(error)
-            return
-        self._gateway.set_result(gateway)
-        if gateway is not None:
-            load_early(*gateway)
 
     def _answered(self) -> Gateway | None:
         """Where Java takes calls, once it does; None if it has ended. Ends it if it takes none for MAX_START_S."""
@@ -138,7 +140,7 @@ class JavaProcess:
 
     @contextmanager
     def named(self) -> Iterator[bool]:
-        """Inside the context PySpark connects to this process, once it takes calls. False if it has ended instead."""
+        """Inside the context PySpark connects to this process, once it is ready. False if it has ended instead."""
         gateway = self._gateway.result()
         if gateway is None:
             yield False
