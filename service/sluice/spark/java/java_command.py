@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,17 @@ from pathlib import Path
 PROGRAM = "org.apache.spark.deploy.SparkSubmit"
 #: Java warns at each start about this module, which only the machine learning of Spark would use
 VECTORS = "--add-modules=jdk.incubator.vector"
+#: the option with the folder of temporary files. It is kept without the folder, since services may have different ones
+TEMPORARY = "-Djava.io.tmpdir="
 #: beginnings of the names of the variables that the scripts and their program read
 READ = ("SPARK_", "JAVA_", "HADOOP_", "YARN_")
 #: variables that a shell sets for itself
 OF_SHELL = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
+
+
+def temporary_files() -> str:
+    """Java's option for temporary files: it ignores TMPDIR and uses /tmp, where they stay if the process is killed."""
+    return f"{TEMPORARY}{tempfile.gettempdir()}"
 
 
 class JavaCommand:
@@ -49,7 +57,9 @@ class JavaCommand:
             start, added, fits = kept["start"], kept["variables"], kept["key"] == self._key is not None
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return (start, added) if fits and os.access(start[0], os.X_OK) else None
+        if not fits or not os.access(start[0], os.X_OK):
+            return None
+        return [temporary_files() if one == TEMPORARY else one for one in start], added
 
     def keep(self, pid: int) -> None:
         """Keeps the command of this process, which takes calls, if `spark-submit` started it and Linux shows it."""
@@ -57,7 +67,8 @@ class JavaCommand:
             return
         with suppress(OSError, ValueError):  # there is no /proc, or the folder cannot be written
             command, variables = _parts(pid, "cmdline"), _parts(pid, "environ")
-            start = [one for one in command[: command.index(PROGRAM) + 1] if one != VECTORS]
+            used = [one for one in command[: command.index(PROGRAM) + 1] if one != VECTORS]
+            start = [TEMPORARY if one == temporary_files() else one for one in used]
             pairs = [one.split("=", 1) for one in variables if "=" in one]
             added = {
                 name: value for name, value in pairs if name not in OF_SHELL and self._submitted.get(name) != value
@@ -84,7 +95,8 @@ def _key(spark_home: Path, properties: Mapping[str, str], environment: Mapping[s
     programs = [[str(one.resolve()), one.stat().st_mtime_ns] for one in launchers]
     java = os.path.realpath(shutil.which("java", path=environment.get("PATH")) or "")
     read = {name: value for name, value in environment.items() if name.startswith(READ)}
-    content = json.dumps([programs, java, dict(properties), read], sort_keys=True)
+    kept = {name: value.replace(temporary_files(), TEMPORARY) for name, value in properties.items()}
+    content = json.dumps([programs, java, kept, read], sort_keys=True)
     return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()
 
 

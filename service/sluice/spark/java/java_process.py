@@ -25,7 +25,7 @@ from sluice.spark.cluster import shipping
 from sluice.spark.java import class_archive
 from sluice.spark.java.early_classes import load_early
 from sluice.spark.java.home import spark_home
-from sluice.spark.java.java_command import JavaCommand
+from sluice.spark.java.java_command import JavaCommand, temporary_files
 from sluice.spark.masking import filtered_pipe
 
 #: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
@@ -170,11 +170,8 @@ def spark_jars() -> list[str]:
 
 
 def java_options() -> str:
-    """The options of the driver's Java.
-
-    Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
-    """
-    return f"-Xrs -XX:-UsePerfData {RUNTIME} -Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}"
+    """The options of the driver's Java."""
+    return f"-Xrs -XX:-UsePerfData {RUNTIME} {temporary_files()} -Dlog4j2.configurationFile={LOG}"
 
 
 def overrides(environment: Mapping[str, str]) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from sluice.spark.java.java_command import PROGRAM, VECTORS, JavaCommand
+from sluice.spark.java.java_command import PROGRAM, VECTORS, JavaCommand, temporary_files
 
 PROPERTIES = {"spark.driver.memory": "2g"}
 #: as `spark-submit`: adds a variable and Java's options, and becomes Java
@@ -61,6 +62,17 @@ def test_the_next_start_calls_what_spark_submit_became(home: Path, folder: Path)
         "/bin/sh", "-c", "echo up; read line", "-Xmx2g", PROGRAM, "--conf", "spark.driver.memory=2g", "pyspark-shell",
     ]  # fmt: skip
     assert again.environment == {"PATH": os.environ["PATH"], "ADDED": "1"}
+
+
+def test_the_next_start_may_have_another_folder_of_temporary_files(home: Path, folder: Path, monkeypatch):
+    submit = home / "bin" / "spark-submit"
+    submit.write_text(SUBMIT.replace("-Xmx2g", "-Xmx2g -Djava.io.tmpdir=/tmp/1"))
+    for number in (1, 2):
+        monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{number}")  # noqa: S108 - nothing is written there
+        one = command(home, folder, {"spark.driver.extraJavaOptions": f"-Xmx2g {temporary_files()}"})
+        if number == 1:
+            start(one)
+    assert one.arguments[3:5] == ["-Xmx2g", "-Djava.io.tmpdir=/tmp/2"]
 
 
 def test_the_arguments_of_the_program_and_variables_of_the_service_are_not_kept(home: Path, folder: Path):
