@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 from collections.abc import Callable
+from typing import NoReturn
+
+from sluice.processes import run_and_end
 
 #: niceness of the copy: other processes get the CPU first
 NICE = 10
@@ -52,15 +54,12 @@ class Background:
             self._pid = 0
 
 
-def _run(work: Callable[[], None]) -> None:
-    """Runs `work` and exits. It never returns, so the copy does not continue what the original process was doing."""
-    code = 1
-    try:
+def _run(work: Callable[[], None]) -> NoReturn:
+    """Runs `work` and exits, so the copy does not continue what the original process was doing."""
+
+    def alone() -> None:
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a copy that stays open would hide a close by the original
         os.nice(NICE)
         work()
-        code = 0
-    except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+
+    run_and_end(alone)

@@ -81,6 +81,7 @@ def test_no_part_needs_polars_which_only_an_extra_brings(monkeypatch):
     monkeypatch.delitem(sys.modules, "sluice.wire.json.json_write", raising=False)
     for part in everything()[len(operator_warm_up.OPERATORS) :]:
         part()
+    assert "sluice.wire.json.json_write" not in sys.modules
 
 
 def test_no_code_of_the_user_runs():

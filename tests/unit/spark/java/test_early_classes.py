@@ -12,8 +12,8 @@ from sluice.spark.java.early_classes import CLASSES, load_early
 
 @pytest.mark.spark
 def test_spark_has_these_classes(spark):
-    for name in CLASSES:
-        spark.sparkContext._jvm.java.lang.Class.forName(name)  # noqa: SLF001
+    jvm = spark.sparkContext._jvm  # noqa: SLF001
+    assert [jvm.java.lang.Class.forName(name).getName() for name in CLASSES] == [*CLASSES]
 
 
 def test_a_java_that_ends_meanwhile_is_no_error(caplog):

@@ -67,12 +67,13 @@ def test_the_next_start_calls_what_spark_submit_became(home: Path, folder: Path)
 def test_the_next_start_may_have_another_folder_of_temporary_files(home: Path, folder: Path, monkeypatch):
     submit = home / "bin" / "spark-submit"
     submit.write_text(SUBMIT.replace("-Xmx2g", "-Xmx2g -Djava.io.tmpdir=/tmp/1"))
-    for number in (1, 2):
-        monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{number}")  # noqa: S108 - nothing is written there
-        one = command(home, folder, {"spark.driver.extraJavaOptions": f"-Xmx2g {temporary_files()}"})
-        if number == 1:
-            start(one)
-    assert one.arguments[3:5] == ["-Xmx2g", "-Djava.io.tmpdir=/tmp/2"]
+
+    def with_folder(temporary: str) -> JavaCommand:
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+        return command(home, folder, {"spark.driver.extraJavaOptions": f"-Xmx2g {temporary_files()}"})
+
+    start(with_folder("/tmp/1"))  # noqa: S108 - nothing is written there
+    assert with_folder("/tmp/2").arguments[3:5] == ["-Xmx2g", "-Djava.io.tmpdir=/tmp/2"]  # noqa: S108
 
 
 def test_the_arguments_of_the_program_and_variables_of_the_service_are_not_kept(home: Path, folder: Path):

@@ -69,21 +69,21 @@ def test_ctrl_c_and_sigterm_to_the_process_group_do_not_end_it(java, tmp_path):
 
 @pytest.fixture
 def command(monkeypatch):
-    """What a Java process tells its command, which an earlier start has kept."""
-    told = []
+    """The methods of the command, which an earlier start has kept, that a Java process has called."""
+    called = []
 
     class Kept:
         def __init__(self, spark_home: Path, _: object, environment: dict[str, str], __: Path) -> None:
             self.arguments, self.environment = [str(spark_home / "bin" / "spark-submit")], environment
 
         def keep(self, _: int) -> None:
-            told.append("keep")
+            called.append("keep")
 
         def forget(self) -> None:
-            told.append("forget")
+            called.append("forget")
 
     monkeypatch.setattr(java_process, "JavaCommand", Kept)
-    return told
+    return called
 
 
 @pytest.mark.parametrize(("script", "expected"), [(TAKES_CALLS, ["keep"]), ("exit 3", ["forget"])])
