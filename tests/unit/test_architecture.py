@@ -112,6 +112,12 @@ def test_only_the_spark_floor_imports_pyspark():
     assert users == {"spark"}
 
 
+def test_private_members_of_spark_stand_in_one_module():
+    private = re.compile(r"(?<!self)\._(jvm|jsc|jdf|jsq|jsparkSession|jsession|gateway|gateway_client)\b")
+    users = {path.name for path in MODULES if private.search(path.read_text())}
+    assert users == {"spark_internals.py"}
+
+
 def test_the_engine_knows_neither_kafka_nor_files_nor_the_time_of_day():
     wrong = {"confluent_kafka", "pyspark", "time", "socket", "pathlib", "threading", "random", "os"}
     for path in MODULES:

@@ -16,13 +16,13 @@ from importlib import import_module
 from typing import NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
+from sluice.spark.spark_internals import java_process
 
 LOGGER = logging.getLogger("sluice.spark")
 #: maximum seconds from the closing of the connections to the end of the Java process
@@ -190,7 +190,7 @@ def require_java() -> None:
 
 def _java_ended(seconds: float) -> JavaEndedError | None:
     """The error with the exit code of the Java process; None if it still runs after so many seconds."""
-    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    process = java_process()
     if process is None:
         return None
     try:

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
@@ -23,11 +22,10 @@ from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.range_reader import ends
 from sluice.kafka.requests import Requests
 from sluice.spark.idle_clock import IdleClock
+from sluice.spark.spark_internals import SOURCE_INTERFACE, JavaObject, empty_stream, serialized_offset, stream_of
 from sluice.time_units import SECOND
 
 LOGGER = logging.getLogger("sluice")
-#: an object of Java, for which Py4J has no types
-JavaObject = Any
 
 
 class IdleClockSource:
@@ -36,18 +34,19 @@ class IdleClockSource:
     class Java:
         """What Py4J reads of a class whose methods Java calls."""
 
-        implements = ("org.apache.spark.sql.execution.streaming.Source",)
+        implements = (SOURCE_INTERFACE,)
 
     def __init__(
-        self, jvm: JavaObject, clock: IdleClock, last: int, empty: JavaObject, called: Callable[[], object]
-    ) -> None:
+        self, clock: IdleClock, last: int, empty: JavaObject, offset: Callable[[str], JavaObject],
+        called: Callable[[], object],
+    ) -> None:  # fmt: skip
         """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
-        of the query's records. `called` is called in the thread in which Java calls this object.
+        of the query's records. `offset` makes an offset of Spark from JSON text. `called` is called in the thread in
+        which Java calls this object.
         """
         self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
         self._context = copy_context()  # so that log lines name the pipeline
-        self._some = jvm.scala.Some
-        self._serialized = jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
+        self._made_offset = offset
         self._time, self._offset = last, self._offset_of(last)
 
     def schema(self) -> JavaObject:
@@ -95,7 +94,7 @@ class IdleClockSource:
             return self._time
 
     def _offset_of(self, moment: int) -> JavaObject:
-        return self._some(self._serialized(json.dumps({IDLE_CLOCK_KEY: moment})))
+        return self._made_offset(json.dumps({IDLE_CLOCK_KEY: moment}))
 
 
 def beside(
@@ -105,16 +104,8 @@ def beside(
 
     `called` is called in the thread in which Java calls the source.
     """
-    jvm: JavaObject = spark._jvm  # noqa: SLF001 - PySpark has no public way to Spark's own objects
-    session: JavaObject = spark._jsparkSession  # noqa: SLF001
-    dataset = jvm.org.apache.spark.sql.classic.Dataset
-    logical, streaming = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.org.apache.spark.sql.execution.streaming
-    columns = _object(logical, "LocalRelation").apply(records._jdf.schema())  # noqa: SLF001
-    nothing = jvm.scala.Option.empty()
-    empty = dataset.ofRows(session, logical.LocalRelation(columns.output(), columns.data(), True, nothing))  # noqa: FBT003
-    source = IdleClockSource(jvm, clock, last, empty, called)
-    relation = _object(streaming.runtime, "StreamingExecutionRelation").apply(source, session)
-    return records.unionByName(DataFrame(dataset.ofRows(session, relation), spark))
+    source = IdleClockSource(clock, last, empty_stream(records), serialized_offset(spark), called)
+    return records.unionByName(stream_of(source, spark))
 
 
 def idle_clock(plan: Plan, requests: Requests[AdminClient], due: Callable[[], int]) -> IdleClock:
@@ -131,8 +122,3 @@ def last_time(plan: Plan) -> int:
     """The time of the idle clock in the last planned batch, NO_IDLE_CLOCK before the first one."""
     planned = known(plan.store, last_planned(plan.store))
     return NO_IDLE_CLOCK if planned is None else planned.idle_clock
-
-
-def _object(package: JavaObject, name: str) -> JavaObject:
-    """The object of Scala with this name."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")

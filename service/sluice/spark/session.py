@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark import SparkContext, accumulators
+from pyspark import accumulators
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
@@ -21,6 +21,7 @@ from sluice.spark.cluster import placement, shipping
 from sluice.spark.cluster.master_url import is_cluster, repeating
 from sluice.spark.failures import JavaEndedError
 from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
+from sluice.spark.spark_internals import gateway
 
 with pandas_kept_out():
     # PySpark imports this module with the first argument that it passes to Java, and the module imports pandas.
@@ -112,7 +113,7 @@ def session(
         builder = builder.config(key, value)
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = _accumulator_error  # type: ignore[method-assign,assignment]
-    if SparkContext._gateway is not None:  # noqa: SLF001 - no public attribute holds the process of the JVM
+    if gateway() is not None:
         return _made(builder)
     java = java or JavaProcess(settings)
     with java.named() as running:
@@ -121,10 +122,10 @@ def session(
             find_java()  # raises an error with the reason if Java is missing or too old
             raise JavaEndedError("Java did not start; its standard error has the reason")
         spark = _made(builder)
-    gateway: Any = SparkContext._gateway  # noqa: SLF001
-    gateway.proc = java.process
+    connected: Any = gateway()
+    connected.proc = java.process
     # PySpark starts the server of Java's calls with the first query, and two queries at once would start two servers.
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    ensure_callback_server_started(connected)  # type: ignore[no-untyped-call]
     return spark
 
 

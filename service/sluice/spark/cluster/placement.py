@@ -14,9 +14,7 @@ The table declares that it is partitioned by the label's hash, as the shuffled r
 of equal numbers without another shuffle. Spark reads the preferred locations in each batch. They are elements of
 Java arrays that `move` overwrites, so buckets move between two batches of a running query.
 
-Spark's public interface has no such table: a cached table has locations, too, but Spark chooses them. The table is
-therefore made of the classes that `localCheckpoint` uses (LogicalRDD). They belong to the Spark version that this
-package pins; tests/cluster shows that they work.
+Spark's public interface has no such table (`located_rows` of spark_internals.py).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice.batch.bucket_labels import labels
 from sluice.spark.cluster.assignment import Executor, assign
 from sluice.spark.cluster.master_url import is_cluster
+from sluice.spark.spark_internals import block_managers, executor_cores, located_rows
 
 LOGGER = logging.getLogger("sluice")
 
@@ -59,29 +58,8 @@ class PlacementTable:
     """The table whose partition of a bucket's number prefers the bucket's executor."""
 
     def __init__(self, spark: SparkSession, buckets: int) -> None:
-        context: Any = spark.sparkContext
-        jvm = context._jvm  # noqa: SLF001 - PySpark has no public way to Spark's classes
-        java: Any = spark._jsparkSession  # noqa: SLF001
-        self._places = [context._gateway.new_array(jvm.java.lang.String, 1) for _ in range(buckets)]  # noqa: SLF001
-        rows = jvm.java.util.ArrayList()
-        for place, label in zip(self._places, labels(buckets), strict=True):
-            place[0] = _place(None)
-            fields = context._gateway.new_array(jvm.java.lang.Object, 1)  # noqa: SLF001
-            fields[0] = label
-            row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(fields)
-            rows.add(jvm.scala.Tuple2(row, jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(place)))
-        sequence, nothing = jvm.PythonUtils.toSeq, jvm.scala.Option.empty()
-        row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
-        tag = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").apply(row_class)
-        rdd = context._jsc.sc().makeRDD(sequence(rows), tag)  # noqa: SLF001
-        named: Any = spark.createDataFrame([], f"{LABEL} int")
-        columns = named._jdf.queryExecution().analyzed().output()  # noqa: SLF001
-        spread = jvm.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(columns, buckets)
-        no_order = sequence(jvm.java.util.ArrayList())
-        logical = jvm.org.apache.spark.sql.execution.LogicalRDD(
-            columns, rdd, spread, no_order, False, nothing, java, nothing, nothing  # noqa: FBT003
-        )  # fmt: skip
-        self._table = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, logical), spark)
+        self._table, self._places = located_rows(spark, LABEL, labels(buckets))
+        self.move({})
 
     def joined(self, rows: DataFrame) -> DataFrame:
         """The same rows, which are spread by their column `bucket` over as many partitions as the table has rows."""
@@ -191,14 +169,12 @@ def _described(owners: Mapping[int, Executor]) -> str:
 
 def executors_of(spark: SparkSession) -> list[Executor]:
     """The present executors. An executor is present from its registration until Spark has detected its end."""
-    scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
-    managers = scala.env().blockManager().master().getMemoryStatus().keySet().mkString(" ")
-    found = [(name, host) for name, host in _BLOCK_MANAGER.findall(managers) if name != DRIVER]
-    return [Executor(name, host, _cores(scala, name)) for name, host in found]
+    found = [(name, host) for name, host in _BLOCK_MANAGER.findall(block_managers(spark)) if name != DRIVER]
+    return [Executor(name, host, _cores(spark, name)) for name, host in found]
 
 
-def _cores(scala: Any, executor: str) -> int:  # noqa: ANN401 - an object of the JVM
+def _cores(spark: SparkSession, executor: str) -> int:
     try:
-        return max(1, int(scala.statusStore().executorSummary(executor).totalCores()))
+        return max(1, executor_cores(spark, executor))
     except Py4JError:  # the executor has registered just now, or has ended just now
         return 1

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 #: no message if the archive does not fit: Java then starts without it
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -43,10 +44,10 @@ def options(where: Path) -> str:
 
 def make(where: Path) -> None:
     """Writes the archive into this folder, in place of an older one."""
-    from pyspark import SparkContext  # noqa: PLC0415 - the start of Java needs `options` before PySpark is loaded
-
+    # The start of Java needs `options` before PySpark is loaded.
     from sluice.spark.java.java_process import java_options  # noqa: PLC0415 - it imports this module
     from sluice.spark.session import session  # noqa: PLC0415
+    from sluice.spark.spark_internals import gateway  # noqa: PLC0415
 
     where.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=where) as beside:
@@ -55,12 +56,11 @@ def make(where: Path) -> None:
         spark = session("class-archive", "local[1]", {"spark.driver.extraJavaOptions": archiving})
         stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         stream.writeStream.format("noop").trigger(once=True).start().awaitTermination()
-        gateway = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM
-        assert gateway is not None  # noqa: S101 - the session has started it
+        java: Any = gateway()
         spark.stop()
         with suppress(Exception):  # there is no answer, because Java ends
-            gateway.jvm.System.exit(0)
-        gateway.proc.wait(MAX_SECONDS)
+            java.jvm.System.exit(0)
+        java.proc.wait(MAX_SECONDS)
         for old in where.glob("classes-*.jsa"):
             old.unlink()
         part.replace(where / f"classes-{part.stat().st_size}.jsa")

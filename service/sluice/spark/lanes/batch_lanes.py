@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +20,7 @@ from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
 from sluice.spark.lanes.spark_lane import SparkLane
+from sluice.spark.spark_internals import thread_connection
 
 
 class BatchLanes:
@@ -54,9 +54,7 @@ class BatchLanes:
         it keeps a thread of this process.
         """
         if self._jvm is None:
-            gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to it
-            connection = gateway._gateway_client.get_thread_connection()  # noqa: SLF001
-            self._jvm = None if connection is None else connection.socket
+            self._jvm = thread_connection(spark)
 
     def also_close(self, close: Callable[[], object]) -> None:
         """Lets `close` of these lanes call this function, too."""

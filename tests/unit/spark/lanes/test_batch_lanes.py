@@ -122,7 +122,7 @@ def test_the_connection_through_which_java_called_is_closed_with_the_lanes_and_s
     closed = []
     ours, javas = socket.socketpair()
     client = SimpleNamespace(get_thread_connection=lambda: SimpleNamespace(socket=ours))
-    gateway = SimpleNamespace(_gateway_client=client)
+    gateway = SimpleNamespace(_gateway_client=client)  # as spark_internals.py finds it
     with ours, javas:
         world.lanes.called(SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway)))
         world.lanes.also_close(lambda: closed.append("the client of the idle clock"))
