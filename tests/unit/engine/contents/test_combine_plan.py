@@ -16,9 +16,9 @@ SLIDING = {"aggregate_incomplete_windows": True}
 OPERATORS: dict[str, dict[str, Any]] = {
     "running_summary": {"window": "tumbling, count(7)"},
     "block_stacks": SLIDING | {"window": "sliding, count(40), count(1)"},
-    "slot_stacks": SLIDING | {"window": "sliding, count(40), count(1)", "group_by": ["k"]},
-    "slot_heaps": SLIDING | {"window": "sliding, delta(n, 30), count(1)"},
-    "slot_heaps, grouped": SLIDING | {"window": "sliding, delta(n, 30), count(1)", "group_by": ["k"]},
+    "slot_contents": SLIDING | {"window": "sliding, count(40), count(1)", "group_by": ["k"]},
+    "slot_contents, heaps": SLIDING | {"window": "sliding, delta(n, 30), count(1)"},
+    "slot_contents, heaps, grouped": SLIDING | {"window": "sliding, delta(n, 30), count(1)", "group_by": ["k"]},
 }
 #: 200 tuples whose `n` goes up with repeated steps back, so that not only the oldest tuple of a delta window leaves
 EVENTS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sluice.engine.contents import block_stacks, combine_plan, ring, running_summary, slot_heaps, slot_stacks
+from sluice.engine.contents import block_stacks, combine_plan, ring, running_summary, slot_contents
 from sluice.engine.contents.block_stacks import BlockStacks
 from sluice.engine.contents.blocks import Blocks
 from sluice.engine.contents.combine_plan import Summaries, run_planned
@@ -15,8 +15,7 @@ from sluice.engine.contents.firing_results import Run
 from sluice.engine.contents.groups import Groups
 from sluice.engine.contents.ring import Rings
 from sluice.engine.contents.running_summary import RunningSummaries
-from sluice.engine.contents.slot_heaps import SlotHeaps
-from sluice.engine.contents.slot_stacks import SlotStacks
+from sluice.engine.contents.slot_contents import SlotContents
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.windows.policies import DELTA
@@ -42,13 +41,10 @@ def strategy(program: Program, state: AggregateState, blocks: np.ndarray) -> tup
         return partial(run_planned, running_summary.run), RunningSummaries(
             sums, groups, state.links, program.listing, counted
         )  # fmt: skip
-    if program.clause.eviction.kind == DELTA:
-        return partial(run_planned, slot_heaps.run), SlotHeaps(
-            sums, program.edges, groups, state.links, state.nodes, program.clause.eviction, program.listing, counted
-        )
-    links = state.links if program.group_by else state.chain
-    return partial(run_planned, slot_stacks.run), SlotStacks(
-        sums, program.edges, groups, links, program.listing, counted
+    linked = not program.group_by and program.clause.eviction.kind != DELTA
+    return partial(run_planned, slot_contents.run), SlotContents(
+        sums, program.edges, groups, state.chain if linked else state.links, linked, state.nodes,
+        program.clause.eviction, program.listing, counted,
     )  # fmt: skip
 
 

@@ -25,10 +25,10 @@ OUTPUT = {"sum": "Sum(x)"}
         ({"window": "sliding, count(3)"}, "ring"),
         ({"window": "sliding, count(100)"}, "block_stacks"),
         ({"window": "sliding, time(3.0), count(1)", "output": {"all": "Collect(x)"}}, "block_stacks"),
-        ({"window": "sliding, count(3)", "output": {"all": "Collect(x)"}}, "slot_stacks"),
-        ({"window": "sliding, time(3.0), count(1)", "group_by": ["k"]}, "slot_stacks"),
-        ({"window": "sliding, delta(x, 3.0), count(1)"}, "slot_heaps"),
-        ({"window": "sliding, delta(x, 3.0), count(1)", "group_by": ["k"]}, "slot_heaps"),
+        ({"window": "sliding, count(3)", "output": {"all": "Collect(x)"}}, "slot_contents"),
+        ({"window": "sliding, time(3.0), count(1)", "group_by": ["k"]}, "slot_contents"),
+        ({"window": "sliding, delta(x, 3.0), count(1)"}, "slot_contents"),
+        ({"window": "sliding, delta(x, 3.0), count(1)", "group_by": ["k"]}, "slot_contents"),
     ],
 )
 def test_strategy_of_a_window(operator: dict[str, Any], expected: str):

@@ -1,9 +1,14 @@
-"""The contents of sliding windows with eviction by delta, which any tuple may leave: a heap of summaries per group.
+"""The contents of sliding windows whose tuples stay in their slots, rows of the state's tables: two stacks or a heap.
 
-A group is kept as two stacks (two_stacks.py) while only its oldest tuple leaves. If another tuple is evicted, the group
-becomes a heap (pairing_heap.py) until the group is empty. The tuple to be evicted next is the root, each node has the
-summary of itself and all nodes below it, and an event costs O(log n). These summaries combine in any order, because
-they carry sequence numbers (see summaries.py).
+A group is kept as two stacks of partial summaries (two_stacks.py) while only its oldest tuple leaves, so an eviction
+does not compute the summary of the window again. If another tuple is evicted, as by a delta, the group becomes a heap
+(pairing_heap.py) until the group is empty. The tuple to be evicted next is the root, each node has the summary of
+itself and all nodes below it, and an event costs O(log n). These summaries combine in any order, because they carry
+sequence numbers (see summaries.py).
+
+Used with `group_by`, for small count windows whose tuples are listed, for eviction by delta, and where eviction events
+must name the slot of a tuple. In the other windows from which only the oldest tuple leaves, tuples are in rings
+(ring.py) or in blocks (block_stacks.py).
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LO
 STEPS_TO_INSERT = 2
 
 
-class SlotHeaps(NamedTuple):
+class SlotContents(NamedTuple):
     """The tables and settings of the kernel."""
 
     sums: Summaries
@@ -38,7 +43,11 @@ class SlotHeaps(NamedTuple):
     groups: Groups
     #: the neighbours of each tuple in its group
     links: np.ndarray
-    #: the nodes of heaps, and the sort key of the heaps
+    #: whether these are the links of the window, whose partition is the group. The window kernel is ahead: it has
+    #: handled later events already. The links between tuples that a group holds here are still intact, because the
+    #: window only appends tuples and removes them with `intrusive_list.pop_keep_links`
+    linked: bool
+    #: the nodes of heaps, and the sort key of the heaps; used only if another tuple than the oldest one leaves
     nodes: np.ndarray
     by: Policy
     listing: bool
@@ -46,7 +55,7 @@ class SlotHeaps(NamedTuple):
 
 
 @kernel
-def run(c: SlotHeaps, events: np.ndarray, results: Results, start: int) -> int:
+def run(c: SlotContents, events: np.ndarray, results: Results, start: int) -> int:
     """Handles window events from number `start` on. Returns the number of the first event without room."""
     for k in range(start, len(events)):
         groups.look_ahead(c, events, k + AHEAD)
@@ -72,7 +81,7 @@ def run(c: SlotHeaps, events: np.ndarray, results: Results, start: int) -> int:
 
 
 @inlined
-def _insert(c: SlotHeaps, p: int, slot: int) -> None:
+def _insert(c: SlotContents, p: int, slot: int) -> None:
     records = c.groups.records
     group = groups.group_of(c.groups, p, slot)
     if not records[group].size:
@@ -82,12 +91,15 @@ def _insert(c: SlotHeaps, p: int, slot: int) -> None:
         _grow(c, group, slot)
     else:
         add_to_back(c.sums, records, group, slot)
-    intrusive_list.append(records, group, c.links, slot)
+    if c.linked:
+        intrusive_list.push_linked(records, group, slot)
+    else:
+        intrusive_list.append(records, group, c.links, slot)
     records[group].size += 1
 
 
 @inlined
-def _steps_to_evict(c: SlotHeaps, group: int, slot: int) -> int:
+def _steps_to_evict(c: SlotContents, group: int, slot: int) -> int:
     """The most steps that the eviction plans.
 
     A new heap takes a summary and a merge for each tuple. Removing a root takes a merge for each of its children.
@@ -101,7 +113,7 @@ def _steps_to_evict(c: SlotHeaps, group: int, slot: int) -> int:
 
 
 @inlined
-def _evict(c: SlotHeaps, p: int, group: int, slot: int, results: Results) -> None:
+def _evict(c: SlotContents, p: int, group: int, slot: int, results: Results) -> None:
     """Removes a tuple.
 
     A heap loses its root, which may be another tuple than `slot`: the events of tuples that leave together are in the
@@ -121,7 +133,7 @@ def _evict(c: SlotHeaps, p: int, group: int, slot: int, results: Results) -> Non
 
 
 @inlined
-def _make_heap(c: SlotHeaps, group: int) -> None:
+def _make_heap(c: SlotContents, group: int) -> None:
     """Makes a heap of all tuples of the group."""
     slot = c.groups.records[group].oldest
     while slot != NIL:
@@ -130,7 +142,7 @@ def _make_heap(c: SlotHeaps, group: int) -> None:
 
 
 @inlined
-def _grow(c: SlotHeaps, group: int, slot: int) -> None:
+def _grow(c: SlotContents, group: int, slot: int) -> None:
     append_step(c.sums, FOLD, slot, slot, NIL)
     records = c.groups.records
     records[group].root = pairing_heap.add(c.nodes, c.sums.rows, c.by, records[group].root, slot, _melded, c.sums)
@@ -142,23 +154,23 @@ def _melded(top: int, below: int, s: Summaries) -> None:
 
 
 @inlined
-def _clear(c: SlotHeaps, p: int) -> None:
+def _clear(c: SlotContents, p: int) -> None:
     """Empties the groups. A LOSE event before this one has freed each slot."""
     groups.clear(c, p)
 
 
 @inlined
-def _room(c: SlotHeaps, p: int, results: Results) -> bool:
+def _room(c: SlotContents, p: int, results: Results) -> bool:
     return groups.has_room(c, p, results)
 
 
 @inlined
-def _fire(c: SlotHeaps, p: int, firing: int, results: Results) -> None:
+def _fire(c: SlotContents, p: int, firing: int, results: Results) -> None:
     groups.fire(c, p, firing, results, _summarise)
 
 
 @inlined
-def _summarise(c: SlotHeaps, group: int, into: np.ndarray, row: int) -> None:
+def _summarise(c: SlotContents, group: int, into: np.ndarray, row: int) -> None:
     root = c.groups.records[group].root
     if root != NIL:
         append_step(c.sums, OUTPUT, row, root, NIL)
