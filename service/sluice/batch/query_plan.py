@@ -20,7 +20,6 @@ from sluice.model.spec import (  # fmt: skip
     Operator,
     Pipeline,
     Stream,
-    Time,
     Union,
     Windowed,
 )
@@ -184,7 +183,7 @@ def _falls_due(operator: Operator) -> bool:
             return operator.keep == "last" and operator.over == "clock"
         case Join():
             return operator.window is None and any(
-                side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
+                side.outer and side.window.eviction.by_clock for side in (operator.left, operator.right)
             )
         case Aggregate(early=Early(time=int())):
             return True

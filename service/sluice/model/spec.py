@@ -12,23 +12,17 @@ from sluice.model.secrets import is_secret
 from sluice.model.types import BOOLEAN, Kind, Schema
 from sluice.model.unparse import seconds
 from sluice.model.windows.join_windows import JoinWindow
+from sluice.model.windows.policies.count_policy import Count
+from sluice.model.windows.policies.delta_policy import Delta
+from sluice.model.windows.policies.early_policy import Early
+from sluice.model.windows.policies.partition_eviction import PartitionAge, PartitionCount, PartitionEviction, TupleCount
+from sluice.model.windows.policies.punct_policy import Punct
+from sluice.model.windows.policies.time_policy import Aligned, Time
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_kind import WindowKind as Window
-from sluice.model.windows.window_policies import (
-    Aligned,
-    Count,
-    Delta,
-    Early,
-    PartitionAge,
-    PartitionCount,
-    PartitionEviction,
-    Punct,
-    Time,
-    TupleCount,
-)
 
 #: the windows of model/windows: they are values of a pipeline, too
 __all__ = [

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
 from sluice.model.spec import (
     Aggregate,
-    Count,
     Custom,
     Dedup,
     Join,
@@ -23,7 +22,6 @@ from sluice.model.spec import (
     Pipeline,
     Side,
     Stream,
-    Time,
     Windowed,
 )
 from sluice.model.unparse import expressions
@@ -135,8 +133,7 @@ def keys_apart(pipeline: Pipeline, dedup: Dedup) -> tuple[int, ...]:
 def _within(side: Side, key: Expression) -> bool:
     if side.window.partition_eviction:
         return False
-    alone = isinstance(side.window.eviction, Time) or side.window.eviction == Count(0)
-    return alone or key in side.partition_by
+    return side.window.eviction.apart or key in side.partition_by
 
 
 def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[KeyRequirement]:

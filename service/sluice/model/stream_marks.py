@@ -11,7 +11,6 @@ from typing import NamedTuple
 from sluice.model.errors import SluiceError
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Passing, Pipeline, Stream, Windowed
-from sluice.model.windows.window_policies import Punct
 
 #: word of `marks_in` -> to which tuples a window mark applies
 SCOPES = {
@@ -105,7 +104,7 @@ def passing(pipeline: Pipeline, stream: str) -> str | None:
 def _closed(pipeline: Pipeline) -> Iterator[Windowed]:
     """The operators with a `punct()` window."""
     for operator in pipeline.operators:
-        if isinstance(operator, Windowed) and any(isinstance(policy, Punct) for policy in operator.window.policies):
+        if isinstance(operator, Windowed) and operator.window.flushed_by_marks:
             yield operator
 
 

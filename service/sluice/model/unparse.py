@@ -1,4 +1,4 @@
-"""Values of a pipeline as the text that the file has for them: parts of window clauses, and expressions."""
+"""Values of a pipeline as the text that the file has for them: lengths of time, and expressions."""
 
 from __future__ import annotations
 
@@ -8,50 +8,9 @@ from collections.abc import Iterable
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import OPERATORS
 from sluice.model.types import STRING
-from sluice.model.windows.window_policies import (  # fmt: skip
-    CALENDAR,
-    Count,
-    Delta,
-    PartitionAge,
-    PartitionCount,
-    PartitionEviction,
-    Policy,
-    Punct,
-    Time,
-    TupleCount,
-)
 from sluice.time_units import SECOND
 
-# ---- the parts of window clauses -------------------------------------------------------------------------------------
-
-
-def policy(one: Policy) -> str:
-    match one:
-        case Count():
-            return f"count({one.size})"
-        case Time():
-            return f"time({calendar_word(one) or number(one.nanoseconds)})"
-        case Delta():
-            size = f"{one.size}" if isinstance(one.size, int | float) else expression(one.size)
-            return f"delta({one.attribute}, {size})"
-        case Punct():
-            return "punct()"
-
-
-def calendar_word(one: Time) -> str | None:
-    """The word of a period of the calendar, such as `month`; None if the period has a fixed length."""
-    months = one.aligned.months if one.aligned else None
-    return next((word for word, (count, _) in CALENDAR.items() if count == months), None)
-
-
-def partition_eviction(one: PartitionEviction) -> str:
-    match one:
-        case PartitionAge():
-            return f"partitionAge({one.seconds})"
-        case PartitionCount():
-            return f"partitionCount({one.most})"
-        case TupleCount():
-            return f"tupleCount({one.most})"
+# ---- lengths of time ------------------------------------------------------------------------------------------------
 
 
 def number(nanoseconds: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.model.spec import Custom, Operator, Pipeline, Sort, Windowed
+from sluice.model.windows.policies.policy import Held
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
-from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
 from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import from_seconds, moment, nanoseconds
 from sluice.page.why_not_firing import next_end
@@ -36,7 +36,8 @@ def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, inspection: Sta
         return f"It fires {firing(operator, pipeline)[0]}."
     match operator.window:
         case Tumbling() as window:
-            return "It fires " + ", or ".join(_tumbling(policy, shown, inspection) for policy in window.policies) + "."
+            held = _held(shown, inspection)
+            return f"It fires {', or '.join(policy.next_flush(held) for policy in window.policies)}."
         case Sliding() as window:
             return _sliding(operator, window, shown, inspection)
         case TimeInterval() as window:
@@ -67,36 +68,18 @@ def _progress(operator: Windowed, inspection: StageInspection) -> StreamProgress
 # ---- tuples, marks, the clock ----------------------------------------------------------------------------------------
 
 
-def _tumbling(policy: Policy, shown: Shown, inspection: StageInspection) -> str:
-    match policy:
-        case Count(size):
-            left = max(1, size - shown["tuples"])
-            return f"with {left:,} more {_tuples(left)} ({shown['tuples']:,} of {size:,} are there)"
-        case Time():
-            return _timer(shown, inspection)
-        case Delta() as delta:
-            return f"with a tuple whose {delta.attribute} is too far from that of the first one"
-        case Punct():
-            return "with the next window mark"
-    raise AssertionError(policy)
+def _held(shown: Shown, inspection: StageInspection) -> Held:
+    return Held(shown["tuples"], int(shown.get("policy", {}).get("since_trigger", 0)), _timer(shown, inspection))
 
 
 def _sliding(operator: Windowed, window: Sliding, shown: Shown, inspection: StageInspection) -> str:
     policy = shown.get("policy", {})
     waits = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
-    full = bool(policy.get("full", True)) or isinstance(window.eviction, Time) or waits
+    full = bool(policy.get("full", True)) or window.eviction.fills_at_once or waits
     first = "" if full else " The window was never full, so it gives no output before that."
     if isinstance(operator, Sort):
         return f"It holds {shown['tuples']:,} tuples; the first in the order comes out when the window is full."
-    match window.trigger:
-        case Count(size):
-            left = max(1, size - int(policy.get("since_trigger", 0)))
-            return f"It fires with {left:,} more {_tuples(left)}.{first}"
-        case Time():
-            return f"It fires {_timer(shown, inspection)}.{first}"
-        case Delta() as delta:
-            return f"It fires with a tuple whose {delta.attribute} is too far from that of the last firing.{first}"
-    raise AssertionError(window)
+    return f"It fires {window.trigger.next_trigger(_held(shown, inspection))}.{first}"
 
 
 def _timer(shown: Shown, inspection: StageInspection) -> str:
@@ -108,10 +91,6 @@ def _when(due: float, inspection: StageInspection) -> str:
     time, clock = from_seconds(due), inspection.clock
     left = f", in {nanoseconds(time - clock)}" if clock is not None and time > clock else ""
     return f"when the operator clock reaches {moment(time)}{left}"
-
-
-def _tuples(count: int) -> str:
-    return "tuple" if count == 1 else "tuples"
 
 
 # ---- event time ------------------------------------------------------------------------------------------------------

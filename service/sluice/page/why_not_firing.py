@@ -10,7 +10,6 @@ from sluice.engine.windows.timers import WallClock
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.time_interval_window import TimeInterval
-from sluice.model.windows.window_policies import Punct
 from sluice.page.history import Lag
 from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import moment, nanoseconds
@@ -43,7 +42,7 @@ def held_back(operator: Operator, facts: StageFacts) -> list[str]:
         sentences += _by_watermark(operator, facts)
     elif operator.window.timer is not None or isinstance(operator.window, Session):
         sentences += _by_clock(operator, facts)
-    if any(isinstance(policy, Punct) for policy in operator.window.policies):
+    if operator.window.flushed_by_marks:
         sentences += _by_marks(operator, facts)
     return sentences
 

@@ -14,9 +14,8 @@ from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.stream_marks import closed_keys
-from sluice.model.unparse import policy, seconds
-from sluice.model.windows.tumbling_window import Tumbling
-from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
+from sluice.model.unparse import seconds
+from sluice.model.windows.policies.policy import Replayed, amount
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class Counts:
         self.partitions = max(self.partitions, most)
 
     def __str__(self) -> str:
-        return _amount(self.tuples, "tuple") + (f" and {_amount(self.marks, 'mark')}" if self.marks else "")
+        return amount(self.tuples, "tuple") + (f" and {amount(self.marks, 'mark')}" if self.marks else "")
 
 
 @dataclass(slots=True)
@@ -102,7 +101,7 @@ class Summary:
     def lines(self, graph: Graph, state: GraphState) -> Iterator[str]:
         """What came in and out, and for each operator that wrote nothing the reason."""
         letters = sum(self.rejected.values())
-        dead = f"; {_amount(letters, 'dead letter')}" if letters else ""
+        dead = f"; {amount(letters, 'dead letter')}" if letters else ""
         yield f"in: {_listed(self.taken)}; out: {_listed(self.given)}{dead}"
         for name, taken in self.taken.items():
             of = self.pipeline.streams[name].event_time
@@ -113,7 +112,7 @@ class Summary:
             counts = self.written.get(operator.name, Counts())
             if not (counts.tuples or counts.marks):
                 held = sizes.get(operator.name, (0, 0))[1]
-                inside = f"; it still holds {_amount(held, 'tuple')}" if held else ""
+                inside = f"; it still holds {amount(held, 'tuple')}" if held else ""
                 verb = "never fired" if isinstance(operator, Windowed) else "wrote nothing"
                 yield f"{operator.name} {verb}: {self._why(operator)}{inside}"
 
@@ -150,24 +149,11 @@ class Summary:
     def _no_trigger(self, operator: Windowed, counts: Counts) -> str:
         """Why none of the conditions of a tumbling window, or not the trigger of a sliding one, held."""
         window = operator.window
-        conditions = window.policies if isinstance(window, Tumbling) else window.policies[-1:]
-        full = ", or none was full before" * (len(window.policies) > len(conditions))
-        why = "; ".join(self._not_met(operator, one, counts, full) for one in conditions)
-        return why or f"no window of `{window.clause()}` was due"
-
-    def _not_met(self, operator: Windowed, condition: Policy, counts: Counts, full: str) -> str:
         start, end = self.clock or (0, 0)
-        match condition:
-            case Punct():
-                return self._no_mark(operator, counts)
-            case Count(size) if size:
-                return f"no window got {_amount(size, 'tuple')}{full}"
-            case Time(period):
-                return f"the clock moved by {seconds(end - start)} s, and no timer of {seconds(period)} s was due"
-            case Delta() as delta:
-                return f"no tuple exceeded {policy(delta)}"
-            case _:
-                return f"no window of `{operator.window.clause()}` was due"
+        full = ", or none was full before" * (len(window.policies) > len(window.fired_by))
+        replay = Replayed(end - start, full, self._no_mark(operator, counts))
+        due = f"no window of `{window.clause()}` was due"
+        return "; ".join(policy.not_met(replay) or due for policy in window.fired_by) or due
 
     def _no_mark(self, operator: Windowed, counts: Counts) -> str:
         if counts.marks:
@@ -181,7 +167,3 @@ class Summary:
 
 def _listed(counts: Mapping[str, Counts]) -> str:
     return ", ".join(f"{of} of {name}" for name, of in counts.items()) or "nothing"
-
-
-def _amount(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"

@@ -16,9 +16,9 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.contents import combine_plan
 from sluice.engine.contents.summaries import LEAST, OLDEST, SUM_INT, YOUNGEST, Summary, layout
-from sluice.engine.windows.policies import DELTA, Policy
+from sluice.engine.windows.policies import DELTA, KernelPolicy
 
-BY_INTEGER, BY_REAL = Policy(DELTA, 0, column=1), Policy(DELTA, 0, floating=True, column=1)
+BY_INTEGER, BY_REAL = KernelPolicy(DELTA, 0, column=1), KernelPolicy(DELTA, 0, floating=True, column=1)
 
 #: the first, the last, the sum, and the oldest of the least with its number
 LAYOUT, WIDTH = layout([Summary(OLDEST, 0), Summary(YOUNGEST, 0), Summary(SUM_INT, 1), Summary(LEAST, 1, 0)], arrival=0)
@@ -33,7 +33,7 @@ def meld(top: int, below: int, sums: combine_plan.Summaries, melds: np.ndarray) 
 class Heap:
     """Tuples `number, value`, and the heap of those that are inside, by value."""
 
-    def __init__(self, room: int, by: Policy = BY_INTEGER) -> None:
+    def __init__(self, room: int, by: KernelPolicy = BY_INTEGER) -> None:
         self.by = by
         self.nodes, self.rows = np.zeros(room, pairing_heap.NODE), np.zeros((room, 2), np.int64)
         back, self.outputs, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))

@@ -32,7 +32,7 @@ from sluice.config.syntax.file_models.operator_models import (
 )
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import DeltaText, ParsedClause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.expressions import over_group
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Sliding, Stream
 from sluice.model.stages import stages
@@ -140,8 +140,8 @@ class Operators(ExpressionChecks):
             self.report.problem(path, f"false, as the window {why} (rule W20)")
 
     def check_incomplete(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
-        """Checks that the window of `aggregate_incomplete_windows` is sliding (W20, E35). Warns of a window with delta
-        eviction that does not have the key: it may never be full, and then emits nothing (S18).
+        """Checks that the window of `aggregate_incomplete_windows` is sliding (W20, E35). Warns of a window
+        without the key whose eviction policy may never fill it, so that it emits nothing (S18).
         """
         path = self.path(index, "aggregate_incomplete_windows")
         if "aggregate_incomplete_windows" in shape.model_fields_set and shape.aggregate_incomplete_windows:
@@ -149,9 +149,9 @@ class Operators(ExpressionChecks):
                 self.report.problem(path, "false, as the window is tumbling (rule W20)")
             if clause.sizes is not None:
                 self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
-        eviction = clause.policies[0][0] if clause.policies else None
-        if isinstance(eviction, DeltaText) and not (clause.tumbling or shape.aggregate_incomplete_windows):
-            self.report.caution(path, "with delta nothing comes out until a tuple leaves, which may never happen (S18)")
+        why = clause.policies[0].kind.may_never_fill if clause.policies else ""
+        if why and not (clause.tumbling or shape.aggregate_incomplete_windows):
+            self.report.caution(path, why)
 
     def check_options(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
         """Checks that the window reads each given key that only some kinds of windows read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models.operator_models import AggregateShape
 from sluice.config.syntax.window_clause import ParsedClause, read_early
-from sluice.model.spec import Count, Early, Time, Window
+from sluice.model.spec import Early, Window
 from sluice.model.windows.kinds import kinds_with_early
 from sluice.time_units import SECOND
 
@@ -24,8 +24,8 @@ def early(
         typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
     elif why := window.no_early():
         typed.report.problem(path, f"no early, as {why} (rule F8)")
-    counts = [policy.size for policy in found if isinstance(policy, Count)]
-    times = [policy.nanoseconds for policy in found if isinstance(policy, Time)]
+    counts = [policy.tuples for policy in found if policy.tuples is not None]
+    times = [policy.timer.nanoseconds for policy in found if policy.timer is not None]
     _warn(typed, index, window, counts, times)
     return Early(next(iter(counts), None), next(iter(times), None))
 

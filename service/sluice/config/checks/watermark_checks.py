@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from sluice.config.syntax.problem_report import Report
-from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Time, Windowed
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Windowed
 
 
 def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
@@ -56,7 +56,7 @@ def check_unused_event_times(pipeline: Pipeline, report: Report) -> None:
         by_clock = [
             operator.name
             for operator in readers
-            if isinstance(operator, Windowed) and any(isinstance(policy, Time) for policy in operator.window.policies)
+            if isinstance(operator, Windowed) and any(policy.by_clock for policy in operator.window.policies)
         ]
         verb = "follows" if len(by_clock) == 1 else "follow"
         clock = f"; time(...) of {' and '.join(by_clock)} {verb} the operator clock" if by_clock else ""

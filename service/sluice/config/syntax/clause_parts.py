@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import ClassVar
 
+from sluice.config.syntax import durations
 from sluice.config.syntax.durations import spelled_here, with_unit
 from sluice.model.errors import Fault
-from sluice.time_units import SECOND
-
-MAX_SECONDS = Decimal(2**63 - 1) / SECOND
+from sluice.model.windows.policies.policy import MAX_COUNT
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
@@ -24,7 +24,8 @@ ASSIGNED = re.compile(r"(?P<word>[^\W\d]\w*)\s*[=:]\s*(?P<size>[\w.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a clause: a word, with arguments if it is written as a call. `column` counts from 1.
+    """A part of a clause: a word, with arguments if it is written as a call. `column` counts from 1. Policies read it
+    (`Part` in model/windows/policies/policy.py has the contract).
 
     `alternative`: the word `or` stands before the part.
     """
@@ -35,8 +36,32 @@ class Part:
     column: int
     alternative: bool = False
 
+    durations: ClassVar[str] = durations.EXAMPLES
+
     def fault(self, expected: str, hint: str | None = None) -> Fault:
         return Fault(expected, self.text, hint, self.column)
+
+    def inside(self, argument: str, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        """Faults of an argument behind the first one, whose columns count from its beginning, as faults of the
+        clause.
+        """
+        start = self.column + self.text.index(argument, self.text.index(",")) - 1
+        return tuple(replace(fault, column=start + (fault.column or 1)) for fault in faults)
+
+    def whole(self) -> int | None:
+        """The argument, if it is the only one and a whole number from 0 to MAX_COUNT."""
+        match self.arguments:
+            case (text,) if INTEGER.fullmatch(text) and 0 <= Decimal(text) <= MAX_COUNT:
+                return int(text)
+        return None
+
+    def seconds(self, text: str) -> Decimal | None:
+        """The exact seconds of a number or of a number with a unit; None if the text is neither."""
+        return durations.seconds(text)
+
+    def with_unit(self, text: str) -> Decimal | None:
+        """The exact seconds of a number with a unit; None if the text has another form."""
+        return with_unit(text)
 
     def spelled_here(self, words: Container[str] = ()) -> str | None:
         """The part with its size as it is written here, if another system writes the size so: `time(5m)` for

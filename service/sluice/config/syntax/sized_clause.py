@@ -10,16 +10,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
+from sluice.config.syntax.clause_parts import Part
 from sluice.config.syntax.durations import EXAMPLES, NUMBER, seconds, spelled_here
 from sluice.config.syntax.other_systems import part_of_another_system, size_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
+from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.policy import MAX_SECONDS
+from sluice.model.windows.policies.time_policy import CALENDAR
 from sluice.model.windows.window_kind import SizedKind, SizePart
-from sluice.model.windows.window_policies import CALENDAR
 from sluice.time_units import SECOND
 
-PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
 #: the parts of all kinds -> the kinds that have each
 PARTS = {
     part: [word for word, kind in SIZED.items() if part in kind.parts] for of in SIZED.values() for part in of.parts
@@ -145,7 +146,7 @@ def foreign_part(part: Part, kind: type[SizedKind]) -> Fault:
         return part.fault(
             f"no partitioned: {article(kind.word)} {kind.word} window is partitioned by {kind.partitioner}"
         )
-    if part.word in PARTITION_EVICTION:
+    if part.word in PARTITION_EVICTIONS:
         return part.fault(kind.no_partition_eviction)
     if other := part_of_another_system(kind.word, part.word):
         return part.fault(other)

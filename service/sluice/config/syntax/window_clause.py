@@ -12,58 +12,54 @@ Seconds are a number or a duration with a unit, `5m` (durations.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from itertools import repeat
+from typing import NamedTuple
 
-from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
-from sluice.config.syntax.durations import EXAMPLES, seconds
+from sluice.config.syntax.clause_parts import Part, read_parts
 from sluice.config.syntax.other_systems import clause_of_another_system, policy_of_another_system
-from sluice.config.syntax.sized_clause import PARTS, PERIODS, Sizes, read_sizes
+from sluice.config.syntax.sized_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
-from sluice.model.spec import Aligned, Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
 from sluice.model.windows.kinds import KINDS as ALL_KINDS
 from sluice.model.windows.kinds import SIZED
+from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS, PartitionEviction
+from sluice.model.windows.policies.policy import Input, Mistyped, Policy, Role
+from sluice.model.windows.policies.policy_table import POLICIES
 from sluice.model.windows.window_kind import WindowKind
-from sluice.model.windows.window_policies import CALENDAR
-from sluice.time_units import SECOND
 
 #: the kinds whose clauses have policies
 KINDS = tuple(word for word in ALL_KINDS if word not in SIZED)
-POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
-LEAVING = {
-    "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
-}  # fmt: skip
-MAX_COUNT = 2**32 - 1
-#: the longest wait for an early result, in seconds: 3,650 days (F2)
-MAX_WAIT = Decimal(3_650 * 86_400)
+#: the word of a policy -> the policy as messages spell it
+FORMS = {word: policy.form for word, policy in POLICIES.items()} | {
+    word: policy.form for word, policy in PARTITION_EVICTIONS.items()
+}
 #: the words of all clauses
-WORDS = (*KINDS, *SIZED, *POLICIES, "partitioned", *LEAVING, *PARTS)
+WORDS = (*KINDS, *SIZED, *POLICIES, "partitioned", *PARTITION_EVICTIONS, *PARTS)
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaText:
-    """`delta(attribute, size)`, before the attribute's type is known."""
+class ParsedPolicy(NamedTuple):
+    """A policy of the clause. `policy` is None if its attributes are missing in the input or have wrong types."""
 
-    attribute: str
-    size: str
+    kind: type[Policy]
+    policy: Policy | None
     part: Part
-
-
-Policy = Count | Time | DeltaText | Punct
 
 
 @dataclass(slots=True)
 class ParsedClause:
-    """The contents of a clause. `faults` are errors; `cautions` are warnings."""
+    """The contents of a clause. `faults` are errors of its form, `mistyped` are errors about attributes of the input;
+    `cautions` are warnings.
+    """
 
     tumbling: bool = False
     partitioned: bool = False
-    policies: list[tuple[Policy, Part]] = field(default_factory=list)
+    policies: list[ParsedPolicy] = field(default_factory=list)
     #: of a window whose kind has sized parts, and no policies
     sizes: Sizes | None = None
     leaving: list[tuple[PartitionEviction, Part]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    mistyped: list[Fault] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
 
     @property
@@ -72,8 +68,10 @@ class ParsedClause:
         return self.sizes.kind if self.sizes is not None else ALL_KINDS["tumbling" if self.tumbling else "sliding"]
 
 
-def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
-    """Parses a window clause. `storing`: whether a window that stores no tuples gets a warning."""
+def parse_clause(text: str, given: Input | None = None, *, storing: bool = True) -> ParsedClause:
+    """Parses a window clause. `given`: the input of the operator, None if it is unknown. `storing`: whether a window
+    that stores no tuples gets a warning.
+    """
     clause = ParsedClause()
     if fault := clause_of_another_system(text):
         clause.faults.append(fault)
@@ -84,12 +82,11 @@ def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
         clause.sizes = read_sizes(parts, clause.faults)
         return clause
     for part in parts:
-        add_part(part, clause)
+        add_part(part, clause, given)
     if not clause.faults:
         find_kind(parts, clause)
         check_repeats(parts, clause)
-        check_punct(clause)
-        check_calendar(clause)
+        check_sliding(clause)
         check_leaving(clause)
         if storing:
             check_zero(clause)
@@ -111,147 +108,73 @@ def corrected(part: Part, clause: ParsedClause) -> Part:
     return replace(part, word=meant, text=meant)
 
 
-def add_part(part: Part, clause: ParsedClause) -> None:
+def add_part(part: Part, clause: ParsedClause, given: Input | None) -> None:
     """Adds a part to the clause: a kind or `partitioned`, which is a word, or a policy, which has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
             clause.faults.append(part.fault(f"{part.word} without parentheses"))
         clause.partitioned |= part.word == "partitioned"
-    elif part.word in POLICIES or part.word in LEAVING:
-        take_policy(part, clause)
+    elif part.word in FORMS:
+        take_policy(part, clause, given)
     elif part.word in PARTS:
         clause.faults.append(part.fault(f"{part.word} only in a {one_of(PARTS[part.word])} window (rule W12)"))
     elif other := policy_of_another_system(part.word):
         clause.faults.append(part.fault(other))
     else:
-        usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
+        usual = (*KINDS, *POLICIES, "partitioned", *PARTITION_EVICTIONS)
         clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, WORDS)))
 
 
 def near(part: Part, known: tuple[str, ...]) -> str | None:
     word = nearest(part.word, known)
-    return (POLICIES | LEAVING).get(word, word) if word else None
+    return FORMS.get(word, word) if word else None
 
 
 # ---- policies -------------------------------------------------------------------------------------------------------
 
 
-def take_policy(part: Part, clause: ParsedClause) -> None:
+def take_policy(part: Part, clause: ParsedClause, given: Input | None) -> None:
     if part.arguments is None:
-        clause.faults.append(part.fault(f"{part.word} with parentheses", (POLICIES | LEAVING)[part.word]))
-        return
-    policy = READ[part.word](part)
-    if isinstance(policy, Fault):
-        clause.faults.append(policy)
-    elif isinstance(policy, PartitionAge | PartitionCount | TupleCount):
-        clause.leaving.append((policy, part))
+        clause.faults.append(part.fault(f"{part.word} with parentheses", FORMS[part.word]))
+    elif part.word in POLICIES:
+        take_policy_of_tuples(POLICIES[part.word], part, clause, given)
+    elif isinstance(leaving := PARTITION_EVICTIONS[part.word].read(part), Fault):
+        clause.faults.append(leaving)
     else:
-        clause.policies.append((policy, part))
+        clause.leaving.append((leaving, part))
 
 
-def read_count(part: Part) -> Count | Fault:
-    count = whole(part)
-    return (
-        part.fault(f"count(n) with a whole number of tuples from 0 to {MAX_COUNT}") if count is None else Count(count)
-    )
+def take_policy_of_tuples(kind: type[Policy], part: Part, clause: ParsedClause, given: Input | None) -> None:
+    match kind.read(part, given):
+        case Fault() as fault:
+            clause.faults.append(fault)
+        case Mistyped(faults):
+            clause.mistyped += faults
+            clause.policies.append(ParsedPolicy(kind, None, part))
+        case policy:
+            clause.policies.append(ParsedPolicy(kind, policy, part))
 
 
-def read_early(text: str) -> tuple[list[Count | Time], list[Fault]]:
+def read_early(text: str) -> tuple[list[Policy], list[Fault]]:
     """The policies of `early`, count(n) and time(seconds) with the word `or` between them, and the faults."""
     expected = "count(n) or time(seconds), as in count(1000) or time(10)"
     faults: list[Fault] = []
-    found: list[Count | Time] = []
+    policies: list[Policy] = []
     parts = list(read_parts(text, faults))
     faults = [replace(fault, expected=expected) for fault in faults]
     for index, part in enumerate(parts):
-        policy = READ_EARLY[part.word](part) if part.word in READ_EARLY and part.arguments is not None else None
+        policy = POLICIES[part.word].read_early(part) if part.word in POLICIES and part.arguments is not None else None
         if part.alternative != (index > 0):
             faults.append(part.fault("the word or between two policies, as in count(1000) or time(10)"))
         elif part.word in [other.word for other in parts[:index]]:
             faults.append(part.fault(f"{part.word} only once"))
         elif isinstance(policy, Fault):
             faults.append(policy)
-        elif isinstance(policy, Count | Time):
-            found.append(policy)
+        elif policy is not None:
+            policies.append(policy)
         else:
             faults.append(part.fault(expected))
-    return found, faults
-
-
-def read_early_count(part: Part) -> Count | Fault:
-    """The number of tuples of an early result, which is above 0 (F1)."""
-    count = whole(part)
-    return Count(count) if count else part.fault(f"count(n) with a whole number of tuples from 1 to {MAX_COUNT}")
-
-
-def read_early_time(part: Part) -> Time | Fault:
-    """The wait of an early result (F2)."""
-    policy = read_time(part, MAX_WAIT, "3,650 days", ())
-    if part.arguments in PERIODS:
-        return part.fault("time(seconds), as the length of a calendar period varies")
-    return policy
-
-
-def whole(part: Part) -> int | None:
-    match part.arguments:
-        case (text,) if INTEGER.fullmatch(text) and 0 <= Decimal(text) <= MAX_COUNT:
-            return int(text)
-        case _:
-            return None
-
-
-def read_time(
-    part: Part, most: Decimal = MAX_SECONDS, limit: str = "292 years", calendar: Container[str] = CALENDAR
-) -> Time | Fault:
-    """A time policy: exact whole nanoseconds (C6), or one of these periods of the calendar (Y1). `limit` is `most`, the
-    greatest number of seconds, in words.
-    """
-    match part.arguments:
-        case (text,) if text in calendar:
-            months, days = CALENDAR[text]
-            return Time(days * 86_400 * SECOND, Aligned(0, "UTC", months=months))
-        case (text,) if (given := seconds(text)) is not None and 0 < given <= most:
-            exact = given * SECOND
-            return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
-        case _:
-            expected = f"time(seconds) with a number above 0, at most {limit}, such as {EXAMPLES}"
-            return part.fault(expected, part.spelled_here(calendar))
-
-
-def read_delta(part: Part) -> DeltaText | Fault:
-    match part.arguments:
-        case (attribute, size) if size and ((given := seconds(size)) is None or given >= 0):
-            return DeltaText(attribute, size, part)
-        case _:
-            what = "the name of an attribute, and a number that is not negative or an expression"
-            return part.fault(f"delta(attribute, size) with {what}")
-
-
-def read_punct(part: Part) -> Punct | Fault:
-    return part.fault("punct() without arguments") if part.arguments else Punct()
-
-
-def read_age(part: Part) -> PartitionAge | Fault:
-    match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
-            return PartitionAge(int(given))  # V6
-        case _:
-            expected = f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}"
-            return part.fault(expected, part.spelled_here())
-
-
-def read_most(part: Part) -> PartitionCount | TupleCount | Fault:
-    most, of = whole(part), "partitions" if part.word == "partitionCount" else "tuples"
-    if most is None:
-        return part.fault(f"{LEAVING[part.word]} with a whole number of {of} from 0 to {MAX_COUNT}")
-    return PartitionCount(most) if of == "partitions" else TupleCount(most)
-
-
-READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
-    "count": read_count, "time": read_time, "delta": read_delta, "punct": read_punct,
-    "partitionAge": read_age, "partitionCount": read_most, "tupleCount": read_most,
-}  # fmt: skip
-READ_EARLY: dict[str, Callable[[Part], Count | Time | Fault]] = {"count": read_early_count, "time": read_early_time}
+    return policies, faults
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
@@ -259,7 +182,7 @@ READ_EARLY: dict[str, Callable[[Part], Count | Time | Fault]] = {"count": read_e
 
 def find_kind(parts: list[Part], clause: ParsedClause) -> None:
     kinds = [part for part in parts if part.word in KINDS]
-    count = len([part for _, part in clause.policies if not part.alternative])
+    count = len([part for *_, part in clause.policies if not part.alternative])
     if not kinds:
         clause.tumbling = count == 1
         word = "tumbling" if clause.tumbling else "sliding"
@@ -284,8 +207,8 @@ def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:
             return part.fault("or only between two policies, as in count(100) or time(5)")
         if part.alternative and not clause.tumbling:
             return part.fault("or only in a tumbling window, as in tumbling, count(100) or time(5)")
-    words = [part.word for _, part in clause.policies]
-    again = next((part for n, (_, part) in enumerate(clause.policies) if part.word in words[:n]), None)
+    words = [part.word for *_, part in clause.policies]
+    again = next((part for n, (*_, part) in enumerate(clause.policies) if part.word in words[:n]), None)
     if again is not None and again.alternative:
         return again.fault("policies of different kinds, as in count(100) or time(5)")
     return None
@@ -293,31 +216,27 @@ def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:
 
 def miscounted(clause: ParsedClause, expected: str, allowed: int) -> Fault:
     extra = clause.policies[allowed:]
-    return extra[0][1].fault(expected) if extra else Fault(expected)
+    return extra[0].part.fault(expected) if extra else Fault(expected)
 
 
 def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
     seen: set[str] = set()
     for part in parts:
-        if part.word in seen and part.word not in POLICIES and part.word not in LEAVING:
+        if part.word in seen and part.word not in FORMS:
             clause.faults.append(part.fault(f"{part.word} only once"))
         seen.add(part.word)
 
 
-def check_punct(clause: ParsedClause) -> None:
-    """Checks that a sliding window has no punct(), which SPL accepts and fails with (W21) or replaces by count(1) (W22,
-    W23).
-    """
-    for policy, part in clause.policies:
-        if isinstance(policy, Punct) and not clause.tumbling:
-            clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
-
-
-def check_calendar(clause: ParsedClause) -> None:
-    """Checks that a sliding window does not evict by a period of the calendar, whose length varies."""
-    for policy, part in clause.policies[:1]:
-        if isinstance(policy, Time) and policy.aligned is not None and not clause.tumbling:
-            clause.faults.append(part.fault("time(seconds) as eviction, as the length of a calendar period varies"))
+def check_sliding(clause: ParsedClause) -> None:
+    """Checks that a sliding window accepts its policies (W21 to W23), and can evict by the first of them."""
+    if clause.tumbling:
+        return
+    for kind, _, part in clause.policies:
+        if kind.not_sliding:
+            clause.faults.append(part.fault(kind.not_sliding))
+    for _, policy, part in clause.policies[:1]:
+        if policy is not None and policy.no_eviction:
+            clause.faults.append(part.fault(policy.no_eviction))
 
 
 def check_leaving(clause: ParsedClause) -> None:
@@ -331,22 +250,11 @@ def check_leaving(clause: ParsedClause) -> None:
 
 def check_zero(clause: ParsedClause) -> None:
     """Warns of sizes of 0, by their effect. Negative sizes are faults, which were found before (W25)."""
-    effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
-    for index, (policy, _) in enumerate(clause.policies):
-        if policy == Count(0):
-            clause.cautions.append(effects[0 if clause.tumbling else index])
-    for leaving, part in clause.leaving:
-        if leaving in (PartitionCount(0), TupleCount(0)):
-            clause.cautions.append(f"{part.text} evicts every tuple as soon as it is inserted (rule V10)")
-        elif isinstance(leaving, PartitionAge) and seconds((part.arguments or ("0",))[0]) != leaving.seconds:
-            clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
-
-
-TUMBLING_ZERO = ["count(0) ignores every tuple; nothing ever comes out (rule T3)"]
-SLIDING_ZERO = [
-    "count(0) as eviction keeps no tuple; at most marks without tuples come out (rule S9)",
-    "count(0) as trigger never fires; nothing ever comes out (rule S10)",
-]
+    roles: Iterable[Role] = repeat("flush") if clause.tumbling else ("evict", "trigger")
+    policies = (policy for _, policy, _ in clause.policies)
+    cautions = [policy.caution(role) for policy, role in zip(policies, roles, strict=False) if policy is not None]
+    cautions += [f"{part.text} {text}" for leaving, part in clause.leaving if (text := leaving.caution(part))]
+    clause.cautions += filter(None, cautions)
 
 
 def check_order(parts: list[Part], clause: ParsedClause) -> None:
@@ -360,4 +268,4 @@ def rank(part: Part) -> int:
     """The position of a part in the usual order of a clause: kind, policies, `partitioned`, partition eviction."""
     if part.word in KINDS:
         return 0
-    return 2 if part.word == "partitioned" else 3 if part.word in LEAVING else 1
+    return 2 if part.word == "partitioned" else 3 if part.word in PARTITION_EVICTIONS else 1

@@ -433,8 +433,6 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
 
 #: the results of paneTiming: for an early result, for the first firing of a pane, and for every later one
 TIMINGS = np.array(["paneEarly", "paneOnComplete", "paneLate"], object)
-#: the results of flushReason, by kind of policy (policies.py): no policy is behind the content that a snapshot shows
-REASONS = np.array(["count", "time", "delta", "punct", "", "partition", "early"], object)
 
 
 def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
@@ -505,7 +503,7 @@ DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "index": lambda details, _: pa.array(details.index),
     "timing": lambda details, _: pa.array(TIMINGS.take(np.where(details.early, 0, 1 + np.minimum(details.index, 1)))),
     "early": lambda details, _: pa.array(details.early),
-    "reason": lambda details, _: pa.array(REASONS.take(details.reason), pa.string()),
+    "reason": lambda details, _: pa.array(details.reason, pa.string()),
 }
 FUNCTIONS |= {
     name: _description_of_window(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sluice.columns.interner import Interner
+from sluice.engine.windows import policies
 from sluice.engine.windows.early_results import are_early
+
+#: the results of flushReason, by kind of policy
+REASONS = np.array([policies.REASONS[kind] for kind in range(len(policies.REASONS))], object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,8 @@ class FiringDetails:
 
     @property
     def reason(self) -> np.ndarray:
-        """Why the tumbling window emitted its tuples: the kind of a policy, PARTITION or EARLY_RESULT (policies.py)."""
-        reason: np.ndarray = self.firings["reason"][self.firing]
+        """Why the tumbling window emitted its tuples, in the words of flushReason (H4)."""
+        reason: np.ndarray = REASONS.take(self.firings["reason"][self.firing])
         return reason
 
 

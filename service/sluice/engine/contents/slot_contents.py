@@ -27,7 +27,7 @@ from sluice.engine.contents.firing_results import Results
 from sluice.engine.contents.groups import Groups
 from sluice.engine.contents.summaries import Layout
 from sluice.engine.contents.two_stacks import add_to_back, plan_output, steps_to_evict, take_from_front, write_edges
-from sluice.engine.windows.policies import Policy
+from sluice.engine.windows.policies import KernelPolicy
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 #: the most steps of an insertion: the summary of the node, and one that merges it with the root
@@ -49,7 +49,7 @@ class SlotContents(NamedTuple):
     linked: bool
     #: the nodes of heaps, and the sort key of the heaps; used only if another tuple than the oldest one leaves
     nodes: np.ndarray
-    by: Policy
+    by: KernelPolicy
     listing: bool
     counted: multisets.Multisets
 

@@ -1,9 +1,14 @@
-"""Window clauses as the numbers that the kernels read, in one form for every policy."""
+"""Window clauses as the numbers that the kernels read: one row for each policy.
+
+A policy that compares an attribute of a tuple with a reference is a row here and a branch in `departs`; it then flushes
+tumbling windows and triggers sliding ones. A policy that evicts in a way of its own has a branch in
+`processing_time/sliding.py`, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +24,17 @@ from sluice.model.spec import (  # fmt: skip
     PartitionCount,
     PartitionEviction,
     Punct,
-    Sliding,
     Time,
-    Tumbling,
     TupleCount,
     Window,
 )
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
+from sluice.model.windows.policies.policy import Policy
+from sluice.model.windows.window_kind import Roles
 
-COUNT, TIME, DELTA, PUNCT, NONE = range(5)
-#: why a tumbling window emits a partition: one of the kinds of policies above, its eviction as a whole (V16), or early
-PARTITION, EARLY_RESULT = 5, 6
+#: kinds of policies, which are also reasons why a tumbling window emits a partition; and the reasons beside them: no
+#: policy, eviction of the partition as a whole (V16), or an early result
+NONE, PARTITION, EARLY_RESULT, COUNT, TIME, DELTA, PUNCT = range(7)
 #: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
@@ -38,96 +43,115 @@ PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 Columns = Mapping[str | Expression, tuple[int, Type]]
 
 
-class Policy(NamedTuple):
-    """A policy: its kind, and its size as a word, which counts tuples, partitions, nanoseconds or units of a delta's
-    attribute.
+class KernelPolicy(NamedTuple):
+    """A policy: its kind, and its size as a word, which counts tuples, partitions, nanoseconds or units of the
+    attribute that it compares.
 
-    `column` is the index of a delta's attribute among the words of a tuple; `floating`: the attribute is a float64.
-    `sized` is the index of the word of the newest tuple that has the delta's size, or -1 if `size` has it. `seconds`:
-    that word is a float64 of seconds, while the attribute is a timestamp.
+    `column` is the index of that attribute among the words of a tuple, or -1 if it compares none; `floating`: the
+    attribute is a float64. `sized` is the index of the word of the newest tuple that has the size, or -1 if `size` has
+    it. `seconds`: that word is a float64 of seconds, while the attribute is a timestamp.
     """
 
     kind: int
     size: int
     floating: bool = False
-    column: int = 0
+    column: int = -1
     sized: int = -1
     seconds: bool = False
+
+
+#: no policy: nothing leaves, nothing fires
+NOTHING = KernelPolicy(NONE, 0)
+#: no partition eviction
+STAY = KernelPolicy(ALL, 0)
+NEVER_EARLY = EarlyPolicy(wanted=False, every=0, wait=0)
+
+
+class KernelRow(NamedTuple):
+    """A policy of the model for the kernels.
+
+    kind       its kind
+    of         the policy as the kernels read it
+    expiring   whether it evicts by time: the tuples of all partitions are in one queue
+    by_value   whether it evicts by value: the tuples of a partition are in a heap
+    """
+
+    kind: int
+    of: Callable[[Any, Columns], KernelPolicy]
+    expiring: bool = False
+    by_value: bool = False
 
 
 class KernelClause(NamedTuple):
     """A window clause as the kernels read it."""
 
-    sliding: bool
+    sliding: bool = False
     #: whether tuples leave by time
-    expiring: bool
+    expiring: bool = False
     #: whether the tuples of a partition are linked by their slots. An operator needs no such chain if only the
     #: oldest tuple leaves and its slot is not used
-    chained: bool
-    partitioned: bool
-    eviction: Policy
-    trigger: Policy
+    chained: bool = False
+    partitioned: bool = False
+    eviction: KernelPolicy = NOTHING
+    trigger: KernelPolicy = NOTHING
     #: the policy of partition eviction; an age is in seconds
-    leaving: Policy
+    leaving: KernelPolicy = STAY
     #: whether the window fires before it was full once (S17)
-    incomplete: bool
+    incomplete: bool = False
     #: whether an evicted partition fires (V16)
-    evicted: bool
+    evicted: bool = False
     #: nanoseconds between two ticks of the timer, 0 without a timer
-    period: int
+    period: int = 0
     #: how many tuples of a partition flush it, if the window tumbles by count; -1 if it does not
-    most: int
+    most: int = -1
     #: whether window marks flush
-    marked: bool
+    marked: bool = False
     #: when the open window emits early results
-    early: EarlyPolicy
+    early: EarlyPolicy = NEVER_EARLY
+    #: whether tuples leave a sliding window by value, several at a time
+    by_value: bool = False
+    #: the number of tuples in a full partition of a sliding window that evicts by count; 0 of other windows
+    full: int = 0
 
 
 def clause(
     window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False, early: Early | None = None
 ) -> KernelClause:
-    """The clause of a window. `columns` has the attributes of deltas, and the sizes that are expressions.
+    """The clause of a window. `columns` has the attributes that policies compare, and the sizes that are expressions.
 
-    A window with sized parts has no policies: its kernels read these sizes instead.
+    The clause of a window with sized parts has the early results alone: its kernels read its sizes.
     """
-    none = Policy(NONE, 0)
-    if not window.policies:
-        stay = partition_policy(None)
-        return KernelClause(
-            False, False, False, False, none, none, stay, incomplete, evicted, 0, -1, False, early_policy(early)  # noqa: FBT003
-        )  # fmt: skip
-    assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - these are the kinds with policies
-    eviction = policy(_compared(window), columns)
-    trigger = policy(window.trigger, columns) if isinstance(window, Sliding) else none
+    roles, when_open = window.roles, early_policy(early)
+    if roles is None:
+        return KernelClause(early=when_open)
     period = window.timer.nanoseconds if window.timer else 0
-    leaving = partition_policy(window.partition_eviction)
-    sliding = isinstance(window, Sliding)
-    expiring = sliding and eviction.kind == TIME
-    conditions = () if sliding else window.policies
-    most = next((one.size for one in conditions if isinstance(one, Count)), -1)
-    marked = any(isinstance(one, Punct) for one in conditions)
-    return KernelClause(
-        sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period,
-        most, marked, early_policy(early),
+    shared = KernelClause(
+        partitioned=roles.partitioned, leaving=partition_policy(roles.leave), incomplete=incomplete, evicted=evicted,
+        period=period, early=when_open,
+    )  # fmt: skip
+    return _sliding(shared, roles, columns) if roles.evict else _tumbling(shared, roles, columns)
+
+
+def _sliding(shared: KernelClause, roles: Roles, columns: Columns) -> KernelClause:
+    assert roles.evict  # noqa: S101 - as every sliding window has
+    row, eviction = ROWS[type(roles.evict)], policy(roles.evict, columns)
+    trigger = policy(roles.trigger, columns) if roles.trigger else NOTHING
+    return shared._replace(
+        sliding=True, chained=True, expiring=row.expiring, by_value=row.by_value, eviction=eviction, trigger=trigger,
+        full=roles.evict.tuples or 0,
     )  # fmt: skip
 
 
-def _compared(window: Tumbling | Sliding) -> Count | Time | Delta | Punct:
-    """The eviction policy; of several conditions of a tumbling window the delta, which a tuple is compared by."""
-    deltas = (one for one in window.policies if isinstance(one, Delta))
-    return next(deltas, window.eviction) if isinstance(window, Tumbling) else window.eviction
+def _tumbling(shared: KernelClause, roles: Roles, columns: Columns) -> KernelClause:
+    """Of several conditions the policy by which tuples are compared is the eviction policy of the kernels."""
+    compared = next((one for one in roles.flush if one.attributes), roles.flush[0])
+    most = next((one.tuples for one in roles.flush if one.tuples is not None), -1)
+    marked = any(one.by_marks for one in roles.flush)
+    return shared._replace(eviction=policy(compared, columns), most=most, marked=marked)
 
 
-def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:
-    match of:
-        case Count(size):
-            return Policy(COUNT, size)
-        case Time(nanoseconds):
-            return Policy(TIME, nanoseconds)
-        case Delta():
-            return delta(of, columns)
-        case Punct():
-            return Policy(PUNCT, 0)
+def policy(of: Policy, columns: Columns) -> KernelPolicy:
+    return ROWS[type(of)].of(of, columns)
 
 
 def early_policy(of: Early | None) -> EarlyPolicy:
@@ -135,46 +159,52 @@ def early_policy(of: Early | None) -> EarlyPolicy:
     return EarlyPolicy(of is not None, (of and of.count) or 0, (of and of.time) or 0)
 
 
-def delta(of: Delta, columns: Columns) -> Policy:
+def delta(of: Delta, columns: Columns) -> KernelPolicy:
     column, kind = columns[of.attribute]
     if isinstance(of.size, float):
-        return Policy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
+        return KernelPolicy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
     if isinstance(of.size, int):
-        return Policy(DELTA, of.size, column=column)
-    return Policy(DELTA, 0, kind == FLOAT64, column, columns[of.size][0], seconds=kind == TIMESTAMP)
+        return KernelPolicy(DELTA, of.size, column=column)
+    return KernelPolicy(DELTA, 0, kind == FLOAT64, column, columns[of.size][0], seconds=kind == TIMESTAMP)
 
 
-def partition_policy(of: PartitionEviction | None) -> Policy:
-    match of:
-        case PartitionAge(seconds):
-            return Policy(PARTITION_AGE, seconds)
-        case PartitionCount(most):
-            return Policy(PARTITION_COUNT, most)
-        case TupleCount(most):
-            return Policy(TUPLE_COUNT, most)
-        case None:
-            return Policy(ALL, 0)
+#: the policies of windows
+ROWS: Mapping[type[Policy], KernelRow] = {
+    Count: KernelRow(COUNT, lambda of, _: KernelPolicy(COUNT, of.size)),
+    Time: KernelRow(TIME, lambda of, _: KernelPolicy(TIME, of.nanoseconds), expiring=True),
+    Delta: KernelRow(DELTA, delta, by_value=True),
+    Punct: KernelRow(PUNCT, lambda *_: KernelPolicy(PUNCT, 0)),
+}
+#: the policies by which whole partitions leave
+LEAVING: Mapping[type[PartitionEviction], Callable[[Any], KernelPolicy]] = {
+    PartitionAge: lambda of: KernelPolicy(PARTITION_AGE, of.seconds),
+    PartitionCount: lambda of: KernelPolicy(PARTITION_COUNT, of.most),
+    TupleCount: lambda of: KernelPolicy(TUPLE_COUNT, of.most),
+}
+#: why a tumbling window emitted a partition, in words; no policy is behind the content that a snapshot shows
+REASONS: Mapping[int, str] = {NONE: "", PARTITION: "partition", EARLY_RESULT: "early"} | {
+    row.kind: policy.word for policy, row in ROWS.items()
+}
 
 
-def deltas(window: Window) -> list[str]:
-    """The attributes that the window's delta policies compare."""
-    return [part.attribute for part in window.policies if isinstance(part, Delta)]
-
-
-def sizes(window: Window) -> list[Expression]:
-    """The sizes that are expressions of the newest tuple: of delta policies, and of the window's own parts."""
-    deltas = [p.size for p in window.policies if isinstance(p, Delta) and not isinstance(p.size, int | float)]
-    return [*deltas, *window.expressions]
+def partition_policy(of: PartitionEviction | None) -> KernelPolicy:
+    return STAY if of is None else LEAVING[type(of)](of)
 
 
 @inlined
-def size_of(policy: Policy, words: np.ndarray, slot: int) -> int:
+def departs(policy: KernelPolicy, words: np.ndarray, slot: int, reference: int) -> bool:
+    """Whether the tuple in `slot` satisfies a policy that compares its attribute with the word `reference`."""
+    return exceeds(policy, words[slot, policy.column], reference, size_of(policy, words, slot))
+
+
+@inlined
+def size_of(policy: KernelPolicy, words: np.ndarray, slot: int) -> int:
     """The size of a delta, as a word, if the tuple in `slot` is the newest."""
     return policy.size if policy.sized < 0 else words[slot, policy.sized]
 
 
 @inlined
-def exceeds(policy: Policy, new: int, reference: int, size: int) -> bool:
+def exceeds(policy: KernelPolicy, new: int, reference: int, size: int) -> bool:
     """Whether the word `new` is above `reference` by strictly more than the delta's size (T11, S8, S11).
 
     A smaller value never exceeds, however far below it is (T12, T13). NaN neither exceeds nor is exceeded (T14), and

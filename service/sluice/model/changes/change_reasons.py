@@ -8,8 +8,7 @@ from sluice.model.changes.operator_data import EventTimeData
 from sluice.model.expressions import Expression
 from sluice.model.spec import Order
 from sluice.model.types import Type
-from sluice.model.unparse import expression, policy, seconds
-from sluice.model.windows.window_policies import Count, Early, Time
+from sluice.model.unparse import expression, seconds
 
 
 def reason(part: str, before: object, now: object) -> str:
@@ -35,7 +34,7 @@ def _shown(value: Any, part: str) -> str:  # noqa: ANN401 - any part of an opera
         return f"`{value.clause() if callable(value.clause) else value.clause}`"
     text = ", ".join(map(_text, value)) if isinstance(value, tuple) else _text(value)
     one = value[0] if isinstance(value, tuple) else value
-    return f"`{text}`" if isinstance(one, Expression | Order | Early) else text
+    return f"`{text}`" if isinstance(one, Expression | Order) else text
 
 
 def _text(value: object) -> str:
@@ -44,9 +43,6 @@ def _text(value: object) -> str:
             return str(value).lower()
         case Order():
             return f"{expression(value.key)} {'desc' if value.descending else 'asc'}"
-        case Early():
-            count = [policy(Count(value.count))] if value.count else []
-            return " or ".join([*count, *([policy(Time(value.time))] if value.time else [])])
         case EventTimeData():
             return value.attribute
     return expression(value) if isinstance(value, Expression) else str(value)

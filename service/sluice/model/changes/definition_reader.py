@@ -15,16 +15,20 @@ from sluice.model.errors import SluiceError
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Coding, Join, Pipeline, Settings, Side, Stream
 from sluice.model.types import FLOAT64, Schema, Type, parse_type
-from sluice.model.windows import kinds, window_policies
+from sluice.model.windows import kinds
 from sluice.model.windows.join_windows import JOIN_WINDOWS
+from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.policy_table import POLICIES
 
 #: name of a class -> the class, for all values that a pipeline consists of
 CLASSES: Mapping[str, type] = {
     one.__name__: one
     for one in [
-        *(of for module in (spec, expressions, window_policies) for of in vars(module).values()),
+        *(of for module in (spec, expressions) for of in vars(module).values()),
         *kinds.KINDS.values(),
         *JOIN_WINDOWS.values(),
+        *POLICIES.values(),
+        *PARTITION_EVICTIONS.values(),
     ]
     if isinstance(one, type) and is_dataclass(one)
 }
@@ -88,7 +92,7 @@ def _schema(value: list[list[str]]) -> Schema:
     return tuple((name, parse_type(kind)) for name, kind in value)
 
 
-def _delta_size(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
+def _real(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
     return float(value) if isinstance(value, str) else _read(value)
 
 
@@ -96,7 +100,7 @@ def _delta_size(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the
 _READERS: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     **{(one, "type"): parse_type for one in ("Literal", "Attribute", "Call", "AggregateCall")},
     ("Stream", "schema"): _schema,
-    ("Delta", "size"): _delta_size,
+    **{(policy.__name__, name): _real for policy in POLICIES.values() for name in policy.reals},
 }
 
 

@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from sluice.model.changes.change_reasons import reason
 from sluice.model.changes.operator_data import EarlierNames, earlier_names, event_time_of, parts_of, provenance_of
-from sluice.model.changes.window_sizes import Resizing, counts_tuples, resizing
+from sluice.model.changes.window_sizes import counts_tuples, resizing
 from sluice.model.spec import Join, Operator, Pipeline, Union
+from sluice.model.windows.policies.policy import Resizing
 
 #: the settings that no change of state can follow
 FIXED_SETTINGS = ("clock", "clock_origin", "merge")

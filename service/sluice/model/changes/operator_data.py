@@ -15,14 +15,12 @@ from sluice.model.spec import (
     Aggregate,
     Custom,
     Dedup,
-    Delta,
     EventTime,
     Join,
     Map,
     Operator,
     Passing,
     Pipeline,
-    Punct,
     Side,
     SlidingTime,
     Sort,
@@ -90,9 +88,8 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
     if operator.window.needs_event_time or getattr(operator.window, "clock", True) is False:
         yield "event_time of its input", event_time_of(pipeline, operator.input)
     types = dict(pipeline.streams[operator.input].schema)
-    deltas = [one.attribute for one in operator.window.policies if isinstance(one, Delta)]
-    yield "type of a delta's attribute", tuple(types[name] for name in deltas)
-    if any(isinstance(one, Punct) for one in operator.window.policies):
+    yield "type of a delta's attribute", tuple(types[name] for name in operator.window.attributes)
+    if operator.window.flushed_by_marks:
         inputs = [pipeline.streams[name] for name in _marking(pipeline, operator.input)]
         yield "marks_in of its input", tuple(stream.marks_in for stream in inputs)
         yield "topics of its marks", tuple(str(stream.topic) for stream in inputs)
@@ -151,12 +148,12 @@ def _of_join(operator: Join, pipeline: Pipeline, earlier: EarlierNames) -> Itera
 
 
 def _read(operator: Join, port: str, pipeline: Pipeline) -> tuple[tuple[str, Type], ...]:
-    """The attributes of a side that are stored: outputs, the condition, or a delta of the window read them."""
+    """The attributes of a side that are stored: outputs, the condition, or a policy of the window read them."""
     side: Side = operator.left if port == "left" else operator.right
     over = [e for output in operator.outputs for _, e in output.attributes]
     over += [] if operator.match is None else [operator.match]
     named = {one.name for e in over for one in walk(e) if isinstance(one, Attribute) and one.port == port}
-    named |= {one.attribute for one in side.window.policies if isinstance(one, Delta)}
+    named |= {*side.window.attributes}
     return tuple((name, kind) for name, kind in pipeline.streams[side.stream].schema if name in named)
 
 

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from enum import Enum
-
-from sluice.model.spec import Aggregate, Count, Join, Operator, Sliding, Sort, Time
-
-
-class Resizing(Enum):
-    """How the size of a window has changed. NONE: its tuples cannot be moved to the changed window."""
-
-    SMALLER = "smaller"
-    LARGER = "larger"
-    NONE = "none"
+from sluice.model.spec import Aggregate, Join, Operator, Sort, Window
+from sluice.model.windows.policies.policy import Resizing
 
 
 def resizing(operator: Operator, part: str, before: object, now: object) -> Resizing:
@@ -25,24 +15,12 @@ def resizing(operator: Operator, part: str, before: object, now: object) -> Resi
     """
     named = isinstance(operator, Aggregate | Sort) and part == "window"
     of_side = isinstance(operator, Join) and part in ("window_left", "window_right")
-    if not (named or of_side) or not (isinstance(before, Sliding) and isinstance(now, Sliding)):
+    if not (named or of_side) or not isinstance(before, Window):
         return Resizing.NONE
-    if replace(before, eviction=now.eviction) != now:
-        return Resizing.NONE
-    match before.eviction, now.eviction:
-        case Count(old), Count(new) if 0 < old < new:
-            return Resizing.LARGER
-        case Count(old), Count(new) if 0 < new < old and isinstance(operator, Aggregate):
-            return Resizing.SMALLER
-        case Time(old), Time(new):
-            return Resizing.LARGER if old < new else Resizing.SMALLER
-    return Resizing.NONE
+    return before.resized(now, one_by_one=not isinstance(operator, Aggregate))
 
 
 def counts_tuples(operator: Operator) -> bool:
     """Whether it is an Aggregate over a sliding window that evicts by count: its tables depend on the count."""
-    return (
-        isinstance(operator, Aggregate)
-        and isinstance(operator.window, Sliding)
-        and isinstance(operator.window.eviction, Count)
-    )
+    roles = operator.window.roles if isinstance(operator, Aggregate) else None
+    return roles is not None and roles.evict is not None and roles.evict.tuples is not None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.window_kind import WITHIN_BATCH, SizedKind, SizePart, with_watermarks
+from sluice.model.windows.policies.policy import WITHIN_BATCH
+from sluice.model.windows.window_kind import SizedKind, SizePart, with_watermarks
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from sluice.model.expressions import Expression
 from sluice.model.functions import row
 from sluice.model.unparse import expression, number, seconds
+from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.window_kind import (  # fmt: skip
     IS_EARLY,
-    WITHIN_BATCH,
     SizedKind,
     SizePart,
     WindowFunction,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sluice.model.unparse import number, seconds
+from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.time_interval_window import TimeInterval
-from sluice.model.windows.window_kind import WITHIN_BATCH, SizedKind, SizePart
+from sluice.model.windows.window_kind import SizedKind, SizePart
 from sluice.time_units import MILLISECOND
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 from sluice.model.functions import row
 from sluice.model.types import INT64, STRING
 from sluice.model.unparse import number, seconds
+from sluice.model.windows.policies.time_policy import CALENDAR, Aligned
 from sluice.model.windows.window_kind import IS_EARLY, SizedKind, SizePart, WindowFunction, with_watermarks
-from sluice.model.windows.window_policies import CALENDAR, Aligned
 from sluice.time_units import SECOND
 
 #: maximum number of panes that contain a tuple, or begin within a second, without a warning

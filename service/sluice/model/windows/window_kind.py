@@ -10,16 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from sluice.model.expressions import Expression
 from sluice.model.functions import Function, row
 from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
-from sluice.model.windows.window_policies import Policy, Time
-
-#: the latency of a window that fires with each tuple, for `sluice explain`
-WITHIN_BATCH = "none: the output is in the batch that read the tuple"
+from sluice.model.windows.policies.partition_eviction import PartitionEviction
+from sluice.model.windows.policies.policy import Policy, Resizing
+from sluice.model.windows.policies.time_policy import Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,18 @@ IS_EARLY = WindowFunction(
     "early",
     BOOLEAN,
 )
+
+
+class Roles(NamedTuple):
+    """The policies of a window by what they do: those that flush a tumbling window, or those that evict from a sliding
+    window and trigger it; and the policy by which whole partitions leave.
+    """
+
+    flush: tuple[Policy, ...] = ()
+    evict: Policy | None = None
+    trigger: Policy | None = None
+    partitioned: bool = False
+    leave: PartitionEviction | None = None
 
 
 class WindowKind(ABC):
@@ -117,9 +128,19 @@ class WindowKind(ABC):
         return ()
 
     @property
+    def roles(self) -> Roles | None:
+        """The policies by what they do; None for a window with sized parts."""
+        return None
+
+    @property
+    def fired_by(self) -> tuple[Policy, ...]:
+        """The policies of which each alone fires the window."""
+        return self.policies
+
+    @property
     def timer(self) -> Time | None:
         """The policy that fires the window periodically, which may be aligned to a wall clock."""
-        return None
+        return next(filter(None, (policy.timer for policy in self.fired_by)), None)
 
     def with_timer(self, timer: Time) -> Self:
         """The window with another periodic timer. A kind with a `timer` overrides this; others have none to replace."""
@@ -127,9 +148,14 @@ class WindowKind(ABC):
         return self
 
     @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of a tuple that its policies compare."""
+        return tuple(name for policy in self.policies for name in policy.attributes)
+
+    @property
     def expressions(self) -> tuple[Expression, ...]:
         """The expressions of a tuple that the window itself reads: its sizes where these are not constant."""
-        return ()
+        return tuple(size for policy in self.policies for size in policy.expressions)
 
     def problems(self) -> Iterator[str]:
         """The errors of the window, each as a message that says what was expected."""
@@ -160,15 +186,27 @@ class WindowKind(ABC):
         return False
 
     @property
+    def flushed_by_marks(self) -> bool:
+        """Whether window marks fire it."""
+        return any(policy.by_marks for policy in self.policies)
+
+    @property
     def only_stores(self) -> bool:
         """Whether tuples are only stored, and cause no output before the next window mark (T18)."""
         return False
+
+    # ---- changes ----
+
+    def resized(self, later: object, *, one_by_one: bool) -> Resizing:
+        """How `later` differs in the size of its eviction policy (`Policy.resized`); NONE if anything else differs."""
+        del later, one_by_one
+        return Resizing.NONE
 
     # ---- the clock ----
 
     def falls_due(self, *, evictions: bool) -> bool:
         """Whether the clock alone can cause an output. `evictions`: the operator also outputs evicted tuples."""
-        return any(isinstance(policy, Time) for policy in (self.policies if evictions else self.policies[-1:]))
+        return any(policy.by_clock for policy in (self.policies if evictions else self.fired_by))
 
     # ---- words ----
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
-    Count,
     Custom,
     Dedup,
     EventTime,
@@ -20,7 +19,8 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.topology import follows_clock
 from sluice.model.unparse import seconds
-from sluice.model.windows.window_kind import WITHIN_BATCH, with_watermarks
+from sluice.model.windows.policies.policy import WITHIN_BATCH
+from sluice.model.windows.window_kind import with_watermarks
 
 
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
@@ -37,7 +37,8 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
             return _join_by_arrival(operator)
-        case Sort(window=Sliding(eviction=Count(size))):
+        case Sort(window=Sliding() as window):
+            size = window.tuples_when_full or 0
             return (
                 f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
                 f"{size:,} tuples long",

@@ -92,8 +92,8 @@ def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedCl
     """Checks that the window is sliding with the trigger count(1): each tuple is matched when it arrives (J1)."""
     if clause.tumbling or clause.sizes is not None:
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
-    elif any(policy != Count(1) for policy, _ in clause.policies[1:]):
-        part = clause.policies[1][1]
+    elif any(policy != Count(1) for _, policy, _ in clause.policies[1:]):
+        part = clause.policies[1].part
         expected = "count(1) as trigger, or none, as every tuple is paired when it arrives (rule W18)"
         typed.report.problem(typed.path(index, key), expected, part.text, None, part.column)
 

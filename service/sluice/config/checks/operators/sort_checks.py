@@ -42,14 +42,14 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
         if "sort" not in clause.kind.operators:
             typed.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
         return
-    (eviction, part), *triggers = clause.policies
-    if not isinstance(eviction, Count):
+    (kind, _, part), *triggers = clause.policies
+    if not kind.sorts:
         what = (
             "count as eviction in a sort over a sliding window (rule W18), or timeInterval, intervalDuration(seconds) "
             "to sort by event time"
         )
         typed.report.problem(path, what, part.text, None, part.column)
-    for policy, trigger in triggers:
+    for _, policy, trigger in triggers:
         if policy != Count(1):
             typed.report.problem(path, "count(1) as trigger, or none (rule W18)", trigger.text, None, trigger.column)
 

@@ -14,7 +14,7 @@ from sluice.engine.contents import multisets, summaries
 from sluice.engine.windows import policies
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
-from sluice.model.spec import Aggregate, Count
+from sluice.model.spec import Aggregate
 from sluice.model.types import FLOAT64, Kind, Schema, Type
 
 
@@ -83,7 +83,7 @@ class Program:
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted, early=spec.early)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
-        unordered = not spec.window.in_arrival_order or (clause.sliding and clause.eviction.kind == policies.DELTA)
+        unordered = not spec.window.in_arrival_order or clause.by_value
         arrival = len(columns) if unordered else summaries.NONE
         outer = [k for k in kept if clause.sliding and _at_edge(k)]
         inner = [k for k in kept if k not in outer]
@@ -94,7 +94,7 @@ class Program:
         holding = (clause.sliding or listing) and not _keeps_nothing(spec)
         oldest_first = clause.sliding and holding and not by_slot and not spec.group_by
         packed = oldest_first and _worth_packing(clause, spec.limits)
-        ring = _ring(clause) if oldest_first and not packed and not listing else 0
+        ring = clause.full if oldest_first and not packed and not listing else 0
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
@@ -143,12 +143,12 @@ def _calls(spec: Aggregate) -> list[AggregateCall]:
 
 
 def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
-    """The expressions that are stored for a tuple: arguments of functions, and attributes and sizes of deltas."""
+    """The expressions that are stored for a tuple: arguments of functions, attributes and sizes of policies."""
     types = dict(schema)
     arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
     arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
-    deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
-    return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
+    compared = [Attribute(name, types[name]) for name in spec.window.attributes]
+    return list(dict.fromkeys([*arguments, *compared, *spec.window.expressions]))
 
 
 def _at_edge(kept: Kept) -> bool:
@@ -187,14 +187,7 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
 
 def _worth_packing(clause: policies.KernelClause, limits: EngineLimits) -> bool:
     """Whether the window evicts only its oldest tuple (by time or count) and may fill at least two blocks."""
-    return clause.eviction.kind == policies.TIME or (
-        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * limits.min_block
-    )
-
-
-def _ring(clause: policies.KernelClause) -> int:
-    """The number of tuples in a full window that evicts by count, which is the size of its ring; 0 for others."""
-    return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
+    return clause.expiring or clause.full >= 2 * limits.min_block
 
 
 def _block(clause: policies.KernelClause, limits: EngineLimits) -> int:
@@ -202,15 +195,14 @@ def _block(clause: policies.KernelClause, limits: EngineLimits) -> int:
 
     For eviction by count about the square root of the window's size, so that the number of blocks is about that, too.
     """
-    if clause.eviction.kind == policies.TIME:
+    if clause.expiring:
         return limits.block
-    root = isqrt(int(clause.eviction.size) - 1) + 1
+    root = isqrt(clause.full - 1) + 1
     return min(max(1 << (root - 1).bit_length(), limits.min_block), limits.max_block)
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:
-    first = spec.window.policies[:1]
-    return bool(first) and isinstance(first[0], Count) and first[0].size <= 0
+    return any(policy.keeps_nothing for policy in spec.window.policies[:1])
 
 
 def _is_text(expression: Expression) -> bool:

@@ -18,7 +18,7 @@ from sluice.columns.state_tables import walked
 from sluice.engine.contents import ring, window_inspection
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.stream.items import TUPLE
-from sluice.engine.windows.policies import COUNT, Policy
+from sluice.engine.windows.policies import NOTHING
 from sluice.engine.windows.processing_time import ARRIVAL, FIRST, NUMBER, TICK
 from sluice.engine.windows.processing_time.window_records import GROUP
 
@@ -72,6 +72,6 @@ def _enter(
     arrivals["at"], arrivals["event"], arrivals["kind"] = now, np.arange(len(stored)), TUPLE
     arrivals["slot"], arrivals["partition"] = slots, partition
     silent = copy(operator)
-    clause = operator.program.clause._replace(trigger=Policy(COUNT, 0), period=0)
+    clause = operator.program.clause._replace(trigger=NOTHING, period=0)
     silent.program, silent.timer = replace(operator.program, clause=clause), None
     silent.run_windows(made, arrivals, now)

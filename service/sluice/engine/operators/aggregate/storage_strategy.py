@@ -18,7 +18,6 @@ from sluice.engine.contents.running_summary import RunningSummaries
 from sluice.engine.contents.slot_contents import SlotContents
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
-from sluice.engine.windows.policies import DELTA
 
 
 def strategy(program: Program, state: AggregateState, blocks: np.ndarray) -> tuple[Run, tuple[Any, ...]]:
@@ -41,7 +40,7 @@ def strategy(program: Program, state: AggregateState, blocks: np.ndarray) -> tup
         return partial(run_planned, running_summary.run), RunningSummaries(
             sums, groups, state.links, program.listing, counted
         )  # fmt: skip
-    linked = not program.group_by and program.clause.eviction.kind != DELTA
+    linked = not program.group_by and not program.clause.by_value
     return partial(run_planned, slot_contents.run), SlotContents(
         sums, program.edges, groups, state.chain if linked else state.links, linked, state.nodes,
         program.clause.eviction, program.listing, counted,

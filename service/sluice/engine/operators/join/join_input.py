@@ -18,7 +18,7 @@ from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.windows import policies
 from sluice.model.expressions import Attribute, Expression, walk
-from sluice.model.spec import DELETES, Count, Join, Side, Time
+from sluice.model.spec import DELETES, Join, Side
 from sluice.model.types import BOOLEAN, Schema, Type
 
 
@@ -47,12 +47,11 @@ class JoinInput:
     @classmethod
     def of(cls, join: Join, port: int, schema: Schema) -> JoinInput:
         side = (join.left, join.right)[port]
-        deltas = policies.deltas(side.window)
         read = {
             a.name for e in _over_pairs(join) for a in walk(e) if isinstance(a, Attribute) and a.port == SIDES[port]
         }
-        attributes = [Attribute(name, kind) for name, kind in schema if name in read or name in deltas]
-        kept: list[Expression] = list(dict.fromkeys([*attributes, *policies.sizes(side.window)]))
+        attributes = [Attribute(name, kind) for name, kind in schema if name in read or name in side.window.attributes]
+        kept: list[Expression] = list(dict.fromkeys([*attributes, *side.window.expressions]))
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
         reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
         deletes = len(reads) if join.table and port == RIGHT else None
@@ -63,7 +62,7 @@ class JoinInput:
         clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
         return cls(
             spec=side,
-            clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
+            clause=clause._replace(trigger=policies.NOTHING, period=0),
             reads=tuple(reads),
             names=names,
             types=tuple(e.type for e in kept),
@@ -129,5 +128,6 @@ def _partition_by(side: Side) -> tuple[Expression, ...]:
 
     It has no effect if each tuple expires by its own time and there is no partition eviction, or if no tuple is stored.
     """
-    alone = isinstance(side.window.eviction, Time) and side.window.partition_eviction is None
-    return () if alone or side.window.eviction == Count(0) else side.partition_by
+    eviction = side.window.eviction
+    alone = eviction.apart and side.window.partition_eviction is None
+    return () if alone or eviction.keeps_nothing else side.partition_by

@@ -18,7 +18,6 @@ from sluice.columns import intrusive_list
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
-from sluice.engine.windows.policies import DELTA
 from sluice.engine.windows.processing_time import (
     EVICT,
     INSERT,
@@ -256,7 +255,7 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
         return True
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
     candidates = y.buckets[bucket].count if bucket != NIL else 0
-    leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.eviction.kind == DELTA else 1
+    leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.by_value else 1
     if len(log) - used[0] < candidates + leaving:
         return False
     if candidates:  # J9: oldest candidate first

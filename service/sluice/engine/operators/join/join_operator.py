@@ -28,7 +28,7 @@ from sluice.engine.stream.rejected_tuples import joined as together
 from sluice.engine.stream.rejected_tuples import readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import LIVE, STORED
-from sluice.model.spec import Count, Join
+from sluice.model.spec import Join
 from sluice.model.types import Schema
 from sluice.time_units import UNSET
 
@@ -202,7 +202,7 @@ def _side(port: JoinInput, state: SideState, arrivals: int) -> join_kernel.Side:
     window = processing_time.window_of(port.clause, state, None, events, firings, np.zeros(2, np.int64))
     return join_kernel.Side(
         window, state.stored_tuples, state.buckets, np.empty(room, np.int32), state.state,
-        port.spec.window.eviction != Count(0), port.spec.outer, port.spec.unmatched is not None,
+        not port.spec.window.eviction.keeps_nothing, port.spec.outer, port.spec.unmatched is not None,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import Attribute
-from sluice.model.spec import Count, Sort
+from sluice.model.spec import Sort
 from sluice.model.types import INT64, STRING, Schema, Type
 
 
@@ -121,11 +121,9 @@ class ProgressiveOperator(Stateful[SortState]):
         self._keys = [(self._reads.index(e), e.type) for e in keys]
         self._partition_by = [self._reads.index(e) for e in spec.partition_by]
         self._schema = arrow_schema(schema)
-        eviction = spec.window.policies[0]
-        self._size = eviction.size if isinstance(eviction, Count) else 0
+        self._size = spec.window.tuples_when_full or 0
         clause = policies.clause(spec.window, {})
-        none = policies.Policy(policies.NONE, 0)
-        self._clause = clause._replace(eviction=none, trigger=none, period=0)
+        self._clause = clause._replace(eviction=policies.NOTHING, trigger=policies.NOTHING, period=0)
 
     def initial(self) -> SortState:
         return SortState(self._types, self._clause, self.spec.limits, keyed=bool(self._partition_by))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.columns import intrusive_list
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.windows.policies import DELTA, exceeds, size_of
+from sluice.engine.windows.policies import departs
 from sluice.engine.windows.processing_time import delta_heap, time_queue
 from sluice.engine.windows.processing_time.stored_partitions import forget
 from sluice.engine.windows.processing_time.window_records import EVICT, HEAD, LIVE, Window
@@ -19,7 +19,7 @@ def admit(w: Window, p: int, slot: int, at: int) -> None:
         if not w.partitions[p].size:
             intrusive_list.make_empty(w.partitions, p)
         intrusive_list.append(w.partitions, p, w.chain, slot)
-    if w.clause.eviction.kind == DELTA:
+    if w.clause.by_value:
         delta_heap.add(w, p, slot)
     elif w.clause.expiring:
         time_queue.append(w, p, slot, at)
@@ -63,11 +63,10 @@ def evict_exceeding(w: Window, p: int, slot: int) -> None:
     eviction makes the window full (4.5).
     """
     eviction = w.clause.eviction
-    word, size = w.words[slot, eviction.column], size_of(eviction, w.words, slot)
     before = w.used[0]
     while w.partitions[p].size:
         least = delta_heap.least(w, p)
-        if least == NIL or not exceeds(eviction, word, w.words[least, eviction.column], size):
+        if least == NIL or not departs(eviction, w.words, slot, w.words[least, eviction.column]):
             break
         if not w.partitions[p].full:
             fill(w, p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import EMPTY_FIRING, TIMER, WINDOW
-from sluice.engine.windows.policies import COUNT, DELTA, TIME, exceeds, size_of
+from sluice.engine.windows.policies import COUNT, departs
 from sluice.engine.windows.processing_time.eviction import admit, evict_exceeding, evict_oldest
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
@@ -22,11 +22,11 @@ def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> Non
     of the same tuple (S20). Under count eviction it is full with that many tuples. It stays full (S16).
     """
     eviction, trigger = w.clause.eviction, w.clause.trigger
-    if trigger.kind == DELTA:
-        _trigger_delta(w, p, slot, at, event)
-    if eviction.kind == DELTA:
+    if trigger.column >= 0:
+        _trigger_departing(w, p, slot, at, event)
+    if w.clause.by_value:
         evict_exceeding(w, p, slot)
-    elif eviction.kind == TIME:
+    elif w.clause.expiring:
         if not w.partitions[p].full:
             fill(w, p)
     elif eviction.size > 0 and w.partitions[p].size == eviction.size:
@@ -56,7 +56,7 @@ def _trigger_count(w: Window, p: int, at: int, event: int) -> None:
 
 
 @inlined
-def _trigger_delta(w: Window, p: int, slot: int, at: int, event: int) -> None:
+def _trigger_departing(w: Window, p: int, slot: int, at: int, event: int) -> None:
     """Measures from the tuple that fired last. At the start it measures from the first tuple, which does not fire (S11,
     S12).
     """
@@ -65,7 +65,7 @@ def _trigger_delta(w: Window, p: int, slot: int, at: int, event: int) -> None:
     if not w.partitions[p].referenced:
         w.partitions[p].referenced = 1
         w.partitions[p].reference = word
-    elif exceeds(trigger, word, w.partitions[p].reference, size_of(trigger, w.words, slot)):
+    elif departs(trigger, w.words, slot, w.partitions[p].reference):
         w.partitions[p].reference = word
         _trigger(w, p, at, event)
 

@@ -8,7 +8,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import ALL, EMPTY_FIRING
 from sluice.engine.windows import early_results
-from sluice.engine.windows.policies import COUNT, DELTA, PUNCT, TIME, exceeds, size_of
+from sluice.engine.windows.policies import COUNT, PUNCT, TIME, departs
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
 from sluice.engine.windows.processing_time.window_steps import fire, fire_early, flush, insert
@@ -24,14 +24,11 @@ def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> No
     eviction = w.clause.eviction
     if w.clause.most == 0:  # T3
         return
-    if eviction.kind == DELTA:
-        word = w.words[slot, eviction.column]
-        if w.partitions[p].size and exceeds(
-            eviction, word, w.partitions[p].reference, size_of(eviction, w.words, slot)
-        ):
-            flush(w, p, at, event, DELTA)
+    if eviction.column >= 0:
+        if w.partitions[p].size and departs(eviction, w.words, slot, w.partitions[p].reference):
+            flush(w, p, at, event, eviction.kind)
         if not w.partitions[p].size:
-            w.partitions[p].reference = word
+            w.partitions[p].reference = w.words[slot, eviction.column]
     insert(w, p, slot, at, source)
     evict_surplus(w, at, event)
     if w.partitions[p].size == w.clause.most:

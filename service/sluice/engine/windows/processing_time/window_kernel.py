@@ -9,7 +9,7 @@ from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows import early_results
-from sluice.engine.windows.policies import ALL, DELTA
+from sluice.engine.windows.policies import ALL
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
@@ -161,7 +161,7 @@ def _arrive(w: Window, arrivals: np.ndarray, i: int) -> bool:
     p, at = arrivals[i].partition, arrivals[i].at
     if w.clause.expiring and not expire(w, at):
         return False
-    tuples, partitions = w.partitions[p].size if w.clause.eviction.kind == DELTA else 1, 2
+    tuples, partitions = w.partitions[p].size if w.clause.by_value else 1, 2
     if w.clause.leaving.kind != ALL:
         tuples, partitions = tuples + w.scalars[LIVE] + 1, w.scalars[STORED] + 2
     if not room(w, tuples, partitions):

@@ -8,7 +8,7 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows.early_results import EarlyResults
-from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, KernelClause
+from sluice.engine.windows.policies import ALL, PARTITION_AGE, KernelClause
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
 #: the instants of a periodic timer: none are listed
@@ -33,7 +33,7 @@ class Windowed(Protocol):
 
 def needed(clause: KernelClause) -> set[str]:
     """The names of the tables that a window with this clause needs."""
-    by_value = {"values", "order"} if clause.sliding and clause.eviction.kind == DELTA else set()
+    by_value = {"values", "order"} if clause.by_value else set()
     names = {"partitions"} | by_value
     if clause.leaving.kind == PARTITION_AGE:
         names.add("ages")
