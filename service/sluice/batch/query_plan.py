@@ -24,7 +24,6 @@ from sluice.model.spec import (  # fmt: skip
     Windowed,
 )
 from sluice.model.spreading import Keys, spread_by
-from sluice.model.windows.session_window import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def _ordered_by_time(operator: Operator) -> bool:
             return operator.keep == "last"
         case Join():
             return operator.fires_at_watermarks
-        case Aggregate(window=Session(), early=Early(time=int())):
+        case Aggregate(early=Early(time=int())) if not operator.window.in_arrival_order:
             return True
         case _:
             return isinstance(operator, Windowed) and operator.window.fires_at_watermarks

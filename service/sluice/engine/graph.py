@@ -57,7 +57,6 @@ from sluice.model.spec import (  # fmt: skip
     Join,
     Map,
     Pipeline,
-    SlidingTime,
     Sort,
     Union,
     Windowed,
@@ -399,7 +398,7 @@ class Graph:
         A slidingTime window has a stream time for each topic partition of a topic that it reads, by itself or through
         maps and dedups, and one for any other stream (KIP T2).
         """
-        if isinstance(spec.window, SlidingTime):
+        if spec.window.timed_by_topic_partition:
             return self._partitions.get(partitioning_stream(self._pipeline, spec.input), 1)
         return source_count(self._pipeline, spec.input, self._partitions)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from sluice.engine.windows.timers import WallClock
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
-from sluice.model.windows.session_window import Session
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.page.history import Lag
 from sluice.page.stage_inspections import StageInspection, StreamProgress
@@ -40,7 +39,7 @@ def held_back(operator: Operator, facts: StageFacts) -> list[str]:
     sentences = [*_unread(operator, facts), *_ended(operator, facts)]
     if _by_event_time(operator, facts.pipeline):
         sentences += _by_watermark(operator, facts)
-    elif operator.window.timer is not None or isinstance(operator.window, Session):
+    elif operator.window.by_clock:
         sentences += _by_clock(operator, facts)
     if operator.window.flushed_by_marks:
         sentences += _by_marks(operator, facts)

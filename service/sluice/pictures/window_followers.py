@@ -11,7 +11,7 @@ import numpy as np
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Pipeline, Sliding, Sort, Tumbling, Window
+from sluice.model.spec import Aggregate, Custom, Dedup, Join, Pipeline, Sort, Window
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
@@ -69,11 +69,11 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 labels = _labels(pipeline, spec.input, spec.partition_by)
                 if not spec.window.traced:
                     found.append(Sessions(port, labels, final=getattr(spec.window, "emit", "final") == "final"))
-                elif isinstance(spec, Sort) and isinstance(spec.window, Sliding):
+                elif isinstance(spec, Sort) and spec.window.sliding:
                     found.append(Stored(port, labels))
                 else:
                     quiet = isinstance(spec, Aggregate) and not spec.aggregate_incomplete_windows
-                    found.append(Traced(port, labels, only_full=quiet and isinstance(spec.window, Sliding)))
+                    found.append(Traced(port, labels, only_full=quiet and spec.window.sliding))
             case Dedup(keep="last"):
                 port = Port(spec.name, "", f"keep last, {spec.clause}", None, clears=False)
                 found.append(Stored(port, _labels(pipeline, spec.input, spec.by)))
@@ -97,13 +97,12 @@ class Labels:
 
 def _port(pipeline: Pipeline, operator: str, side: str, stream: str, window: Window) -> Port:
     of = pipeline.streams[stream].event_time
-    clears = isinstance(window, Tumbling)
     by_clock = bool(window.policies) or of is None
     types = dict(pipeline.streams[stream].schema)
     scale = None if by_clock or of is None else Scale(of.attribute, str(types[of.attribute]), of.tick)
     if not window.traced and scale is None:
         scale = Scale("clock (s)", "float64")
-    return Port(operator, side, window.clause(), scale, clears)
+    return Port(operator, side, window.clause(), scale, window.tumbling)
 
 
 def _labels(pipeline: Pipeline, stream: str, partition_by: tuple[Expression, ...]) -> Labels:

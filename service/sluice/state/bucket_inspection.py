@@ -15,8 +15,6 @@ import pyarrow as pa
 from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
 from sluice.model.spec import Windowed
-from sluice.model.windows.session_window import Session
-from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.state.bucket import Bucket
 from sluice.state.window_json import rows, shortened, shown
 from sluice.time_units import UNSET
@@ -81,9 +79,7 @@ def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key
 
 def _closes(spec: Any) -> bool:  # noqa: ANN401 - an operator
     """Whether a watermark makes the windows of this operator emit what they hold."""
-    if not isinstance(spec, Windowed):
-        return False
-    return isinstance(spec.window, TimeInterval) or (isinstance(spec.window, Session) and not spec.window.clock)
+    return isinstance(spec, Windowed) and spec.window.fires_at_watermarks
 
 
 def _end_of_time(bucket: Bucket, stream: str, now: int) -> Items:

@@ -34,7 +34,7 @@ from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.expressions import over_group
-from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Sliding, Stream
+from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
 from sluice.model.stages import stages
 from sluice.model.topology import separated
 from sluice.model.windows.kinds import KINDS, kinds_reading
@@ -123,7 +123,7 @@ class Operators(ExpressionChecks):
         )
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
-            isinstance(found, Sliding) and shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+            found.sliding and shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
             early(self, index, shape, clause, found),
         )  # fmt: skip
 

@@ -46,7 +46,7 @@ def input_of(scope: Scope | None) -> Input | None:
         try:
             return parse(text, inside)
         except ExpressionError as error:
-            return tuple(error.faults)
+            return error.faults
 
     return Input(scope.stream, scope.attributes, size)
 
@@ -54,7 +54,7 @@ def input_of(scope: Scope | None) -> Input | None:
 def assemble(clause: ParsedClause) -> Window:
     leaving = next((policy for policy, _ in clause.leaving), None)
     known = [policy for _, policy, _ in clause.policies if policy is not None]
-    if len(known) < len(clause.policies) or (not clause.tumbling and any(policy.not_sliding for policy in known)):
+    if len(known) < len(clause.policies) or (not clause.tumbling and any(policy.by_marks for policy in known)):
         return UNKNOWN
     match known:
         case [eviction, *others] if clause.tumbling:

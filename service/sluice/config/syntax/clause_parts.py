@@ -36,6 +36,7 @@ class Part:
     column: int
     alternative: bool = False
 
+    #: examples of sizes in seconds, for messages
     durations: ClassVar[str] = durations.EXAMPLES
 
     def fault(self, expected: str, hint: str | None = None) -> Fault:

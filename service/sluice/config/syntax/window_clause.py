@@ -12,7 +12,7 @@ Seconds are a number or a duration with a unit, `5m` (durations.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def parse_clause(text: str, given: Input | None = None, *, storing: bool = True)
     if not clause.faults:
         find_kind(parts, clause)
         check_repeats(parts, clause)
-        check_sliding(clause)
+        check_roles(clause)
         check_leaving(clause)
         if storing:
             check_zero(clause)
@@ -227,16 +227,19 @@ def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
         seen.add(part.word)
 
 
-def check_sliding(clause: ParsedClause) -> None:
-    """Checks that a sliding window accepts its policies (W21 to W23), and can evict by the first of them."""
-    if clause.tumbling:
-        return
-    for kind, _, part in clause.policies:
-        if kind.not_sliding:
-            clause.faults.append(part.fault(kind.not_sliding))
-    for _, policy, part in clause.policies[:1]:
-        if policy is not None and policy.no_eviction:
-            clause.faults.append(part.fault(policy.no_eviction))
+def by_role(clause: ParsedClause) -> Iterator[tuple[Policy, Role, Part]]:
+    """The policies with what they do and where they stand, without those of wrong types."""
+    roles: Iterable[Role] = repeat("flush") if clause.tumbling else ("evict", "trigger")
+    for (_, policy, part), role in zip(clause.policies, roles, strict=False):
+        if policy is not None:
+            yield policy, role, part
+
+
+def check_roles(clause: ParsedClause) -> None:
+    """Checks that a sliding window accepts its policies (W21 to W23)."""
+    for policy, role, part in by_role(clause):
+        if expected := policy.instead(role):
+            clause.faults.append(part.fault(expected))
 
 
 def check_leaving(clause: ParsedClause) -> None:
@@ -250,9 +253,7 @@ def check_leaving(clause: ParsedClause) -> None:
 
 def check_zero(clause: ParsedClause) -> None:
     """Warns of sizes of 0, by their effect. Negative sizes are faults, which were found before (W25)."""
-    roles: Iterable[Role] = repeat("flush") if clause.tumbling else ("evict", "trigger")
-    policies = (policy for _, policy, _ in clause.policies)
-    cautions = [policy.caution(role) for policy, role in zip(policies, roles, strict=False) if policy is not None]
+    cautions = [policy.caution(role) for policy, role, _ in by_role(clause)]
     cautions += [f"{part.text} {text}" for leaving, part in clause.leaving if (text := leaving.caution(part))]
     clause.cautions += filter(None, cautions)
 

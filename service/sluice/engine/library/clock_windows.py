@@ -36,7 +36,7 @@ from sluice.engine.stream.items import EMPTY_FIRING, MAX_TIME, TIMER, TUPLE, WAT
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, TICK
 from sluice.model.expressions import AggregateCall, Expression
-from sluice.model.spec import Aggregate, Output, Sliding, Tumbling, Windowed
+from sluice.model.spec import Aggregate, Output, Windowed
 from sluice.model.types import INT64, Schema
 from sluice.time_units import UNSET
 
@@ -86,7 +86,7 @@ class ClockLibrary:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
         self._windows = AggregateOperator(_counting(spec), schema, sources, by_slot=True)
         self._program = self._windows.program
-        self._tumbling = isinstance(spec.window, Tumbling)
+        self._tumbling = spec.window.tumbling
 
     def started(self) -> ClockState:
         return ClockState(self._windows.initial(), {})
@@ -262,5 +262,5 @@ def _counting(spec: Windowed) -> Aggregate:
     outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
     return Aggregate(
         spec.name, spec.input, spec.window, outputs, spec.partition_by,
-        aggregate_incomplete_windows=isinstance(spec.window, Sliding), limits=spec.limits,
+        aggregate_incomplete_windows=spec.window.sliding, limits=spec.limits,
     )  # fmt: skip

@@ -19,7 +19,6 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Pipeline,
     Side,
-    Sliding,
     Sort,
     Stream,
     Union,
@@ -99,7 +98,9 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     for spec in pipeline.operators:
         about = {"operator": spec.name}
         match spec:
-            case Sort(window=Sliding()) | Map() | Dedup() | Union():
+            case Map() | Dedup() | Union():
+                found[spec.name] = [None]
+            case Sort() if spec.window.sliding:
                 found[spec.name] = [None]
             case Aggregate() if not spec.window.traced:
                 found[spec.name] = [None]

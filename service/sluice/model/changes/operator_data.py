@@ -22,7 +22,6 @@ from sluice.model.spec import (
     Passing,
     Pipeline,
     Side,
-    SlidingTime,
     Sort,
     Union,
     Windowed,
@@ -93,8 +92,7 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
         inputs = [pipeline.streams[name] for name in _marking(pipeline, operator.input)]
         yield "marks_in of its input", tuple(stream.marks_in for stream in inputs)
         yield "topics of its marks", tuple(str(stream.topic) for stream in inputs)
-    if isinstance(operator.window, SlidingTime):
-        # each of its topic partitions has a stream time
+    if operator.window.timed_by_topic_partition:
         partitioned = partitioning_stream(pipeline, operator.input)
         yield "topic partitions of its input", provenance_of(pipeline, partitioned, earlier)
     match operator:

@@ -55,6 +55,7 @@ class Session(SizedKind):
         IS_EARLY,
     )
     early = True
+    partition_in_words = "window partition with one session"
 
     gap: int | Expression
     longest: int | None = None
@@ -102,6 +103,10 @@ class Session(SizedKind):
     @property
     def fires_at_watermarks(self) -> bool:
         return not self.clock and self.emit == "final"
+
+    @property
+    def by_clock(self) -> bool:
+        return self.clock
 
     def falls_due(self, *, evictions: bool) -> bool:
         del evictions

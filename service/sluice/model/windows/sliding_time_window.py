@@ -33,6 +33,7 @@ class SlidingTime(SizedKind):
     operators = frozenset({"custom"})
     tick = MILLISECOND  # whatever the attribute (KIP W4)
     in_arrival_order = False
+    timed_by_topic_partition = True
     functions = TimeInterval.functions[:2]
 
     difference: int

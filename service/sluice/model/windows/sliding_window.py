@@ -16,6 +16,8 @@ class Sliding(WindowKind):
     word = "sliding"
     example = "sliding, time(300.0), count(1), partitioned"
 
+    sliding = True
+
     eviction: Policy
     trigger: Policy = Count(1)  # noqa: RUF009 - an immutable value; W1
     partitioned: bool = False

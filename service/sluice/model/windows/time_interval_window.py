@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import ClassVar
 
 from sluice.model.functions import row
@@ -128,6 +129,12 @@ class TimeInterval(SizedKind):
         if self.calendar is not None:
             return self.duration + LONGER, self.duration + LONGER, 0, 0
         return self.duration, self.period, self.discard_age, self.offset
+
+    @property
+    def time_in_words(self) -> str:
+        """Panes that overlap share slices (engine/windows/event_time/panes.py)."""
+        width = gcd(self.period, self.duration)
+        return "pane" if width == self.duration else f"slice of {seconds(width)} s of its panes"
 
     def no_early(self) -> str:
         return "its panes overlap: creationPeriod is less than intervalDuration" * (self.period < self.duration)

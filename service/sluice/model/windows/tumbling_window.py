@@ -19,6 +19,7 @@ class Tumbling(WindowKind):
 
     word = "tumbling"
     example = "tumbling, punct()"
+    tumbling = True
     counts_own_partition = True
     functions: ClassVar[tuple[WindowFunction, ...]] = (
         WindowFunction(

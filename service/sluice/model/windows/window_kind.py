@@ -18,7 +18,7 @@ from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.partition_eviction import PartitionEviction
 from sluice.model.windows.policies.policy import Policy, Resizing
-from sluice.model.windows.policies.time_policy import Time
+from sluice.model.windows.policies.time_policy import Aligned, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,12 @@ class WindowKind(ABC):
     early: ClassVar[bool] = False
 
     # ---- how it behaves ----
+    #: whether tuples leave one by one, so that it fires again with the same tuples
+    sliding: ClassVar[bool] = False
+    #: whether all tuples of a partition leave with its firing
+    tumbling: ClassVar[bool] = False
+    #: whether each topic partition of its input has a time of its own (KIP T2)
+    timed_by_topic_partition: ClassVar[bool] = False
     #: whether the tuples of a partition are in order of arrival and are evicted one by one
     in_arrival_order: ClassVar[bool] = True
     #: whether CountAll needs the tuples of its own partition only (A18)
@@ -136,6 +142,11 @@ class WindowKind(ABC):
     def fired_by(self) -> tuple[Policy, ...]:
         """The policies of which each alone fires the window."""
         return self.policies
+
+    @property
+    def calendar(self) -> Aligned | None:
+        """The calendar whose days, weeks or months the window's panes are; None if it has none."""
+        return None
 
     @property
     def timer(self) -> Time | None:
@@ -195,6 +206,11 @@ class WindowKind(ABC):
         """Whether tuples are only stored, and cause no output before the next window mark (T18)."""
         return False
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether it waits for the operator clock."""
+        return self.timer is not None
+
     # ---- changes ----
 
     def resized(self, later: object, *, one_by_one: bool) -> Resizing:
@@ -217,6 +233,14 @@ class WindowKind(ABC):
         `lag`: how far watermarks are behind the newest tuple, in nanoseconds; None: watermarks come with the stream.
         `incomplete`: results are also emitted before the window was full for the first time.
         """
+
+    #: a window partition, to which the number of bytes in `sluice explain` belongs
+    partition_in_words: ClassVar[str] = "window partition"
+
+    @property
+    def time_in_words(self) -> str:
+        """That for which a window over event time keeps one summary."""
+        return "event time"
 
     @property
     def tuples_when_full(self) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,13 +16,11 @@ from sluice.model.spec import (  # fmt: skip
     Pipeline,
     Sort,
     Stream,
-    TimeInterval,
     Union,
 )
 from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
-from sluice.model.unparse import expressions, seconds
-from sluice.model.windows.session_window import Session
+from sluice.model.unparse import expressions
 from sluice.planning.explain.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
@@ -155,8 +152,7 @@ def _partition_of(operator: Operator, needs: Footprint) -> str:
     """What `Footprint.partition` is the size of."""
     if isinstance(operator, Dedup):
         return "key with one period" if needs.tuple else "key"
-    session = isinstance(operator, Aggregate) and isinstance(operator.window, Session)
-    return "window partition with one session" if session else "window partition"
+    return operator.window.partition_in_words if isinstance(operator, Aggregate) else "window partition"
 
 
 def _tuples_of(operator: Operator, needs: Footprint) -> str:
@@ -171,12 +167,7 @@ def _tuples_of(operator: Operator, needs: Footprint) -> str:
 
 def _time_of(operator: Operator) -> str:
     """What a window over event time keeps for the tuples of one time, in words."""
-    window = operator.window if isinstance(operator, Aggregate | Sort) else None
-    if not isinstance(window, TimeInterval):
-        return "event time"
-    # panes that overlap share slices (engine/windows/event_time/panes.py)
-    width = math.gcd(window.period, window.duration)
-    return "pane" if width == window.duration else f"slice of {seconds(width)} s of its panes"
+    return operator.window.time_in_words if isinstance(operator, Aggregate | Sort) else "event time"
 
 
 def _held(operator: Operator) -> int | None:

@@ -11,7 +11,6 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Operator,
     Pipeline,
-    Sliding,
     Sort,
     Stream,
     Union,
@@ -37,8 +36,8 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
             return _join_by_arrival(operator)
-        case Sort(window=Sliding() as window):
-            size = window.tuples_when_full or 0
+        case Sort() if operator.window.sliding:
+            size = operator.window.tuples_when_full or 0
             return (
                 f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
                 f"{size:,} tuples long",

@@ -7,7 +7,7 @@ from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import SortShape
 from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.spec import Count, Order, Sliding, Sort
+from sluice.model.spec import Count, Order, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
 from sluice.model.windows.kinds import kinds_of
 
@@ -28,7 +28,7 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     found = align(typed, index, shape, clause, found)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
     outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
-    if shape.limit is not None and isinstance(found, Sliding):
+    if shape.limit is not None and found.sliding:
         what = "no limit, as each tuple of a sort over a sliding window comes out by itself"
         typed.report.problem(typed.path(index, "limit"), what)
     return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit)
@@ -42,8 +42,8 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
         if "sort" not in clause.kind.operators:
             typed.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
         return
-    (kind, _, part), *triggers = clause.policies
-    if not kind.sorts:
+    (_, eviction, part), *triggers = clause.policies
+    if eviction is None or eviction.tuples is None:
         what = (
             "count as eviction in a sort over a sliding window (rule W18), or timeInterval, intervalDuration(seconds) "
             "to sort by event time"

@@ -79,7 +79,7 @@ class EventAggregateOperator(Stateful[EventState]):
         self._counting = bool(sees_all(spec))
         self._longest = sum(self.ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
         #: the number of clocks: with slidingTime each topic partition has a stream time of its own
-        self._apart = sources if isinstance(window, SlidingTime) else 1
+        self._apart = sources if window.timed_by_topic_partition else 1
 
     @property
     def holding(self) -> bool:
@@ -263,7 +263,7 @@ class EventAggregateOperator(Stateful[EventState]):
 
         def rows(results: Results) -> Rows:
             stored = counted
-            if self._counting and isinstance(self.spec.window, SlidingTime):  # CountAll counts the partition
+            if self._counting and self.spec.window.timed_by_topic_partition:  # CountAll counts the partition
                 stored = tuples_per_firing(results, len(firings))
             return self._make_outputs.rows(
                 fired_contents(program, state, firings, stored, results, self.ticks.to_units)
@@ -297,7 +297,7 @@ class EventAggregateOperator(Stateful[EventState]):
 
         Empty if no function needs it, and with slidingTime, which has no panes.
         """
-        if not self._counting or isinstance(self.spec.window, SlidingTime):
+        if not self._counting or self.spec.window.timed_by_topic_partition:
             return np.zeros(0, np.int64)
         found, known = totals(state.totals.reshape(2, -1), events, len(firings))
         needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)

@@ -35,8 +35,7 @@ CACHED = 1 << 16
 
 def ticks_of(of: EventTime, type_: Type, window: Window) -> Ticks:
     """How the window counts event time."""
-    calendar = isinstance(window, TimeInterval) and window.calendar is not None
-    return CalendarTicks(of, type_, window) if calendar else Ticks(of, type_, window)
+    return CalendarTicks(of, type_, window) if window.calendar else Ticks(of, type_, window)
 
 
 class CalendarTicks(Ticks):

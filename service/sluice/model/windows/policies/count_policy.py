@@ -36,7 +36,6 @@ class Count(Policy):
 
     word: ClassVar[str] = "count"
     form: ClassVar[str] = "count(n)"
-    sorts: ClassVar[bool] = True
 
     size: int
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import ClassVar
 
@@ -80,7 +80,8 @@ def _typed(attribute: str, text: str, part: Part, given: Input) -> Delta | Misty
     kind = given.attributes.get(attribute)
     if kind is None:
         expected = f"an attribute of {given.stream} in delta ({', '.join(given.attributes)})"
-        return Mistyped((Fault(expected, attribute, nearest(attribute, given.attributes), part.column),))
+        fault = part.fault(expected, nearest(attribute, given.attributes))
+        return Mistyped((replace(fault, got=attribute),))
     if not kind.numeric and kind != TIMESTAMP:
         return _wrong(part, f"delta over an int64, a float64 or a timestamp, not {attribute}, a {kind}")
     if part.with_unit(text) is not None and kind == INT64:

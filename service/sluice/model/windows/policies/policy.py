@@ -33,29 +33,18 @@ Role = Literal["flush", "evict", "trigger"]
 
 
 class Part(Protocol):
-    """A policy as a window clause has it, `count(5)` (`config/syntax/clause_parts.py`). Without arguments it has `()`.
-
-    fault           the fault of this part, for a message with its line and column
-    inside          faults of one of its arguments as faults at their columns of the clause
-    spelled_here    the part with its size as it is written here, if another system writes the size so; else None
-    whole           its argument, if that is the only one and a whole number from 0 to MAX_COUNT; else None
-    seconds         the exact seconds of a number or of a number with a unit; None if the text is neither
-    with_unit       the exact seconds of a number with a unit, else None
-    durations       examples of durations, for messages
-    """
+    """A policy as a window clause has it, `count(5)`; config/syntax/clause_parts.py says what each member returns."""
 
     @property
     def arguments(self) -> tuple[str, ...] | None: ...
+    @property
+    def durations(self) -> str: ...
     def fault(self, expected: str, hint: str | None = None) -> Fault: ...
     def inside(self, argument: str, faults: tuple[Fault, ...]) -> tuple[Fault, ...]: ...
     def spelled_here(self, words: Container[str] = ()) -> str | None: ...
     def whole(self) -> int | None: ...
     def seconds(self, text: str) -> Decimal | None: ...
     def with_unit(self, text: str) -> Decimal | None: ...
-    @property
-    def durations(self) -> str: ...
-    @property
-    def column(self) -> int: ...
 
 
 class Input(NamedTuple):
@@ -115,10 +104,6 @@ class Policy(ABC):
     word: ClassVar[str]
     #: the policy with its arguments, for messages
     form: ClassVar[str]
-    #: what to write in a sliding window instead; empty if such a window accepts it
-    not_sliding: ClassVar[str] = ""
-    #: whether a sort over a sliding window evicts by it
-    sorts: ClassVar[bool] = False
     #: the fields that may be float64 numbers, which definitions in checkpoints have as texts
     reals: ClassVar[tuple[str, ...]] = ()
 
@@ -139,9 +124,9 @@ class Policy(ABC):
     def clause(self) -> str:
         """The policy as text."""
 
-    @property
-    def no_eviction(self) -> str:
-        """What to write in a sliding window that would evict by it; empty if it can."""
+    def instead(self, role: Role) -> str:
+        """What to write instead of it in this role; empty if it has this role."""
+        del role
         return ""
 
     def caution(self, role: Role) -> str:
@@ -204,7 +189,7 @@ class Policy(ABC):
 
     def triggers(self) -> tuple[str, str]:
         """When it fires a sliding window, and how long a tuple waits for that, for `sluice explain`."""
-        raise AssertionError(self)
+        return self.flushes()
 
     @abstractmethod
     def next_flush(self, held: Held) -> str:
@@ -212,7 +197,7 @@ class Policy(ABC):
 
     def next_trigger(self, held: Held) -> str:
         """When a sliding window fires next, for the page of the service."""
-        raise AssertionError(self, held)
+        return self.next_flush(held)
 
     def not_met(self, replay: Replayed) -> str:
         """Why it was not satisfied in a replay; empty if there is nothing to say."""

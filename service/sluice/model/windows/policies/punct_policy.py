@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sluice.model.errors import Fault
-from sluice.model.windows.policies.policy import Held, Input, Part, Policy, Replayed
+from sluice.model.windows.policies.policy import Held, Input, Part, Policy, Replayed, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,15 @@ class Punct(Policy):
 
     word: ClassVar[str] = "punct"
     form: ClassVar[str] = "punct()"
-    not_sliding: ClassVar[str] = "count, time or delta in a sliding window (rules W21 to W23)"
     by_marks: ClassVar[bool] = True
 
     @classmethod
     def read(cls, part: Part, given: Input | None) -> Punct | Fault:
         del given
         return part.fault("punct() without arguments") if part.arguments else cls()
+
+    def instead(self, role: Role) -> str:
+        return "" if role == "flush" else "count, time or delta in a sliding window (rules W21 to W23)"
 
     def clause(self) -> str:
         return "punct()"

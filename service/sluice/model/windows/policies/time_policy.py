@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sluice.model.errors import Fault
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.policies.policy import MAX_SECONDS, Held, Input, Part, Policy, Replayed, Resizing
+from sluice.model.windows.policies.policy import MAX_SECONDS, Held, Input, Part, Policy, Replayed, Resizing, Role
 from sluice.time_units import SECOND
 
 #: the periods of the calendar, by their words in a clause: months, and days at most
@@ -73,9 +73,9 @@ class Time(Policy):
         months = self.aligned.months if self.aligned else None
         return next((word for word, (count, _) in CALENDAR.items() if count == months), None)
 
-    @property
-    def no_eviction(self) -> str:
-        return "time(seconds) as eviction, as the length of a calendar period varies" if self.aligned else ""
+    def instead(self, role: Role) -> str:
+        fixed = self.aligned is None or role != "evict"
+        return "" if fixed else "time(seconds) as eviction, as the length of a calendar period varies"
 
     @property
     def timer(self) -> Time:
@@ -95,9 +95,6 @@ class Time(Policy):
     def flushes(self) -> tuple[str, str]:
         return self._every(), f"up to {seconds(self.nanoseconds)} s"
 
-    def triggers(self) -> tuple[str, str]:
-        return self.flushes()
-
     def _every(self) -> str:
         length = seconds(self.nanoseconds)
         if self.aligned is None:
@@ -109,9 +106,6 @@ class Time(Policy):
         return f"every {length} s by the wall clock of {self.aligned.zone}, as at {at}"
 
     def next_flush(self, held: Held) -> str:
-        return held.due
-
-    def next_trigger(self, held: Held) -> str:
         return held.due
 
     def not_met(self, replay: Replayed) -> str:
