@@ -30,7 +30,6 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
 from sluice.model.windows.policies.policy import Policy
-from sluice.model.windows.window_kind import Roles
 
 #: kinds of policies, which are also reasons why a tumbling window emits a partition; and the reasons beside them: no
 #: policy, eviction of the partition as a whole (V16), or an early result
@@ -73,12 +72,14 @@ class KernelRow(NamedTuple):
     kind       its kind
     of         the policy as the kernels read it
     expiring   whether it evicts by time: the tuples of all partitions are in one queue
+    several    whether an arriving tuple may evict several tuples
     by_value   whether it evicts by value: the tuples of a partition are in a heap
     """
 
     kind: int
     of: Callable[[Any, Columns], KernelPolicy]
     expiring: bool = False
+    several: bool = False
     by_value: bool = False
 
 
@@ -108,7 +109,9 @@ class KernelClause(NamedTuple):
     marked: bool = False
     #: when the open window emits early results
     early: EarlyPolicy = NEVER_EARLY
-    #: whether tuples leave a sliding window by value, several at a time
+    #: whether an arriving tuple may evict several tuples from a sliding window
+    several: bool = False
+    #: whether tuples leave a sliding window by value
     by_value: bool = False
     #: the number of tuples in a full partition of a sliding window that evicts by count; 0 of other windows
     full: int = 0
@@ -119,39 +122,27 @@ def clause(
 ) -> KernelClause:
     """The clause of a window. `columns` has the attributes that policies compare, and the sizes that are expressions.
 
-    The clause of a window with sized parts has the early results alone: its kernels read its sizes.
+    A window with sized parts has no policies: its kernels read its sizes, and the early results of the clause. Of
+    several policies of a tumbling window the one that compares tuples is `eviction`.
     """
-    roles, when_open = window.roles, early_policy(early)
-    if roles is None:
-        return KernelClause(early=when_open)
-    period = window.timer.nanoseconds if window.timer else 0
+    roles, timer = window.roles, window.timer
     shared = KernelClause(
         partitioned=roles.partitioned, leaving=partition_policy(roles.leave), incomplete=incomplete, evicted=evicted,
-        period=period, early=when_open,
+        period=timer.nanoseconds if timer else 0, early=early_policy(early),
     )  # fmt: skip
-    return _sliding(shared, roles, columns) if roles.evict else _tumbling(shared, roles, columns)
-
-
-def _sliding(shared: KernelClause, roles: Roles, columns: Columns) -> KernelClause:
-    assert roles.evict  # noqa: S101 - as every sliding window has
-    row, eviction = ROWS[type(roles.evict)], policy(roles.evict, columns)
-    trigger = policy(roles.trigger, columns) if roles.trigger else NOTHING
+    if roles.evict is None:
+        most = next((one.tuples for one in roles.flush if one.tuples is not None), -1)
+        compared = next((one for one in roles.flush if one.attributes), None)
+        return shared._replace(eviction=policy(compared, columns), most=most, marked=window.flushed_by_marks)
+    row = ROWS[type(roles.evict)]
     return shared._replace(
-        sliding=True, chained=True, expiring=row.expiring, by_value=row.by_value, eviction=eviction, trigger=trigger,
-        full=roles.evict.tuples or 0,
+        sliding=True, chained=True, expiring=row.expiring, several=row.several, by_value=row.by_value,
+        eviction=policy(roles.evict, columns), trigger=policy(roles.trigger, columns), full=roles.evict.tuples or 0,
     )  # fmt: skip
 
 
-def _tumbling(shared: KernelClause, roles: Roles, columns: Columns) -> KernelClause:
-    """Of several conditions the policy by which tuples are compared is the eviction policy of the kernels."""
-    compared = next((one for one in roles.flush if one.attributes), roles.flush[0])
-    most = next((one.tuples for one in roles.flush if one.tuples is not None), -1)
-    marked = any(one.by_marks for one in roles.flush)
-    return shared._replace(eviction=policy(compared, columns), most=most, marked=marked)
-
-
-def policy(of: Policy, columns: Columns) -> KernelPolicy:
-    return ROWS[type(of)].of(of, columns)
+def policy(of: Policy | None, columns: Columns) -> KernelPolicy:
+    return NOTHING if of is None else ROWS[type(of)].of(of, columns)
 
 
 def early_policy(of: Early | None) -> EarlyPolicy:
@@ -172,7 +163,7 @@ def delta(of: Delta, columns: Columns) -> KernelPolicy:
 ROWS: Mapping[type[Policy], KernelRow] = {
     Count: KernelRow(COUNT, lambda of, _: KernelPolicy(COUNT, of.size)),
     Time: KernelRow(TIME, lambda of, _: KernelPolicy(TIME, of.nanoseconds), expiring=True),
-    Delta: KernelRow(DELTA, delta, by_value=True),
+    Delta: KernelRow(DELTA, delta, several=True, by_value=True),
     Punct: KernelRow(PUNCT, lambda *_: KernelPolicy(PUNCT, 0)),
 }
 #: the policies by which whole partitions leave

@@ -22,5 +22,5 @@ def resizing(operator: Operator, part: str, before: object, now: object) -> Resi
 
 def counts_tuples(operator: Operator) -> bool:
     """Whether it is an Aggregate over a sliding window that evicts by count: its tables depend on the count."""
-    roles = operator.window.roles if isinstance(operator, Aggregate) else None
-    return roles is not None and roles.evict is not None and roles.evict.tuples is not None
+    evict = operator.window.roles.evict if isinstance(operator, Aggregate) else None
+    return evict is not None and evict.tuples is not None

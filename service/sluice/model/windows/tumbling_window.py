@@ -9,6 +9,7 @@ from sluice.model.functions import row
 from sluice.model.types import STRING
 from sluice.model.windows.policies.partition_eviction import PartitionEviction
 from sluice.model.windows.policies.policy import Policy
+from sluice.model.windows.policies.policy_table import POLICIES
 from sluice.model.windows.policies.time_policy import Time
 from sluice.model.windows.window_kind import IS_EARLY, Roles, WindowFunction, WindowKind
 
@@ -25,7 +26,7 @@ class Tumbling(WindowKind):
         WindowFunction(
             row(
                 "flushReason",
-                "what flushed a tumbling window: count, time, delta, punct, or partition of an evicted partition; "
+                f"what flushed a tumbling window: {', '.join(POLICIES)}, or partition of an evicted partition; "
                 "early of an early result",
                 "-> string",
             ),

@@ -134,9 +134,9 @@ class WindowKind(ABC):
         return ()
 
     @property
-    def roles(self) -> Roles | None:
-        """The policies by what they do; None for a window with sized parts."""
-        return None
+    def roles(self) -> Roles:
+        """The policies by what they do; none for a window with sized parts."""
+        return Roles()
 
     @property
     def fired_by(self) -> tuple[Policy, ...]:

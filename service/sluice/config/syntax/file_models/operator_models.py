@@ -12,6 +12,8 @@ from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionTex
 from sluice.model.errors import one_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
+from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.policy_table import POLICIES
 
 # tags of kinds of operators, and of an output that is a list
 AGGREGATE, MAP, JOIN, SORT, DEDUP, CUSTOM = "<aggregate>", "<map>", "<join>", "<sort>", "<dedup>", "<custom>"
@@ -19,13 +21,7 @@ LIST = "<list>"
 #: between the names of the streams of a union
 PLUS = "+"
 #: what every window clause has: a policy, or a part that its kind needs
-NEEDED = (
-    "count",
-    "time",
-    "delta",
-    "punct",
-    *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed),
-)
+NEEDED = (*POLICIES, *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed))
 WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
 
 
@@ -104,8 +100,8 @@ class AggregateShape(StatefulShape):
     window: WindowText = Field(
         description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
         "optionally a trigger policy, and optionally `partitioned` with a policy of partition eviction. Policies: "
-        "count(n), time(seconds), delta(attribute, size), punct(). Policies of partition eviction: "
-        "partitionAge(seconds), partitionCount(n), tupleCount(n). "
+        f"{', '.join(policy.form for policy in POLICIES.values())}. Policies of partition eviction: "
+        f"{', '.join(policy.form for policy in PARTITION_EVICTIONS.values())}. "
         f"Or a kind with sizes: {one_of(list(SIZED))}.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",

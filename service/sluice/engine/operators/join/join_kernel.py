@@ -255,7 +255,7 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
         return True
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
     candidates = y.buckets[bucket].count if bucket != NIL else 0
-    leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.by_value else 1
+    leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.several else 1
     if len(log) - used[0] < candidates + leaving:
         return False
     if candidates:  # J9: oldest candidate first

@@ -161,7 +161,7 @@ def _arrive(w: Window, arrivals: np.ndarray, i: int) -> bool:
     p, at = arrivals[i].partition, arrivals[i].at
     if w.clause.expiring and not expire(w, at):
         return False
-    tuples, partitions = w.partitions[p].size if w.clause.by_value else 1, 2
+    tuples, partitions = w.partitions[p].size if w.clause.several else 1, 2
     if w.clause.leaving.kind != ALL:
         tuples, partitions = tuples + w.scalars[LIVE] + 1, w.scalars[STORED] + 2
     if not room(w, tuples, partitions):
