@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from sluice.files import project_file
+from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
+from sluice.model.windows.policies.policy_table import POLICIES
 
 PACKAGE = project_file("service/sluice")
 #: files of Python in a folder, beside its __init__.py
@@ -143,6 +145,37 @@ def test_what_spark_plans_and_commits_with_needs_no_engine():
     check = f"{modules}, sys; print(sorted({{'numba', 'pandas', 'polars'}} & {{*sys.modules}}))"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+#: `count` and `time` stand beside these in other clauses: as default trigger, as early results, as timers
+COUNTED_POLICIES = {word: policy for word, policy in POLICIES.items() if word not in ("count", "time")}
+
+
+@pytest.mark.parametrize("word", COUNTED_POLICIES)
+def test_a_policy_is_one_module_and_at_most_eight_other_files(word: str):
+    policy = COUNTED_POLICIES[word]
+    own = Path(sys.modules[policy.__module__].__file__ or "")
+    names = {policy.__name__, word.upper()}
+    files = [path for path in MODULES if path != own and any(name.split(".")[-1] in names for name in imported(path))]
+    assert len(files) <= 8, sorted(map(name_of, files))
+
+
+def asked_classes(path: Path) -> set[str]:
+    """The names of the classes of which a file asks whether a value is an instance."""
+    asked: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.MatchClass):
+            asked |= {part.id for part in ast.walk(node.cls) if isinstance(part, ast.Name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            asked |= {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+    return asked
+
+
+def test_no_code_asks_which_policy_a_window_has():
+    policies = {policy.__name__ for policy in (*POLICIES.values(), *PARTITION_EVICTIONS.values())}
+    askers = {name_of(path): found for path in MODULES if (found := asked_classes(path) & policies)}
+    # whether two policies are of one kind, to compare their sizes
+    assert askers == {f"model/windows/policies/{word}_policy.py": {word.title()} for word in ("count", "time")}
 
 
 #: the rows of the table of storage strategies: module, then the function for each window event, `-` if there is none

@@ -15,7 +15,7 @@ from sluice.config.syntax.durations import EXAMPLES, NUMBER, seconds, spelled_he
 from sluice.config.syntax.other_systems import part_of_another_system, size_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
-from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy import MAX_SECONDS
 from sluice.model.windows.policies.time_policy import CALENDAR
 from sluice.model.windows.window_kind import SizedKind, SizePart

@@ -23,7 +23,7 @@ from sluice.config.syntax.sized_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import KINDS as ALL_KINDS
 from sluice.model.windows.kinds import SIZED
-from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS, PartitionEviction
+from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS, PartitionEviction
 from sluice.model.windows.policies.policy import Input, Mistyped, Policy, Role
 from sluice.model.windows.policies.policy_table import POLICIES
 from sluice.model.windows.window_kind import WindowKind

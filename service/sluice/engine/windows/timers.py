@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from sluice.model.spec import Aligned, Time, Window
+from sluice.model.spec import Aligned, Window
 from sluice.time_units import SECOND
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
@@ -31,12 +31,9 @@ DATES = 16
 
 def timer(window: Window) -> Periodic | WallClock | None:
     """The timer of a window: of a tumbling time window, or of a time trigger. None if the window has none."""
-    match window.timer:
-        case Time(period, None):
-            return Periodic(period)
-        case Time(period, Aligned() as aligned):
-            return WallClock(aligned, period)
-    return None
+    if (timer := window.timer) is None:
+        return None
+    return WallClock(timer.aligned, timer.nanoseconds) if timer.aligned else Periodic(timer.nanoseconds)
 
 
 class Periodic:

@@ -17,7 +17,7 @@ from sluice.model.spec import Coding, Join, Pipeline, Settings, Side, Stream
 from sluice.model.types import FLOAT64, Schema, Type, parse_type
 from sluice.model.windows import kinds
 from sluice.model.windows.join_windows import JOIN_WINDOWS
-from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
 #: name of a class -> the class, for all values that a pipeline consists of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sluice.model.windows.policies.count_policy import Count
-from sluice.model.windows.policies.partition_eviction import PartitionEviction
+from sluice.model.windows.policies.partition_policies import PartitionEviction
 from sluice.model.windows.policies.policy import Policy, Resizing
 from sluice.model.windows.policies.time_policy import Time
 from sluice.model.windows.window_kind import Roles, WindowKind

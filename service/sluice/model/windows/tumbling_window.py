@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sluice.model.functions import row
 from sluice.model.types import STRING
-from sluice.model.windows.policies.partition_eviction import PartitionEviction
+from sluice.model.windows.policies.partition_policies import PartitionEviction
 from sluice.model.windows.policies.policy import Policy
 from sluice.model.windows.policies.policy_table import POLICIES
 from sluice.model.windows.policies.time_policy import Time

@@ -16,7 +16,7 @@ from sluice.model.expressions import Expression
 from sluice.model.functions import Function, row
 from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
-from sluice.model.windows.policies.partition_eviction import PartitionEviction
+from sluice.model.windows.policies.partition_policies import PartitionEviction
 from sluice.model.windows.policies.policy import Policy, Resizing
 from sluice.model.windows.policies.time_policy import Aligned, Time
 

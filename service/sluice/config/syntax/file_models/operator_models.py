@@ -12,7 +12,7 @@ from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionTex
 from sluice.model.errors import one_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
-from sluice.model.windows.policies.partition_eviction import PARTITION_EVICTIONS
+from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
 # tags of kinds of operators, and of an output that is a list
