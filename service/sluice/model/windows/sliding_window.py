@@ -15,7 +15,6 @@ from sluice.model.windows.window_kind import Roles, WindowKind
 class Sliding(WindowKind):
     word = "sliding"
     example = "sliding, time(300.0), count(1), partitioned"
-
     sliding = True
 
     eviction: Policy
@@ -29,25 +28,11 @@ class Sliding(WindowKind):
         return ", ".join([self.word, *policies, *["partitioned"] * self.partitioned, *leaving])
 
     @property
-    def policies(self) -> tuple[Policy, ...]:
-        return self.eviction, self.trigger
-
-    @property
     def roles(self) -> Roles:
         return Roles((), self.eviction, self.trigger, self.partitioned, self.partition_eviction)
 
-    @property
-    def fired_by(self) -> tuple[Policy, ...]:
-        return (self.trigger,)
-
     def with_timer(self, timer: Time) -> Sliding:
         return replace(self, trigger=timer)
-
-    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
-        del described, behind_window
-        if self.partition_eviction is not None:
-            return "the evicted partition depends on all partitions (V8, V10, V12)"
-        return ""
 
     def resized(self, later: object, *, one_by_one: bool) -> Resizing:
         if not isinstance(later, Sliding) or replace(self, eviction=later.eviction) != later:

@@ -49,25 +49,12 @@ class Tumbling(WindowKind):
         return ", ".join([self.word, conditions, *["partitioned"] * self.partitioned, *leaving])
 
     @property
-    def policies(self) -> tuple[Policy, ...]:
-        return (self.eviction, *self.others)
-
-    @property
     def roles(self) -> Roles:
-        return Roles(self.policies, partitioned=self.partitioned, leave=self.partition_eviction)
+        return Roles((self.eviction, *self.others), None, None, self.partitioned, self.partition_eviction)
 
     def with_timer(self, timer: Time) -> Tumbling:
         first, *others = (timer if policy.timer else policy for policy in self.policies)
         return replace(self, eviction=first, others=tuple(others))
-
-    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
-        """All partitions decide which of them leaves (V8, V10, V12), and a mark of an operator is for all keys."""
-        del described
-        if self.partition_eviction is not None:
-            return "the evicted partition depends on all partitions (V8, V10, V12)"
-        if behind_window and self.flushed_by_marks:
-            return "each mark of the upstream operator closes the tuples of all keys (T18)"
-        return ""
 
     @property
     def only_stores(self) -> bool:

@@ -131,7 +131,7 @@ class WindowKind(ABC):
     @property
     def policies(self) -> tuple[Policy, ...]:
         """The eviction policy, and for a sliding window the trigger policy; empty for a window with sized parts."""
-        return ()
+        return (*self.roles.flush, *filter(None, (self.roles.evict, self.roles.trigger)))
 
     @property
     def roles(self) -> Roles:
@@ -141,7 +141,7 @@ class WindowKind(ABC):
     @property
     def fired_by(self) -> tuple[Policy, ...]:
         """The policies of which each alone fires the window."""
-        return self.policies
+        return self.roles.flush or self.policies[1:]
 
     @property
     def calendar(self) -> Aligned | None:
@@ -188,7 +188,11 @@ class WindowKind(ABC):
         `described`: the fields of a firing that the outputs read (`WindowFunction.describes`). `behind_window`: a
         windowed operator is upstream.
         """
-        del described, behind_window
+        del described
+        if self.roles.leave is not None:
+            return "the evicted partition depends on all partitions (V8, V10, V12)"
+        if behind_window and self.flushed_by_marks:
+            return "each mark of the upstream operator closes the tuples of all keys (T18)"
         return ""
 
     @property
