@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -127,6 +128,68 @@ def test_a_topic_that_goes_while_it_is_read_ends_the_service(service):
 
     with pytest.raises(TopicError, match=service.topic("in")):
         service.run(service.pipeline(PIPELINE), until=gone)
+
+
+PAIRS = """
+streams:
+  in: {schema: {number: int64}}
+  out: {}
+operators:
+  - {name: pairs, aggregate: in, window: "tumbling, count(2)", output: {out: {all: Collect(number)}}}
+clock: records
+buckets: 1
+"""
+#: seconds between the end of a topic and its new beginning, while a service runs
+GAPS = [0.03, 0.5, 1.5]
+
+
+def numbers(service):
+    return [number for one in service.outputs("out") for number in one.get("tuple", {"all": []})["all"]]
+
+
+def created_again_once(service, gap, sent, after, partitions=1):
+    """Deletes the topic when all numbers before were read, creates it again, and sends further numbers."""
+    happened = []
+
+    def until(done=lambda: False):
+        if not happened and len(numbers(service)) == sent // 2 * 2:
+            delete(service)
+            time.sleep(gap)
+            service.create("in", partitions)
+            service.send("in", [{"value": json.dumps({"number": n}).encode()} for n in range(sent, sent + after)])
+            happened.append(True)
+        return bool(happened) and done()
+
+    return until
+
+
+def send_numbers(service, count):
+    service.create("in")
+    service.send("in", [{"value": json.dumps({"number": n}).encode()} for n in range(count)])
+
+
+@pytest.mark.parametrize("gap", GAPS)
+@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+def test_a_topic_that_is_created_again_while_it_is_read_ends_the_service(service, gap, after):
+    """No record of the new topic is in a batch, also if the new topic has overtaken the old offsets."""
+    send_numbers(service, 10)
+    until = created_again_once(service, gap, 10, after)
+    with pytest.raises(DataLossError, match=f"topic {service.topic('in')} was deleted and created again while"):
+        service.run(service.pipeline(PAIRS), until)
+    assert numbers(service) == list(range(10))
+
+
+@pytest.mark.parametrize("gap", GAPS)
+@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+def test_or_all_records_of_the_new_topic_are_read_once_with_the_state_of_before(service, gap, after, caplog):
+    send_numbers(service, 11)  # the last one waits in a window
+    until = created_again_once(service, gap, 11, after - 1)
+    service.run(
+        service.pipeline(PAIRS + "on_data_loss: continue\n"),
+        partial(until, lambda: len(numbers(service)) == 10 + after),
+    )
+    assert numbers(service) == list(range(10 + after))
+    assert f"topic {service.topic('in')} was deleted and created again" in caplog.text
 
 
 def delete(service):

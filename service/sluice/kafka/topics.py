@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.client_log import LOGGER
-from sluice.kafka.kafka_errors import TopicError, UnavailableError
+from sluice.kafka.kafka_errors import TopicError, TopicMissingError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
 from sluice.model.kafka_properties import servers
 from sluice.model.spec import Pipeline, Stream
@@ -59,7 +59,7 @@ def _checked(requests: AdminRequests, pipeline: Pipeline, retry_s: float) -> dic
     missing = [name for name in inputs if name not in found and name not in made]
     if missing:
         message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
-        raise TopicError(message)
+        raise TopicMissingError(message)
     present = {stream.name: found[str(stream.topic)] for stream in pipeline.inputs if stream.topic in found}
     require_scope(pipeline, {name: len(topic.partitions) for name, topic in present.items()})
     _create(requests, _new_topics(pipeline, found), retry_s)

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
+from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicDeletedError, TopicError, UnavailableError
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
 from sluice.spark.spark_internals import java_process
@@ -150,7 +150,7 @@ def _unknown_topic(failure: str) -> SluiceError | None:
     if "UnknownTopicOrPartitionException" not in failure:
         return None
     topics = re.search(r"Subscribe\[(.*?)\]", failure)
-    return TopicError(f"an input topic was deleted; the input topics are {topics[1] if topics else 'unknown'}")
+    return TopicDeletedError(f"an input topic was deleted; the input topics are {topics[1] if topics else 'unknown'}")
 
 
 def _unknown(failure: str) -> SluiceError:
