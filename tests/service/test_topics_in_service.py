@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka.kafka_errors import DataLossError, TopicError
+from sluice.kafka.ledger import last_entry
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -78,7 +79,7 @@ def test_records_that_retention_took_away_end_the_service(service):
         service.run(service.pipeline(PIPELINE))
 
 
-def test_or_it_goes_on_with_what_is_there(service):
+def test_or_it_goes_on_with_what_is_there_and_counts_what_is_lost(service, caplog):
     service.create("in")
     service.send("in", [row("a", n) for n in range(3)])
     service.run(service.pipeline(PIPELINE))
@@ -87,6 +88,9 @@ def test_or_it_goes_on_with_what_is_there(service):
     service.send("in", [MARK])
     service.run(service.pipeline(PIPELINE + "on_data_loss: continue\n"))
     assert service.outputs("out")[0] == {"tuple": {"key": "a", "all": [0, 1, 2, 6, 7]}}
+    assert f"topic {service.topic('in')}, topic partition 0: 3 offsets are lost, from 3 on" in caplog.text
+    entry = last_entry({"bootstrap.servers": service.broker}, service.name)
+    assert entry.report.lost == {service.topic("in"): {"0": 3}}
 
 
 @pytest.mark.parametrize("records", [1, 9], ids=["shorter", "longer"])

@@ -19,6 +19,7 @@ from sluice.kafka.batch_writer import close_writers
 from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
+from sluice.spark.lanes.lost_offsets import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
 from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.spark_internals import thread_connection
@@ -65,7 +66,7 @@ class BatchLanes:
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
             timer = StepTimer(self._observe)
-            outputs = self._spark.outputs(records, batch)
+            outputs = [*lost_offsets(self._plan, batch), *self._spark.outputs(records, batch)]
             timer.ended(Step.JOB)
             self._topics.begin()
             self._topics.require()

@@ -20,7 +20,7 @@ from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
 from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Counts, Entry, Report
 from sluice.kafka.batch_writer import open_early
 from sluice.kafka.groups.lag_group import InputOffsets
 from sluice.kafka.kafka_errors import TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
@@ -163,6 +163,7 @@ class PipelineRun:
             letters.batch_written(entry.report.first_dead)
             ends.batch_written(entry)
 
+        metrics.count(Report(lost=_no_losses(plan)))
         if last is not None:
             metrics.restored(last)
             history.restored(last)
@@ -319,6 +320,14 @@ def zero_report(pipeline: Pipeline) -> Report:
     )
 
 
+def _no_losses(plan: Plan) -> Counts:
+    """The counters of `Report.lost` at 0, as in `zero_report`."""
+    return {
+        str(stream.topic): dict.fromkeys(map(str, range(plan.topic_partitions[stream.name])), 0)
+        for stream in plan.inputs
+    }
+
+
 class ProgressListener:
     """Passes each progress report of Spark to the metrics, the log and the history, and its offsets to the group that
     lag monitors read.
@@ -347,13 +356,14 @@ class ProgressListener:
     def _records(self, progress: Progress) -> int:
         """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets.
 
-        A topic partition without a start offset is not counted.
+        A topic partition without a start offset is not counted, nor is one that ends before its start, because its
+        newest records were lost.
         """
         source = progress["sources"][0]
         if counted := int(source["numInputRows"]):
             return counted
         starts, ends = flat(source["startOffset"] or {}) or self._first(), flat(source["endOffset"] or {})
-        return sum(end - starts[place] for place, end in ends.items() if place in starts)
+        return sum(max(0, end - starts[place]) for place, end in ends.items() if place in starts)
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:

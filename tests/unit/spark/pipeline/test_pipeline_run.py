@@ -58,6 +58,7 @@ def test_a_batch_counts_everywhere(listening):
         pytest.param(3, 10, 3, id="Spark counts records, without markers of transactions"),
         pytest.param(0, 10, 5, id="a batch without a job: the number of offsets"),
         pytest.param(0, None, 9, id="the first batch without a job: from the offset that the query starts at"),
+        pytest.param(0, 20, 0, id="a topic partition whose newest records were lost: none, not a number below 0"),
         pytest.param(4, None, 4, id="the first batch of a topic that is read from its beginning on"),
     ],
 )
