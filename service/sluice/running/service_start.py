@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluice.processes import signals_end_at_once
+from sluice.running.own_folder import own_folder
 from sluice.running.service_options import Options, Restart
 from sluice.spark.pipeline.early_processes import early_processes
 
@@ -21,7 +22,7 @@ def start(load: Callable[[], Wished], options: Options, *, one: bool) -> None:
 
     `one`: whether it is the service of one pipeline file.
     """
-    with signals_end_at_once(), early_processes(options.master, load) as ((found, scan), early):
+    with signals_end_at_once(), own_folder(), early_processes(options.master, load) as ((found, scan), early):
         from sluice.arrow_without_pandas import keep_pandas_out  # noqa: PLC0415
 
         keep_pandas_out()

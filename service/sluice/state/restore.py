@@ -250,7 +250,8 @@ def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]
         except (StateError, OSError) as error:
             LOGGER.warning("the state of version %d in %s cannot be used: %s", one.version, one.origin, error)
     message = (
-        f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings name the causes"
+        f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings in the log name the "
+        f"causes. {REMEDIES}"
     )
     raise RestoreError(message)
 
