@@ -35,6 +35,10 @@ PERIOD_S = 2.0
 #: Seconds after which a missing topic counts as deleted: it may be created again right away. And seconds between two
 #: requests meanwhile
 MISSING_S, PAUSE_S = 2.0, 0.1
+#: seconds of a request of `look`, and the seconds of failures after which no broker counts as reachable: both together,
+#: with PERIOD_S, are RETRY_TIMEOUT_S
+LOOK_S = min(REQUEST, RETRY_TIMEOUT_S / 4)
+UNREACHABLE_S = max(0.0, RETRY_TIMEOUT_S - LOOK_S - PERIOD_S)
 
 #: topic -> Kafka's id of it; None: there is no such topic
 Ids = Mapping[str, str | None]
@@ -45,8 +49,12 @@ Answers = Mapping[str, Any]
 class TopicCheck:
     """Compares the ids of the input topics with those at the start of the query."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+    def __init__(
+        self, plan: Plan, make: Callable[[dict[str, Any]], AdminClient] = AdminClient,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """`make` makes a client with these properties. `clock` gives seconds."""
+        self._make = make
         self._kafka = plan.pipeline.settings.kafka
         self._may_lose = plan.pipeline.settings.on_data_loss == "continue"
         self._ids = dict(plan.topic_ids)
@@ -56,8 +64,9 @@ class TopicCheck:
         #: the request of a batch, and that of `look`
         self._begun: Answers = {}
         self._looking: Answers | None = None
-        #: when the last request was sent, and when the last one was answered
-        self._sent = self._answered = clock()
+        #: when the last request was sent, and since when those of `look` have failed
+        self._sent = clock()
+        self._failing: float | None = None
 
     def begin(self) -> None:
         """Begins the check of a batch, all records of which were read."""
@@ -74,7 +83,6 @@ class TopicCheck:
         except KafkaException:
             self._renew()
             found = _present(self._kafka, self._ids)
-        self._answered = self._clock()
         if None in found.values():
             found = self._created(found)
         self._compare(found)
@@ -82,11 +90,11 @@ class TopicCheck:
     def look(self) -> None:
         """Sends a request if PERIOD_S have passed since the last one, and looks at its answer in a later call.
 
-        Does not wait. Raises as `require` does, and UnavailableError if no broker has answered for RETRY_TIMEOUT_S.
+        Does not wait for it. Raises as `require` does, and UnavailableError if no broker answers for RETRY_TIMEOUT_S.
         """
         if self._looking is None:
             if self._clock() >= self._sent + PERIOD_S:
-                self._looking = self._request()
+                self._looking = self._request(LOOK_S)
         elif all(answer.done() for answer in self._looking.values()):
             answers, self._looking = self._looking, None
             try:
@@ -94,19 +102,19 @@ class TopicCheck:
             except KafkaException as error:
                 self._not_answered(error.args[0])
             else:
-                self._answered = self._clock()
+                self._failing = None
                 self._compare(self._created(found) if None in found.values() else found)
 
     def close(self) -> None:
         with self._lock:
             discard(self._clients)
 
-    def _request(self) -> Answers:
+    def _request(self, seconds: float = REQUEST) -> Answers:
         self._sent = self._clock()
         with self._lock:
             if not self._clients:
-                self._clients.append(AdminClient(client_properties(self._kafka, "admin")))
-            return _described(self._clients[0], self._ids)
+                self._clients.append(self._make(client_properties(self._kafka, "admin")))
+            return _described(self._clients[0], self._ids, seconds)
 
     def _renew(self) -> None:
         """Lets the next request have a new client: the view of this one may be out of date (kafka/requests.py)."""
@@ -115,7 +123,8 @@ class TopicCheck:
 
     def _not_answered(self, error: KafkaError) -> None:
         self._renew()
-        if self._clock() > self._answered + RETRY_TIMEOUT_S:
+        self._failing = self._clock() if self._failing is None else self._failing
+        if self._clock() >= self._failing + UNREACHABLE_S:
             raise UnavailableError(unreachable(servers(self._kafka), error.str()))
 
     def _created(self, found: Ids) -> Ids:
@@ -137,8 +146,8 @@ class TopicCheck:
             raise TopicDeletedError(f"topic {', '.join(missing)} was deleted while the service ran")
 
 
-def _described(client: AdminClient, names: Mapping[str, str]) -> Answers:
-    return client.describe_topics(TopicCollection([*names]), request_timeout=REQUEST) if names else {}
+def _described(client: AdminClient, names: Mapping[str, str], seconds: float = REQUEST) -> Answers:
+    return client.describe_topics(TopicCollection([*names]), request_timeout=seconds) if names else {}
 
 
 def _present(kafka: Mapping[str, str], names: Mapping[str, str]) -> Ids:
