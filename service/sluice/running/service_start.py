@@ -15,6 +15,8 @@ from sluice.spark.pipeline.early_processes import early_processes
 
 #: The open files that the process of the service and that of Java may need at least; the latter opens all jars of Spark
 FEWEST_FILES = 512
+#: the limit of open files with which no service of many pipelines has too few
+MOST_FILES = 65536
 
 if TYPE_CHECKING:
     from sluice.running.pipeline_folder import Found
@@ -47,16 +49,17 @@ class LimitError(SluiceError):
 
 
 def require_open_files() -> None:
-    """Raises this process's limit of open files as far as it may. Raises LimitError if that is too low for Java."""
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit != most:
-        with suppress(OSError, ValueError):  # macOS has a lower limit than it says
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-            limit = most
+    """Sets this process's limit of open files to MOST_FILES or as near as it may. Raises LimitError if Java needs more."""
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard < 0 else min(hard, MOST_FILES)  # -1: no limit
+    if 0 <= limit < wanted:
+        with suppress(OSError, ValueError):  # macOS may refuse what it says is allowed
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            limit = wanted
     if 0 <= limit < FEWEST_FILES:
         message = (
-            f"a process may have only {limit} open files (ulimit -n): expected at least {FEWEST_FILES}, as Java opens all "
-            "jars of Spark, and each client of Kafka its connections. Raise the limit in the shell or in the unit that "
-            "starts the service (LimitNOFILE of systemd)"
+            f"a process may have only {limit} open files (ulimit -n): expected at least {FEWEST_FILES}, as Java opens "
+            "all jars of Spark, and each client of Kafka its connections. Raise the limit in the shell or in the unit "
+            "that starts the service (LimitNOFILE of systemd)"
         )
         raise LimitError(message)

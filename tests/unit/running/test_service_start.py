@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.running import service_start
-from sluice.running.service_start import FEWEST_FILES, LimitError, require_open_files
+from sluice.running.service_start import FEWEST_FILES, MOST_FILES, LimitError, require_open_files
 
 
 class Limits:
@@ -32,9 +32,18 @@ def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch, soft, hard)
         require_open_files()
 
 
-@pytest.mark.parametrize("soft", [256, 1024])
-def test_a_limit_that_may_be_raised_is_raised(monkeypatch, soft):
-    limits = Limits(soft, 4096)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((256, 4096), (4096, 4096), id="to the most that is allowed"),
+        pytest.param((1024, 1 << 30), (MOST_FILES, 1 << 30), id="to as many as are enough"),
+        pytest.param((1024, -1), (MOST_FILES, -1), id="as many as are enough, without a bound"),
+        pytest.param((1 << 20, 1 << 20), (1 << 20, 1 << 20), id="a higher one stays"),
+        pytest.param((-1, -1), (-1, -1), id="without a limit"),
+    ],
+)
+def test_a_limit_that_may_be_raised_is_raised(monkeypatch, before, after):
+    limits = Limits(*before)
     monkeypatch.setattr(service_start, "resource", limits)
     require_open_files()
-    assert limits.now == (4096, 4096)
+    assert limits.now == after

@@ -29,6 +29,7 @@ from sluice.kafka.kafka_errors import TopicCreatedAgainError, TopicDeletedError,
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, discard, send_request
 from sluice.kafka.topics import unreachable
 from sluice.model.kafka_properties import servers
+from sluice.spark.lanes.held_back import HeldBack
 
 #: seconds between two checks while no batch reads records
 PERIOD_S = 2.0
@@ -54,7 +55,7 @@ class TopicCheck:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`make` makes a client with these properties. `clock` gives seconds."""
-        self._make = make
+        self._make, self._held_back = make, HeldBack(plan.places, clock)
         self._kafka = plan.pipeline.settings.kafka
         self._may_lose = plan.pipeline.settings.on_data_loss == "continue"
         self._ids = dict(plan.topic_ids)
@@ -90,8 +91,10 @@ class TopicCheck:
     def look(self) -> None:
         """Sends a request if PERIOD_S have passed since the last one, and looks at its answer in a later call.
 
-        Does not wait for it. Raises as `require` does, and UnavailableError if no broker answers for RETRY_TIMEOUT_S.
+        Does not wait for it. Also looks for open transactions that hide records (held_back.py). Raises as `require`
+        does, and UnavailableError if no broker answers for RETRY_TIMEOUT_S.
         """
+        self._held_back.look(self._client())
         if self._looking is None:
             if self._clock() >= self._sent + PERIOD_S:
                 self._looking = self._request(LOOK_S)
@@ -111,10 +114,13 @@ class TopicCheck:
 
     def _request(self, seconds: float = REQUEST) -> Answers:
         self._sent = self._clock()
+        return _described(self._client(), self._ids, seconds)
+
+    def _client(self) -> AdminClient:
         with self._lock:
             if not self._clients:
                 self._clients.append(self._make(client_properties(self._kafka, "admin")))
-            return _described(self._clients[0], self._ids, seconds)
+            return self._clients[0]
 
     def _renew(self) -> None:
         """Lets the next request have a new client: the view of this one may be out of date (kafka/requests.py)."""

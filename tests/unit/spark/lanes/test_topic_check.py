@@ -49,6 +49,9 @@ class World:
             answer.set_result(SimpleNamespace(topic_id=self.topic_id))
         return {"in": answer}
 
+    def list_offsets(self, *_, **__):
+        return {}
+
     def batch(self):
         self.check.begin()
         self.check.require()
