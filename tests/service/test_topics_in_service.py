@@ -147,6 +147,10 @@ buckets: 1
 GAPS = [0.03, 0.5, 1.5]
 
 
+def number(value, partition=0):
+    return {"value": json.dumps({"number": value}).encode(), "partition": partition}
+
+
 def numbers(service):
     return [number for one in service.outputs("out") for number in one.get("tuple", {"all": []})["all"]]
 
@@ -160,7 +164,7 @@ def created_again_once(service, gap, sent, after, partitions=1):
             delete(service)
             time.sleep(gap)
             service.create("in", partitions)
-            service.send("in", [{"value": json.dumps({"number": n}).encode()} for n in range(sent, sent + after)])
+            service.send("in", [number(n) for n in range(sent, sent + after)])
             happened.append(True)
         return bool(happened) and done()
 
@@ -169,7 +173,7 @@ def created_again_once(service, gap, sent, after, partitions=1):
 
 def send_numbers(service, count):
     service.create("in")
-    service.send("in", [{"value": json.dumps({"number": n}).encode()} for n in range(count)])
+    service.send("in", [number(n) for n in range(count)])
 
 
 @pytest.mark.parametrize("gap", GAPS)
@@ -194,6 +198,54 @@ def test_or_all_records_of_the_new_topic_are_read_once_with_the_state_of_before(
     )
     assert numbers(service) == list(range(10 + after))
     assert f"topic {service.topic('in')} was deleted and created again" in caplog.text
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)], ids=["fewer topic partitions", "more topic partitions"])
+def test_a_topic_may_be_created_again_with_another_number_of_topic_partitions(service, before, after):
+    service.create("in", before)
+    for partition in range(before):
+        service.send("in", [number(n, partition) for n in range(10 * partition, 10 * partition + 4)])
+    happened = []
+
+    def until():
+        if not happened and len(numbers(service)) == 4 * before:
+            happened.append(True)
+            delete(service)
+            service.create("in", after)
+            for partition in range(after):
+                service.send("in", [number(n, partition) for n in range(100 + 10 * partition, 106 + 10 * partition)])
+        return len(numbers(service)) == 4 * before + 6 * after
+
+    service.run(service.pipeline(PAIRS + "on_data_loss: continue\n"), until)
+    new = [100 + 10 * partition + n for partition in range(after) for n in range(6)]
+    assert sorted(numbers(service))[4 * before :] == new
+
+
+@pytest.mark.parametrize("loss", ["fail", "continue"])
+def test_a_topic_that_is_created_again_is_noticed_by_jobs_of_spark_too(service, loss):
+    send_numbers(service, 10)
+    until = created_again_once(service, 0.03, 10, 30)
+    pipeline = service.pipeline(f"{PAIRS}direct_records: 0\non_data_loss: {loss}\n")
+    if loss == "fail":
+        with pytest.raises(DataLossError, match="was deleted and created again while"):
+            service.run(pipeline, until)
+        assert numbers(service) == list(range(10))
+    else:
+        service.run(pipeline, partial(until, lambda: len(numbers(service)) == 40))
+        assert numbers(service) == list(range(40))
+
+
+@pytest.mark.parametrize("records", [5, 30], ids=["shorter", "longer"])
+def test_a_start_reads_a_topic_that_was_created_again_from_its_beginning(service, records):
+    send_numbers(service, 10)
+    service.run(service.pipeline(PAIRS), lambda: len(numbers(service)) == 10)
+    delete(service)
+    service.create("in")
+    service.send("in", [number(n) for n in range(10, 10 + records)])
+    whole = 10 + records // 2 * 2
+    for _ in range(2):
+        service.run(service.pipeline(PAIRS + "on_data_loss: continue\n"), lambda: len(numbers(service)) == whole)
+    assert numbers(service) == list(range(whole))
 
 
 def delete(service):

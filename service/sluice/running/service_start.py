@@ -49,7 +49,7 @@ class LimitError(SluiceError):
 
 
 def require_open_files() -> None:
-    """Sets this process's limit of open files to MOST_FILES or as near as it may. Raises LimitError if Java needs more."""
+    """Sets the limit of open files to MOST_FILES, or as near to it as allowed. Raises LimitError if Java needs more."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard < 0 else min(hard, MOST_FILES)  # -1: no limit
     if 0 <= limit < wanted:
