@@ -43,7 +43,8 @@ def own_folder() -> Iterator[None]:
                 yield
         else:
             yield
-        _remove(folder)
+        with suppress(OSError):
+            _remove(folder)
 
 
 @contextmanager

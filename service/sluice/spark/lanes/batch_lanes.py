@@ -16,6 +16,7 @@ from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
+from sluice.kafka.requests import clients
 from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
@@ -44,6 +45,8 @@ class BatchLanes:
         #: the connection through which the JVM calls this process for the query
         self._jvm: socket.socket | None = None
         self._also_open = ExitStack()
+        self._requests = clients(plan.pipeline.settings.kafka, "admin")
+        self.also_close(self._requests.close)
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
@@ -66,7 +69,7 @@ class BatchLanes:
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
             timer = StepTimer(self._observe)
-            outputs = [*lost_offsets(self._plan, batch), *self._spark.outputs(records, batch)]
+            outputs = [*lost_offsets(self._plan, batch, self._requests), *self._spark.outputs(records, batch)]
             timer.ended(Step.JOB)
             self._topics.begin()
             self._topics.require()

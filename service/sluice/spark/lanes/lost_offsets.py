@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from confluent_kafka.admin import AdminClient
+
 from sluice.batch.envelope import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.batch_report import Counts, Report
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.range_reader import Offsets, beginnings
-from sluice.kafka.requests import clients
+from sluice.kafka.requests import Requests
 
 
-def lost_offsets(plan: Plan, batch: int) -> list[Packed]:
+def lost_offsets(plan: Plan, batch: int, requests: Requests[AdminClient]) -> list[Packed]:
     """The counts of the offsets of the batch that are lost, as packed rows. Logs a warning for each topic partition.
 
     Without `on_data_loss: continue` there are none: Spark's source fails. Called before the batch is read; records that
@@ -28,8 +30,7 @@ def lost_offsets(plan: Plan, batch: int) -> list[Packed]:
         return []
     before, now = before_batch(plan.store, batch).offsets, planned(plan.store, batch).offsets
     wanted = [place for place, end in now.items() if before.get(place, end) != end]
-    with clients(plan.pipeline.settings.kafka, "admin") as requests:
-        oldest = beginnings(requests, wanted) if wanted else {}
+    oldest = beginnings(requests, wanted) if wanted else {}
     lost: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for topic, number, count in _lost(before, now, oldest):
         lost[topic][str(number)] = count

@@ -26,7 +26,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.topic_ids import created_again, refused
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import TopicCreatedAgainError, TopicDeletedError, UnavailableError
-from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, discard, send_request
+from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, SLACK, discard, send_request, transient
 from sluice.kafka.topics import unreachable
 from sluice.model.kafka_properties import servers
 from sluice.spark.lanes.held_back import HeldBack
@@ -131,7 +131,8 @@ class TopicCheck:
         self._renew()
         self._failing = self._clock() if self._failing is None else self._failing
         if self._clock() >= self._failing + UNREACHABLE_S:
-            raise UnavailableError(unreachable(servers(self._kafka), error.str()))
+            what = unreachable(servers(self._kafka), error.str())
+            raise UnavailableError(what if transient(error) else f"cannot describe topics: {error.str()}")
 
     def _created(self, found: Ids) -> Ids:
         """The ids as soon as no topic is missing any more, or after MISSING_S."""
@@ -166,7 +167,9 @@ def _ids(answers: Answers) -> Ids:
 
 def _id(answer: Any) -> str | None:  # noqa: ANN401 - the library has no types
     try:
-        return str(answer.result().topic_id)
+        return str(answer.result(REQUEST + SLACK).topic_id)
+    except TimeoutError as error:  # the client did not return
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None

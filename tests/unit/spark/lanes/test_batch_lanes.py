@@ -15,6 +15,7 @@ from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 
 FILE = """
 pipeline: lanes
+kafka: {bootstrap.servers: nowhere}
 buckets: 1
 streams:
   in: {topic: in, schema: {k: string}}
