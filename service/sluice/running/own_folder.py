@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,13 +38,12 @@ def own_folder() -> Iterator[None]:
         yield
         return
     with lock:
-        if len(str(folder)) <= MAX_PATH:
-            with _temporary(folder):
+        try:
+            with _temporary(folder) if len(str(folder)) <= MAX_PATH else nullcontext():
                 yield
-        else:
-            yield
-        with suppress(OSError):
-            _remove(folder)
+        finally:
+            with suppress(OSError):
+                _remove(folder)
 
 
 @contextmanager

@@ -49,6 +49,12 @@ def test_all_temporary_files_are_in_one_folder_that_goes_with_the_service(tempor
     assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
 
 
+def test_it_goes_with_a_service_that_fails_too(temporary):
+    with pytest.raises(ValueError, match="it fails"), own_folder():
+        raise ValueError("it fails")
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_start_removes_what_a_killed_service_has_left_and_nothing_of_one_that_runs(temporary):
     (killed, abandoned), (running, used) = started(), started()
     foreign = temporary / "sluice-java-other"

@@ -27,7 +27,6 @@ from sluice.checkpoint.topic_ids import created_again, refused
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import TopicCreatedAgainError, TopicDeletedError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, SLACK, discard, send_request, transient
-from sluice.kafka.topics import unreachable
 from sluice.model.kafka_properties import servers
 from sluice.spark.lanes.held_back import HeldBack
 
@@ -131,8 +130,8 @@ class TopicCheck:
         self._renew()
         self._failing = self._clock() if self._failing is None else self._failing
         if self._clock() >= self._failing + UNREACHABLE_S:
-            what = unreachable(servers(self._kafka), error.str())
-            raise UnavailableError(what if transient(error) else f"cannot describe topics: {error.str()}")
+            what = f"the brokers {servers(self._kafka)} do not answer" if transient(error) else "cannot describe topics"
+            raise UnavailableError(f"{what}: {error.str()}")
 
     def _created(self, found: Ids) -> Ids:
         """The ids as soon as no topic is missing any more, or after MISSING_S."""
