@@ -93,19 +93,20 @@ class Service:
         plans = [prepare(stage) for stage in stages(pipeline)]
         try:
             with closing(OpenLanes()) as opened:
-                run(self.spark, plans, partial(self._until, holds=until), opened=opened)
+                run(self.spark, plans, partial(self._until, holds=until, look=opened.look), opened=opened)
         finally:
             for plan in plans:
                 end_query(plan.query)
 
     @staticmethod
-    def _until(queries: Sequence[StreamingQuery], holds: Callable[[], bool]) -> None:
+    def _until(queries: Sequence[StreamingQuery], holds: Callable[[], bool], look: Callable[[], object]) -> None:
         try:
             for query in queries:
                 query.processAllAvailable()
             deadline = time.monotonic() + PATIENCE
             while not holds():
                 assert time.monotonic() < deadline, "it never came to that"
+                look()
                 for failure in filter(None, (query.exception() for query in queries)):
                     raise explained(str(failure))
         except StreamingQueryException as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka.kafka_errors import DataLossError, TopicError
+from sluice.kafka.ledger import last_entry
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -77,7 +79,7 @@ def test_records_that_retention_took_away_end_the_service(service):
         service.run(service.pipeline(PIPELINE))
 
 
-def test_or_it_goes_on_with_what_is_there(service):
+def test_or_it_goes_on_with_what_is_there_and_counts_what_is_lost(service, caplog):
     service.create("in")
     service.send("in", [row("a", n) for n in range(3)])
     service.run(service.pipeline(PIPELINE))
@@ -86,6 +88,9 @@ def test_or_it_goes_on_with_what_is_there(service):
     service.send("in", [MARK])
     service.run(service.pipeline(PIPELINE + "on_data_loss: continue\n"))
     assert service.outputs("out")[0] == {"tuple": {"key": "a", "all": [0, 1, 2, 6, 7]}}
+    assert f"topic {service.topic('in')}, topic partition 0: 3 offsets are lost, from 3 on" in caplog.text
+    entry = last_entry({"bootstrap.servers": service.broker}, service.name)
+    assert entry.report.lost == {service.topic("in"): {"0": 3}}
 
 
 @pytest.mark.parametrize("records", [1, 9], ids=["shorter", "longer"])
@@ -127,6 +132,120 @@ def test_a_topic_that_goes_while_it_is_read_ends_the_service(service):
 
     with pytest.raises(TopicError, match=service.topic("in")):
         service.run(service.pipeline(PIPELINE), until=gone)
+
+
+PAIRS = """
+streams:
+  in: {schema: {number: int64}}
+  out: {}
+operators:
+  - {name: pairs, aggregate: in, window: "tumbling, count(2)", output: {out: {all: Collect(number)}}}
+clock: records
+buckets: 1
+"""
+#: seconds between the end of a topic and its new beginning, while a service runs
+GAPS = [0.03, 0.5, 1.5]
+
+
+def number(value, partition=0):
+    return {"value": json.dumps({"number": value}).encode(), "partition": partition}
+
+
+def numbers(service):
+    return [number for one in service.outputs("out") for number in one.get("tuple", {"all": []})["all"]]
+
+
+def created_again_once(service, gap, sent, after, partitions=1):
+    """Deletes the topic when all numbers before were read, creates it again, and sends further numbers."""
+    happened = []
+
+    def until(done=lambda: False):
+        if not happened and len(numbers(service)) == sent // 2 * 2:
+            delete(service)
+            time.sleep(gap)
+            service.create("in", partitions)
+            service.send("in", [number(n) for n in range(sent, sent + after)])
+            happened.append(True)
+        return bool(happened) and done()
+
+    return until
+
+
+def send_numbers(service, count):
+    service.create("in")
+    service.send("in", [number(n) for n in range(count)])
+
+
+@pytest.mark.parametrize("gap", GAPS)
+@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+def test_a_topic_that_is_created_again_while_it_is_read_ends_the_service(service, gap, after):
+    """No record of the new topic is in a batch, also if the new topic has overtaken the old offsets."""
+    send_numbers(service, 10)
+    until = created_again_once(service, gap, 10, after)
+    with pytest.raises(DataLossError, match=f"topic {service.topic('in')} was deleted and created again while"):
+        service.run(service.pipeline(PAIRS), until)
+    assert numbers(service) == list(range(10))
+
+
+@pytest.mark.parametrize("gap", GAPS)
+@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+def test_or_all_records_of_the_new_topic_are_read_once_with_the_state_of_before(service, gap, after, caplog):
+    send_numbers(service, 11)  # the last one waits in a window
+    until = created_again_once(service, gap, 11, after - 1)
+    service.run(
+        service.pipeline(PAIRS + "on_data_loss: continue\n"),
+        partial(until, lambda: len(numbers(service)) == 10 + after),
+    )
+    assert numbers(service) == list(range(10 + after))
+    assert f"topic {service.topic('in')} was deleted and created again" in caplog.text
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)], ids=["fewer topic partitions", "more topic partitions"])
+def test_a_topic_may_be_created_again_with_another_number_of_topic_partitions(service, before, after):
+    service.create("in", before)
+    for partition in range(before):
+        service.send("in", [number(n, partition) for n in range(10 * partition, 10 * partition + 4)])
+    happened = []
+
+    def until():
+        if not happened and len(numbers(service)) == 4 * before:
+            happened.append(True)
+            delete(service)
+            service.create("in", after)
+            for partition in range(after):
+                service.send("in", [number(n, partition) for n in range(100 + 10 * partition, 106 + 10 * partition)])
+        return len(numbers(service)) == 4 * before + 6 * after
+
+    service.run(service.pipeline(PAIRS + "on_data_loss: continue\n"), until)
+    new = [100 + 10 * partition + n for partition in range(after) for n in range(6)]
+    assert sorted(numbers(service))[4 * before :] == new
+
+
+@pytest.mark.parametrize("loss", ["fail", "continue"])
+def test_a_topic_that_is_created_again_is_noticed_by_jobs_of_spark_too(service, loss):
+    send_numbers(service, 10)
+    until = created_again_once(service, 0.03, 10, 30)
+    pipeline = service.pipeline(f"{PAIRS}direct_records: 0\non_data_loss: {loss}\n")
+    if loss == "fail":
+        with pytest.raises(DataLossError, match="was deleted and created again while"):
+            service.run(pipeline, until)
+        assert numbers(service) == list(range(10))
+    else:
+        service.run(pipeline, partial(until, lambda: len(numbers(service)) == 40))
+        assert numbers(service) == list(range(40))
+
+
+@pytest.mark.parametrize("records", [5, 30], ids=["shorter", "longer"])
+def test_a_start_reads_a_topic_that_was_created_again_from_its_beginning(service, records):
+    send_numbers(service, 10)
+    service.run(service.pipeline(PAIRS), lambda: len(numbers(service)) == 10)
+    delete(service)
+    service.create("in")
+    service.send("in", [number(n) for n in range(10, 10 + records)])
+    whole = 10 + records // 2 * 2
+    for _ in range(2):
+        service.run(service.pipeline(PAIRS + "on_data_loss: continue\n"), lambda: len(numbers(service)) == whole)
+    assert numbers(service) == list(range(whole))
 
 
 def delete(service):

@@ -73,6 +73,8 @@ class Plan:
     compacted: frozenset[str] = frozenset()
     #: topic of an input -> Kafka's id of it
     topic_ids: tuple[tuple[str, str], ...] = ()
+    #: topics of inputs that were deleted and created again: no earlier batch can be read from them
+    created_again: frozenset[str] = frozenset()
 
     @property
     def server_name(self) -> str:

@@ -3,12 +3,14 @@
 Kafka gives a topic another id when it is deleted and created again. The offsets of the checkpoint are then no positions
 in the new topic: as soon as it has more records than they say, a reader would begin in the middle without an error, and
 a restore would compute another state. A checkpoint that was lost does not have the ids; the ledger has them, too.
+
+A start compares them here, and a query while it runs (spark/lanes/topic_check.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes, put_bytes
 from sluice.checkpoint.offset_log import last_planned
@@ -18,31 +20,53 @@ from sluice.kafka.kafka_errors import DataLossError
 FILE = "topics.json"
 
 
-def require_same_topics(
+def topics_created_again(
     store: CheckpointStore, ids: Mapping[str, str], in_ledger: Callable[[], Mapping[str, str]] = dict, *, may_lose: bool
-) -> None:
-    """Compares the ids of the input topics, by name, with those in the checkpoint, and writes them into it.
+) -> list[str]:
+    """The input topics that were created again since the checkpoint has read them, by name.
 
-    If the checkpoint has none, compares them with those that `in_ledger` gives. Raises DataLossError if a topic was
-    created again since a batch was planned. With `may_lose` it only logs that.
+    ids         Kafka's ids of the input topics at present, by name
+    in_ledger   gives the ids at the last batch. They are compared, too, if the checkpoint has none, or others: another
+                instance may have gone on with the new topics
+
+    Raises DataLossError if there is one and a batch was planned, unless `may_lose`. Then it logs a warning, and the
+    caller lets the query begin at the beginnings of the new topics, and calls `write_ids`.
     """
     known = _known(store)
-    before = known or in_ledger()
-    anew = sorted(name for name, one in ids.items() if before.get(name, one) != one)
+    anew = _differing(known, ids)
+    if anew or not known:
+        anew = _differing({**known, **in_ledger()}, ids)
     if anew and (not known or last_planned(store) is not None):
-        what = (
-            f"topic {', '.join(anew)} was deleted and created again since the last start, and the checkpoint has the "
-            "offsets of the earlier one"
-        )
+        what = created_again(anew, "since the last start")
         if not may_lose:
-            raise DataLossError(
-                f"{what}: records may be lost. To continue at the same offsets of the new topic, start with "
-                "on_data_loss: continue; to read the new topic from its beginning, start anew with an empty folder and "
-                "--reset-ledger"
-            )
-        LOGGER.warning("%s; the service continues at the same offsets of the new one", what)
-    if known != ids:
+            raise refused(what)
+        LOGGER.warning("%s; the service reads the new one from its beginning", what)
+    return anew
+
+
+def _differing(before: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+    return sorted(name for name, topic_id in ids.items() if before.get(name, topic_id) != topic_id)
+
+
+def write_ids(store: CheckpointStore, ids: Mapping[str, str]) -> None:
+    """Writes the ids into the checkpoint, from whose offsets on the query now reads these topics."""
+    if _known(store) != ids:
         put_bytes(store, FILE, json.dumps(dict(ids)).encode())
+
+
+def created_again(names: Sequence[str], since: str) -> str:
+    """What has happened to these topics. `since`: when."""
+    topics, offsets = ", ".join(names), "the checkpoint has the offsets of the earlier one"
+    return f"topic {topics} was deleted and created again {since}, and {offsets}"
+
+
+def refused(what: str) -> DataLossError:
+    """The error of a start or a query that may not lose records."""
+    return DataLossError(
+        f"{what}: records may be lost. To keep the state and read the new topic from its beginning, start with "
+        "on_data_loss: continue; to read all topics from their beginnings, start anew with an empty folder and "
+        "--reset-ledger"
+    )
 
 
 def _known(store: CheckpointStore) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,6 +120,8 @@ def run(  # noqa: PLR0917 - click passes them by name
             print_summary(wanted.pipeline)
         return found, watched.scan if watched else None
 
+    if not all(os.access(file, os.R_OK) for file in files):
+        load()  # which names the files that cannot be read, before Java starts
     start(load, how, one=one)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 from sluice.model.errors import SluiceError
 
 OLDEST = 17
+#: open files with which Java has enough
+ENOUGH_FILES = 1024
 
 HELP = (
     "Java {oldest} or newer is needed, and {found}. "
@@ -27,6 +30,10 @@ HELP = (
 class JavaError(SluiceError):
     exit_code = 3
 
+
+class NoJavaError(JavaError):
+    """There is no Java, or only one that is too old."""
+
     def __init__(self, found: str) -> None:
         super().__init__(HELP.format(oldest=OLDEST, found=found))
 
@@ -34,12 +41,12 @@ class JavaError(SluiceError):
 def find_java() -> str:
     """The path of the `java` program: that of JAVA_HOME, or else the one on PATH.
 
-    Raises JavaError if there is none, if it does not run, or if it is older than version OLDEST.
+    Raises NoJavaError if there is none, or if it is older than version OLDEST, and JavaError if it does not run.
     """
     program = _program()
     version = _version(program)
     if version < OLDEST:
-        raise JavaError(f"{program} is Java {version}")
+        raise NoJavaError(f"{program} is Java {version}")
     return program
 
 
@@ -47,20 +54,30 @@ def _program() -> str:
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if program is None:
-        raise JavaError(f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH")
+        raise NoJavaError(f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH")
     return program
 
 
 def _version(program: str) -> int:
     """The feature release: 17 for version `17.0.15`, 8 for `1.8.0_402`."""
     try:
-        printed = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+        ended = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaError(f"{program} does not run ({error})") from error
+        raise JavaError(f"{program} does not run: {error}") from error
+    printed = ended.stderr + ended.stdout  # an error of the virtual machine itself is written to the latter
     version = re.search(r'version "(?:1\.)?(\d+)', printed)
     if version is None:
-        raise JavaError(f"{program} -version says: {printed.strip()[:200] or 'nothing'}")
+        words = " ".join(printed.split())[:300] or f"it ended with exit code {ended.returncode}"
+        raise JavaError(f"{program} does not run: {words}{low_limits()}")
     return int(version[1])
+
+
+def low_limits() -> str:
+    """The limits of this process that may keep Java from running, in words; empty if it has none."""
+    memory, files = (resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
+    found = [] if memory == resource.RLIM_INFINITY else [f"{memory >> 20} MiB of address space (ulimit -v)"]
+    found += [f"{files} open files (ulimit -n)"] if 0 <= files < ENOUGH_FILES else []
+    return f"; a process may have only {' and '.join(found)}" if found else ""
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Report:
     dead_letters    number of dead letters by stream and reason (the words before its colon)
     operators       by operator: tuples read ("in") and emitted ("out"), firings ("windows"), and the "partitions" and
                     "tuples" that its windows contain after the batch
+    lost            number of offsets by topic and topic partition whose records Kafka had deleted before they were read
     state           bytes "read" from the checkpoint, "written" to it, and "held": the size of the state after the batch
     watermarks      by stream with event time: the smallest watermark of all reports
     clock           the smallest operator clock of all reports; None if no operator clock has started
@@ -38,6 +39,7 @@ class Report:
     written: Counts = field(default_factory=dict)
     dead_letters: Counts = field(default_factory=dict)
     operators: Counts = field(default_factory=dict)
+    lost: Counts = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     clock: int | None = None
@@ -50,7 +52,7 @@ class Report:
     def add(self, other: Report) -> None:
         for mine, theirs in (
             (self.read, other.read), (self.written, other.written), (self.dead_letters, other.dead_letters),
-            (self.operators, other.operators),
+            (self.operators, other.operators), (self.lost, other.lost),
         ):  # fmt: skip
             _add(mine, theirs)
         _sum(self.state, other.state)

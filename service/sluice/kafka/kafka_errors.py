@@ -5,8 +5,12 @@ SluiceError
  +- UnavailableError    no broker answers, or the brokers refuse the login
  |   +- HungError       a call of the client library did not return within its bound
  +- TopicError          a topic is missing, or the user may not use it
+ |   +- TopicMissingError   an input topic does not exist
  |   +- DataLossError   Kafka has deleted records that were not read yet
- |   +- TopicPartitionsAddedError   a topic has more topic partitions than when the query started
+ |   +- TopicsChangedError  the query may go on, if it is started again with what the topics are now
+ |       +- TopicPartitionsAddedError   a topic has more topic partitions than when the query started
+ |       +- TopicCreatedAgainError      an input topic was deleted and created again, and records may be lost
+ |       +- TopicDeletedError           an input topic was deleted
  +- HeaderNameError     the name of a record's header is not UTF-8
  +- LedgerError         the checkpoint and the ledger do not belong together
  +- FencedError         another instance of the service has taken over
@@ -35,11 +39,27 @@ class TopicError(SluiceError):
     exit_code = 3
 
 
+class TopicMissingError(TopicError):
+    pass
+
+
 class DataLossError(TopicError):
     pass
 
 
-class TopicPartitionsAddedError(TopicError):
+class TopicsChangedError(TopicError):
+    pass
+
+
+class TopicPartitionsAddedError(TopicsChangedError):
+    pass
+
+
+class TopicCreatedAgainError(TopicsChangedError):
+    pass
+
+
+class TopicDeletedError(TopicsChangedError):
     pass
 
 

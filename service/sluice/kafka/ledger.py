@@ -112,7 +112,8 @@ def parted_message(query: str, batch: int) -> str:
 def lost_message(query: str, batch: int) -> str:
     return (
         f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it "
-        f"(no group {group_of(query)!r}, no entry in topic {TOPIC!r}). Is this the right cluster? If so, {START_OVER}"
+        f"(group {group_of(query)!r} has no position, topic {TOPIC!r} no entry). Is this the right cluster? If so, "
+        f"{START_OVER}"
     )
 
 
@@ -120,6 +121,14 @@ def foreign_message(query: str, query_id: str, position: LedgerPosition) -> str:
     return (
         f"the ledger of {query!r} belongs to the checkpoint {position.query_id}, this checkpoint is {query_id}: two "
         f"pipelines have one name, or the checkpoint was changed. Rename one, or restore the checkpoint; {START_OVER}"
+    )
+
+
+def moved_message(entry: Entry, position: LedgerPosition | None) -> str:
+    at = "gone" if position is None else f"at batch {position.next_batch - 1} of checkpoint {position.query_id}"
+    return (
+        f"the ledger of {entry.query!r} is {at}, and the checkpoint was changed after batch {entry.batch - 1} of "
+        f"checkpoint {entry.query_id}: another instance has gone on meanwhile. Stop it and start again"
     )
 
 
@@ -151,24 +160,36 @@ def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
     """Writes the entry of a batch without outputs that stands for a change of the states (state/upgrade/).
 
     Removes the plans of all batches before it, so no state before the change is used any more. Writing it again changes
-    nothing.
+    nothing. Raises LedgerError if the ledger is at another batch: an instance that was fenced only now has written it.
     """
     offset = offset_after(entry.batch, entry.query_id, entry.planned)
     plans = plan_records(entry.query, entry.query_id, {entry.batch: entry.planned})
-    _overwrite(kafka, entry.query, entry.to_json(), plans, offset)
+
+    def require_next() -> None:
+        position = read_position(kafka, entry.query)
+        if position is None or position.query_id != entry.query_id or position[0] not in (entry.batch, entry.batch + 1):
+            raise LedgerError(moved_message(entry, position))
+        if position.next_batch == entry.batch + 1 and position.digest != _digest(entry.planned):
+            raise LedgerError(moved_message(entry, position))
+
+    _overwrite(kafka, entry.query, entry.to_json(), plans, offset, fenced=require_next)
 
 
 def _overwrite(
     kafka: Mapping[str, str], query: str, entry: bytes | None, plans: list[tuple[bytes | None, bytes]],
-    offset: TopicPartition,
+    offset: TopicPartition, *, fenced: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """Writes the entry, these plans (`plan_records`) in place of all others, and the position, in one transaction."""
+    """Writes the entry, these plans (`plan_records`) in place of all others, and the position, in one transaction.
+
+    `fenced` is called before, when no other instance can write any more.
+    """
     own = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> None:
         group = group_member(kafka, query)
         try:
             producer.init_transactions(SECONDS)
+            fenced()
             removed: dict[bytes, bytes | None] = dict.fromkeys(_plan_keys(kafka, query))
             producer.begin_transaction()
             produce_row(producer, TOPIC, (entry, query.encode(), PARTITION))
@@ -196,9 +217,19 @@ def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_c
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:
-    offset = send_request(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
+    return _position_of(_group_offset(kafka, query, isolation))
+
+
+def _position_of(offset: TopicPartition) -> LedgerPosition | None:
+    """The position that this offset of the group stands for. None without one, and for one without metadata: it is not
+    an offset of the ledger, since somebody has reset the group.
+    """
     query_id, _, digest = (offset.metadata or "").partition(" ")
-    return LedgerPosition(offset.offset, query_id, digest) if offset.offset > 0 else None
+    return LedgerPosition(offset.offset, query_id, digest) if offset.offset > 0 and query_id else None
+
+
+def _group_offset(kafka: Mapping[str, str], query: str, isolation: str) -> TopicPartition:
+    return send_request(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
@@ -230,8 +261,11 @@ def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
         return Entry.from_json(last[0].value()) if last and last[0].value() else None
 
     def complete() -> bool:
-        position, entry = _from_group(kafka, query, OPEN), found()
-        return position is None or (entry is not None and entry.batch >= position.next_batch - 1)
+        offset, entry = _group_offset(kafka, query, OPEN), found()
+        position = _position_of(offset)
+        if position is None:  # the last entry of a group that was reset may be hidden
+            return bool(offset.offset <= 0)
+        return entry is not None and entry.batch >= position.next_batch - 1
 
     _read_entries(kafka, keep, complete)
     return found()

@@ -138,11 +138,15 @@ class Requests(Generic[Client]):
         self._client: Client | None = None
         self._reported: list[KafkaError] = []
 
-    def send(self, action: str, request: Callable[[Client], T], *, seconds: float = REQUEST) -> T:
+    def send(
+        self, action: str, request: Callable[[Client], T], *, seconds: float = REQUEST,
+        explain: Callable[[str], str] | None = None,
+    ) -> T:  # fmt: skip
         """The result of `request`, which sends one through a client. It is called again after each transient error.
 
         action    name of the action in messages: "cannot <action>"
         seconds   time-out of the request in the client library
+        explain   gives the message for the reason of a failure, in place of "cannot <action>: <reason>"
 
         Raises UnavailableError for a final error, and for a transient error after `retry_s` seconds of attempts.
         """
@@ -155,9 +159,10 @@ class Requests(Generic[Client]):
                 reason = self._reason(error)
                 self.close()
                 left = began + self._retry_s - self._time.now()
+                message = explain(reason.text) if explain else f"cannot {action}: {reason.text}"
                 if reason.final or left <= 0:
-                    raise UnavailableError(f"cannot {action}: {reason.text}") from error
-                LOGGER.warning("a request to Kafka failed and is repeated: cannot %s: %s", action, reason.text)
+                    raise UnavailableError(message) from error
+                LOGGER.warning("a request to Kafka failed and is repeated for %.0f s: %s", left, message)
                 self._time.sleep(min(pause, left))
                 pause = min(2 * pause, PAUSES[1])
 

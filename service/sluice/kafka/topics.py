@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.client_log import LOGGER
-from sluice.kafka.kafka_errors import TopicError, UnavailableError
+from sluice.kafka.kafka_errors import TopicError, TopicMissingError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
 from sluice.model.kafka_properties import servers
 from sluice.model.spec import Pipeline, Stream
@@ -21,6 +22,9 @@ from sluice.model.stream_marks import require_scope
 
 #: the requests of this module, which an AdminClient sends
 AdminRequests = Requests[AdminClient]
+
+#: seconds that the first attempt to reach a broker may take
+FIRST_ATTEMPT_S = 2.0
 
 LEDGER_CONFIG = {
     "cleanup.policy": "compact",
@@ -59,7 +63,7 @@ def _checked(requests: AdminRequests, pipeline: Pipeline, retry_s: float) -> dic
     missing = [name for name in inputs if name not in found and name not in made]
     if missing:
         message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
-        raise TopicError(message)
+        raise TopicMissingError(message)
     present = {stream.name: found[str(stream.topic)] for stream in pipeline.inputs if stream.topic in found}
     require_scope(pipeline, {name: len(topic.partitions) for name, topic in present.items()})
     _create(requests, _new_topics(pipeline, found), retry_s)
@@ -120,14 +124,18 @@ def compacted(kafka: Mapping[str, str], topic: str, retry_s: float = RETRY_TIMEO
 
 
 def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> AdminRequests:
-    """Requests with a client that a broker has answered. Raises UnavailableError after `retry_s` seconds."""
+    """Requests with a client that a broker has answered. Raises UnavailableError after `retry_s` seconds.
+
+    The first attempt is short, so that a wrong address is named in the log soon.
+    """
     requests: AdminRequests = clients(kafka, "admin", retry_s=retry_s)
-    timeout = max(0.1, min(REQUEST, retry_s))
-    try:
-        requests.send("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
-    except UnavailableError as error:
-        reason = str(error).removeprefix("cannot list topics: ")
-        raise UnavailableError(unreachable(servers(kafka), reason)) from error
+    longest, timeouts = max(0.1, min(REQUEST, retry_s)), iter([FIRST_ATTEMPT_S])
+
+    def list_topics(client: AdminClient) -> None:
+        client.list_topics(timeout=min(longest, next(timeouts, longest)))
+
+    explain = partial(unreachable, servers(kafka))
+    requests.send("list topics", list_topics, seconds=longest, explain=explain)
     return requests
 
 

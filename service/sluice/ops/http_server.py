@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+import anyio
+import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -28,6 +29,8 @@ from sluice.ops.pipelines import Pipelines
 IDLE_CONNECTION_S = 10
 #: maximum seconds that `stop` waits for running answers
 STOP_S = 2
+#: the most pages of metrics that are made at once, each in a thread, however many clients want one
+METRICS_AT_ONCE = 2
 
 
 class PortError(SluiceError):
@@ -92,9 +95,13 @@ class OpsServer:
 
 def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any = None) -> Starlette:  # noqa: ANN401 - an ASGI application
     """The application that the server serves."""
+    limiters: list[anyio.CapacityLimiter] = []
 
     async def metrics(_: Request) -> Response:
-        return Response(await run_in_threadpool(exposition), headers={"Content-Type": CONTENT_TYPE})
+        if not limiters:  # one belongs to an event loop
+            limiters.append(anyio.CapacityLimiter(METRICS_AT_ONCE))
+        content = await anyio.to_thread.run_sync(exposition, limiter=limiters[0])
+        return Response(content, headers={"Content-Type": CONTENT_TYPE})
 
     async def healthy(request: Request) -> Response:
         return _checked(pipelines.healthy(), pipelines, request)

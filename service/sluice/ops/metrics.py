@@ -75,6 +75,12 @@ TABLE = (
     Metric(
         "sluice_lag_records", Gauge, TOPIC_PARTITION, "Number of available records that the last batch did not read."
     ),
+    Metric(
+        "sluice_lost_offsets_total",
+        Counter,
+        TOPIC_PARTITION,
+        "Number of offsets whose records Kafka had deleted before they were read (`on_data_loss: continue`).",
+    ),
     Metric("sluice_next_offset", Gauge, TOPIC_PARTITION, "Offset of the next record to read."),
     Metric("sluice_operator_tuples_read_total", Counter, ("operator",), "Number of tuples that an operator received."),
     Metric(
@@ -237,6 +243,8 @@ class Report(Protocol):
     @property
     def operators(self) -> Counts: ...
     @property
+    def lost(self) -> Counts: ...
+    @property
     def state(self) -> Mapping[str, int]: ...
     @property
     def watermarks(self) -> Mapping[str, int]: ...
@@ -284,6 +292,7 @@ class Metrics:
         self._count("sluice_records_read_total", report.read)
         self._count("sluice_records_written_total", report.written)
         self._count("sluice_dead_letters_total", report.dead_letters)
+        self._count("sluice_lost_offsets_total", report.lost)
         for operator, numbers in report.operators.items():
             for what, name in COUNTERS.items():
                 self._metrics[name].labels(operator).inc(numbers.get(what, 0))

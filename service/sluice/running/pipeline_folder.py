@@ -82,6 +82,8 @@ class PipelineFolder:
             paths = files_in(self._folder)
         except OSError as error:
             return self._lost(f"the folder cannot be read ({error.strerror})")
+        if self._unreadable:
+            LOGGER.info("%s: the folder can be read again", self._folder)
         changed = bool(self._unreadable) or self._dropped(paths)
         self._unreadable = ""
         for path in paths:
@@ -147,11 +149,14 @@ class PipelineFolder:
         return Found.of(accepted, wrong | folder)
 
     def _log_changes(self, wrong: Mapping[str, str], accepted: Mapping[str, Pipeline]) -> None:
-        """Logs what is wrong with each file, once."""
+        """Logs what is wrong with each file, once, and which files are right again."""
         for file, text in wrong.items():
             if self._logged.get(file) != text:
                 what = "its last right version goes on" if file in accepted else "no pipeline of it runs"
                 LOGGER.error("the pipeline file is wrong; %s", what, extra={"file": file, "problem": text})
+        for file in sorted(self._logged.keys() - wrong.keys()):
+            what = "its pipeline runs" if file in accepted else "its pipeline was removed"
+            LOGGER.info("the pipeline file is not wrong any more; %s", what, extra={"file": file})
         self._logged = dict(wrong)
 
 

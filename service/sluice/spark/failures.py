@@ -19,12 +19,21 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
+from sluice.kafka.kafka_errors import (
+    DataLossError,
+    FencedError,
+    TopicDeletedError,
+    TopicError,
+    TopicsChangedError,
+    UnavailableError,
+)
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
 from sluice.spark.spark_internals import java_process
 
 LOGGER = logging.getLogger("sluice.spark")
+#: the logger of py4j for calls from Java
+PY4J = logging.getLogger("py4j.clientserver")
 #: maximum seconds from the closing of the connections to the end of the Java process
 ENDING = 5.0
 
@@ -117,9 +126,22 @@ SLUICE_ERROR = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
 
 
 def explained(failure: str) -> SluiceError:
-    """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log."""
-    LOGGER.error("a query failed; Spark's description follows", extra={"failure": failure})
-    return _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
+    """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log, unless
+    topics have changed: then the query may start again, and the sentence says it all.
+    """
+    found = _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
+    level = logging.DEBUG if isinstance(found, TopicsChangedError) else logging.ERROR
+    LOGGER.log(level, "a query failed; Spark's description follows", extra={"failure": failure})
+    return found
+
+
+def log_failures_once() -> None:
+    """Keeps py4j from logging each error of a function that Java calls: `explained` logs it."""
+    PY4J.addFilter(_is_no_failure_of_a_call)
+
+
+def _is_no_failure_of_a_call(record: logging.LogRecord) -> bool:
+    return "while executing the Python Proxy" not in record.getMessage()
 
 
 def unexpected(error: Exception) -> UnexpectedError:
@@ -150,7 +172,7 @@ def _unknown_topic(failure: str) -> SluiceError | None:
     if "UnknownTopicOrPartitionException" not in failure:
         return None
     topics = re.search(r"Subscribe\[(.*?)\]", failure)
-    return TopicError(f"an input topic was deleted; the input topics are {topics[1] if topics else 'unknown'}")
+    return TopicDeletedError(f"an input topic was deleted; the input topics are {topics[1] if topics else 'unknown'}")
 
 
 def _unknown(failure: str) -> SluiceError:

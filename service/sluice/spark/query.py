@@ -23,6 +23,7 @@ from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.record_feed import RecordFeed
 from sluice.spark.lanes.spark_lane import SparkLane
+from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.pace import Pace, measured
 from sluice.spark.source import read
 from sluice.state.checkpoint_start import open_checkpoint
@@ -81,11 +82,12 @@ def start(
 
 def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
     """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
+    settings, check, direct = plan.pipeline.settings, TopicCheck(plan), None
     if table is not None:
-        return BatchLanes(plan, SparkLane(plan, table.joined), None, deliver, observe=observe)
-    settings = plan.pipeline.settings
-    direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe) if settings.direct_records else None
-    return BatchLanes(plan, SparkLane(plan), direct, deliver, observe=observe)
+        return BatchLanes(plan, SparkLane(plan, table.joined), None, check, deliver, observe=observe)
+    if settings.direct_records:
+        direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=check.begin)
+    return BatchLanes(plan, SparkLane(plan), direct, check, deliver, observe=observe)
 
 
 def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], lanes: BatchLanes) -> DataFrame:

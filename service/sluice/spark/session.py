@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from sluice.arrow_without_pandas import pandas_kept_out
 from sluice.batch.query_plan import BOUNDS
-from sluice.jvm.java import find_java
+from sluice.jvm.java import find_java, low_limits
 from sluice.spark.cluster import placement, shipping
 from sluice.spark.cluster.master_url import is_cluster, repeating
-from sluice.spark.failures import JavaEndedError
+from sluice.spark.failures import JavaEndedError, log_failures_once
 from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
 from sluice.spark.spark_internals import gateway
 
@@ -95,6 +95,7 @@ def session(
     Without `java`, and if this process has no Java process yet, it starts one. Raises JavaEndedError if Java does not
     start, or JavaError if there is none.
     """
+    log_failures_once()
     own, files = overrides(os.environ) | dict(extra or {}), spark_jars()
     settings = (
         SETTINGS
@@ -120,7 +121,7 @@ def session(
         if not running:
             java.end()
             find_java()  # raises an error with the reason if Java is missing or too old
-            raise JavaEndedError("Java did not start; its standard error has the reason")
+            raise JavaEndedError(f"Java did not start; the lines above have its reason{low_limits()}")
         spark = _made(builder)
     connected: Any = gateway()
     connected.proc = java.process

@@ -27,6 +27,8 @@ IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
 #: called with the failure of a query, or with None after a request to stop. What follows may hang, so this bounds it
 Ending = Callable[[SluiceError | None], None]
+#: kinds of errors
+Kinds = tuple[type[SluiceError], ...]
 
 
 @dataclass(slots=True)
@@ -88,31 +90,33 @@ class StopRequest:
 
 def watch(
     queries: Sequence[WatchedQuery], stop: StopRequest, health: Health, ending: Ending = lambda _: None,
-    stop_s: float = STOP,
+    stop_s: float = STOP, *, look: Callable[[], object] = lambda: None, restarts: Kinds = (TopicPartitionsAddedError,),
 ) -> None:  # fmt: skip
     """Returns after `stop` was set and the queries have ended. If a query fails, stops the others and raises its error.
-    An error of a listener, or of the connection to Spark, is raised after all queries are stopped.
+    An error of a listener, of `look`, or of the connection to Spark, is raised after all queries are stopped.
 
     Queries that do not stop within `stop_s` seconds are left as they are. `ending` is called before they are stopped,
-    unless they start again afterwards (TopicPartitionsAddedError).
+    unless they start again afterwards, which they do after errors of the kinds `restarts`. `look` is called again and
+    again.
     """
     try:
         with explaining():
-            _watch_until_end(queries, stop, health)
+            _watch_until_end(queries, stop, health, look)
     except Exception as error:
         # Without this the queries would go on, and nothing would watch or stop them.
-        ending(error if isinstance(error, SluiceError) else unexpected(error))
+        if not isinstance(error, restarts):
+            ending(error if isinstance(error, SluiceError) else unexpected(error))
         _stop(queries, stop_s)
         raise
-    failure = _failure(queries, stop)
-    if not isinstance(failure, TopicPartitionsAddedError):
+    failure = _failure(queries, stop, restarts)
+    if not isinstance(failure, restarts):
         ending(failure)
     since = time.monotonic()
     for one in queries:
         if stop.is_set() and one.query.isActive:
             _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
     stopped_in_time = _stop(queries, stop_s)
-    failure = failure or _failure(queries, stop)
+    failure = failure or _failure(queries, stop, restarts)
     try:
         for one in stopped_in_time:
             one.report()
@@ -121,26 +125,29 @@ def watch(
             raise failure
 
 
-def _watch_until_end(queries: Sequence[WatchedQuery], stop: StopRequest, health: Health) -> None:
+def _watch_until_end(
+    queries: Sequence[WatchedQuery], stop: StopRequest, health: Health, look: Callable[[], object]
+) -> None:
     """Passes reports on until a query ends or `stop` is set."""
     slow = StartLog()
     while all(one.query.isActive for one in queries) and not stop.wait(INTERVAL):
         for one in queries:
             one.report()
+        look()
         oldest = max(one.age(time.monotonic()) for one in queries)
         began = all(one.began for one in queries)
         health.report(began=began, batch=oldest)
         slow.report(began=began)
 
 
-def _failure(queries: Sequence[WatchedQuery], stop: StopRequest) -> SluiceError | None:
+def _failure(queries: Sequence[WatchedQuery], stop: StopRequest, restarts: Kinds) -> SluiceError | None:
     """The error of the first query that has ended with one; None if no query has.
 
-    After a request to stop, TopicPartitionsAddedError is none: the next start finds the topic partitions.
+    After a request to stop, an error of the kinds `restarts` is none: the next start finds what the topics are then.
     """
     ended = (one.query.exception() for one in queries if not one.query.isActive)
     errors = (explained(str(error)) for error in ended if error)
-    return next((e for e in errors if not (stop.is_set() and isinstance(e, TopicPartitionsAddedError))), None)
+    return next((e for e in errors if not (stop.is_set() and isinstance(e, restarts))), None)
 
 
 def _stop(queries: Sequence[WatchedQuery], seconds: float) -> list[WatchedQuery]:

@@ -22,10 +22,10 @@ from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import SparkFileError
 from sluice.checkpoint.open_store import store_of
 from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
-from sluice.checkpoint.topic_ids import require_same_topics
+from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
 from sluice.kafka.ledger import LedgerPosition
-from sluice.kafka.topics import Topic
+from sluice.kafka.topics import Topic, known_inputs
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
 from sluice.processes import processors
@@ -66,7 +66,7 @@ def open_checkpoint(
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
-    _require_same_topics(plan, position)
+    plan = replace(plan, created_again=_created_again(plan, position))
     archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
@@ -76,6 +76,9 @@ def open_checkpoint(
         plan = _rescaled(plan, buckets, archive)
     elif mismatch := _mismatch(plan, ledger.read_position(kafka, pipeline.name)):
         _restore(plan, archive, mismatch=mismatch)
+    if plan.created_again:
+        _begin_anew(plan, found)
+    write_ids(store, dict(plan.topic_ids))
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
@@ -96,23 +99,38 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
-    _require_same_topics(plan, position)
     if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
+        plan = replace(plan, created_again=_not_in_ledger(pipeline))
         batch, plans = position.next_batch - 1, ledger.plans(kafka, pipeline.name, plan.query)
         LOGGER.log(logging.WARNING if _damage(plan) else logging.DEBUG, RESTORED, plan.checkpoint, mismatch, batch)
         restore.restore(plan, batch, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
 
 
-def _require_same_topics(plan: Plan, position: LedgerPosition | None) -> None:
+def _created_again(plan: Plan, position: LedgerPosition | None) -> frozenset[str]:
+    """The input topics that were created again. Raises DataLossError unless records may be lost."""
     settings, name = plan.pipeline.settings, plan.pipeline.name
 
     def in_ledger() -> Mapping[str, str]:
         entry = None if position is None else ledger.last_entry(settings.kafka, name)
         return {} if entry is None else entry.topics
 
-    require_same_topics(plan.store, dict(plan.topic_ids), in_ledger, may_lose=settings.on_data_loss != "fail")
+    may_lose = settings.on_data_loss == "continue"
+    return frozenset(topics_created_again(plan.store, dict(plan.topic_ids), in_ledger, may_lose=may_lose))
+
+
+def _not_in_ledger(pipeline: Pipeline) -> frozenset[str]:
+    """The input topics that were created again since the last batch in the ledger."""
+    entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
+    before = {} if entry is None else entry.topics
+    return frozenset(name for name, topic in known_inputs(pipeline).items() if before.get(name, topic.id) != topic.id)
+
+
+def _begin_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
+    from sluice.state.upgrade.state_conversion import begin_topics_anew  # noqa: PLC0415 - see _convert
+
+    begin_topics_anew(plan, found)
 
 
 def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:

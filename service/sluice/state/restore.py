@@ -250,7 +250,8 @@ def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]
         except (StateError, OSError) as error:
             LOGGER.warning("the state of version %d in %s cannot be used: %s", one.version, one.origin, error)
     message = (
-        f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings name the causes"
+        f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings in the log name the "
+        f"causes. {REMEDIES}"
     )
     raise RestoreError(message)
 
@@ -262,6 +263,7 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
     kafka = plan.pipeline.settings.kafka
     needed = oldest_needed(kafka, plans[version - 1].offsets, plans[batch].offsets)
     _require_uncompacted(plan, batch, needed)
+    _require_same_topics(plan, batch, needed)
     lacking = {one: found for one, found in needed.items() if found.oldest > found.needed}
     if not lacking:
         return
@@ -286,3 +288,12 @@ def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int]
         "of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
         f"`cleanup.policy` to delete, start the service, and set it back. Otherwise: {REMEDIES}"
     )
+
+
+def _require_same_topics(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
+    anew = sorted({topic for topic, _ in needed if topic in plan.created_again})
+    if anew:
+        raise RestoreError(
+            f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from records of "
+            f"topic {', '.join(anew)}, which was deleted and created again since then. {REMEDIES}"
+        )

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from sluice.cli import main
+from sluice.commands import run
 from sluice.running import service
 from sluice.running.pipeline_files import Loader
 from sluice.running.pipeline_folder import PipelineFolder
@@ -156,3 +157,15 @@ def test_in_a_folder_a_file_without_a_broker_is_a_wrong_file(tmp_path):
     found = PipelineFolder(tmp_path, Loader({}, None, lambda _: None)).first()
     assert list(found.wanted) == ["b"]
     assert "expected the property bootstrap.servers" in found.wrong[str(tmp_path / "a.yaml")]
+
+
+def test_files_that_cannot_be_read_are_named_before_java_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "start", lambda *_, **__: pytest.fail("Java would start"))
+    result = CliRunner().invoke(main, ["run", "nowhere.yaml", "nor/here.yaml"])
+    assert result.exit_code == 1
+    assert (
+        'nowhere.yaml: expected a file that can be read (No such file or directory), got "nowhere.yaml"'
+        in result.output
+    )
+    assert "nor/here.yaml: expected a file that can be read" in result.output

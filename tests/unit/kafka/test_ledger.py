@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -272,6 +273,37 @@ def test_a_changed_pipeline_begins_with_a_batch_of_its_own(kafka, topic):
         assert ledger.plans(kafka, topic, MINE) == {2: planned_for(2)}
         assert ledger.last_entry(kafka, topic) == entry
     assert write(kafka, topic, 3).write(4, [], Report(), planned=planned_for(4))
+
+
+def test_a_changed_pipeline_does_not_begin_over_a_batch_that_was_written_before_its_writer_was_fenced(
+    kafka, topic, monkeypatch
+):
+    """An instance that still runs commits between the first look at the ledger and the fencing."""
+    zombie = write(kafka, topic, 0, 1)
+    entry = Entry(topic, MINE, 2, 1_700_000_000_000, 0, Report(), planned=planned_for(2), fingerprint="new", buckets=2)
+    member = ledger.group_member
+
+    def late(*arguments):
+        zombie.write(2, [], Report(), planned=planned_for(2, offset=7))
+        return member(*arguments)
+
+    monkeypatch.setattr(ledger, "group_member", late)
+    with pytest.raises(LedgerError, match="another instance has gone on meanwhile"):
+        ledger.begin_anew(kafka, entry)
+    monkeypatch.undo()
+    assert ledger.read_position(kafka, topic) == (3, MINE, planned_for(2, offset=7).digest)
+
+
+@pytest.mark.parametrize("to", [1, 2, 40], ids=["back", "to where it was", "too far"])
+def test_a_group_that_was_reset_is_no_group(kafka, topic, to):
+    """Kafka's tool for offsets commits them without metadata. The entry in the topic says where the ledger is."""
+    write(kafka, topic, 0, 1)
+    with closing(ledger.group_member(kafka, topic)) as member:
+        member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, to)], asynchronous=False)
+    assert ledger.read_position(kafka, topic) == (2, MINE, planned_for(1).digest)
+    assert fits(kafka, topic, MINE, 1, 1)
+    assert write(kafka, topic, 2)
+    assert ledger.read_position(kafka, topic) == (3, MINE, planned_for(2).digest)
 
 
 def test_an_entry_names_the_pipeline_for_which_the_checkpoint_was_made(kafka, topic):

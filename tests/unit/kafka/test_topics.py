@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -20,11 +20,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sluice.kafka import ledger
+from sluice.kafka import ledger, requests
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.groups import lag_group
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
-from sluice.kafka.topics import Topic, check, create, reach, unreachable
+from sluice.kafka.requests import REQUEST
+from sluice.kafka.topics import FIRST_ATTEMPT_S, Topic, check, create, reach, unreachable
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Map, Output, Pipeline, Settings, Stream
 from sluice.model.types import INT64
@@ -209,3 +210,25 @@ def test_a_refused_connection_is_called_that():
         place = f"127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(UnavailableError, match="the connection is refused, so nothing listens at this address"):
         reach({"bootstrap.servers": place}, 1.0)
+
+
+def test_a_wrong_address_is_named_after_a_short_attempt_while_further_ones_follow(monkeypatch, caplog):
+    """A client of the library itself would try for as long as it may."""
+    asked = []
+
+    class Client:
+        def __init__(self, properties):
+            pass
+
+        def poll(self, seconds):
+            pass
+
+        def list_topics(self, timeout):
+            asked.append(timeout)
+            if len(asked) == 1:
+                raise KafkaException(KafkaError(KafkaError.NETWORK_EXCEPTION, "Connection refused"))
+
+    monkeypatch.setattr(requests, "AdminClient", Client)
+    reach({"bootstrap.servers": "a:1"})
+    assert asked == [FIRST_ATTEMPT_S, REQUEST]
+    assert "repeated for 60 s: cannot connect to Kafka at a:1: the connection is refused" in caplog.text

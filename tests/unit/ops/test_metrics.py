@@ -27,12 +27,15 @@ def entry(batch, skipped=0, began=0, **counts):
 
 def test_records_are_counted_from_the_ledgers_entries(metrics):
     metrics.batch_written(entry(3, read={"in": {"tuple": 5, "window": 1}}, dead_letters={"in": {"not JSON": 2}}))
-    metrics.batch_written(entry(4, skipped=1, read={"in": {"tuple": 1}}, written={"out": {"tuple": 7}}))
+    metrics.batch_written(
+        entry(4, skipped=1, read={"in": {"tuple": 1}}, written={"out": {"tuple": 7}}, lost={"topic": {"3": 5}})
+    )
     found = samples(metrics)
     assert found["sluice_records_read_total", ("kind", "tuple"), ("stream", "in")] == 6
     assert found["sluice_records_read_total", ("kind", "window"), ("stream", "in")] == 1
     assert found["sluice_records_written_total", ("kind", "tuple"), ("stream", "out")] == 7
     assert found["sluice_dead_letters_total", ("reason", "not JSON"), ("stream", "in")] == 2
+    assert found["sluice_lost_offsets_total", ("topic", "topic"), ("topic_partition", "3")] == 5
     assert found["sluice_batches_total",] == 2
     assert found["sluice_batches_skipped_total",] == 1
     assert found["sluice_last_batch", ("stage", "flights")] == 4

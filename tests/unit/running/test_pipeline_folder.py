@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,23 @@ def test_of_a_file_that_becomes_wrong_the_last_right_version_stays(folder):
     assert folder.scanned() is None, "a change is reported once"
     folder.write("a.yaml", text("a", "other"))
     assert folder.scanned() == {**BOTH, "a": "other of a.yaml"}
+
+
+def test_the_log_says_that_a_file_is_right_again(folder, caplog):
+    caplog.set_level(logging.INFO, "sluice")
+    folder.first()
+    folder.write("a.yaml", "{")
+    folder.scanned()
+    assert "the pipeline file is wrong; its last right version goes on" in caplog.text
+    assert "not wrong any more" not in caplog.text
+    folder.write("a.yaml", text("a"))
+    folder.scanned()
+    assert "the pipeline file is not wrong any more; its pipeline runs" in caplog.text
+    folder.write("c.yaml", "{")
+    folder.scanned()
+    (folder.path / "c.yaml").unlink()
+    folder.scanned()
+    assert "the pipeline file is not wrong any more; its pipeline was removed" in caplog.text
 
 
 def test_a_new_file_that_is_wrong_has_no_pipeline(folder):

@@ -17,6 +17,7 @@ from sluice.kafka.kafka_errors import (
     ExpiredError,
     FencedError,
     LedgerError,
+    TopicDeletedError,
     TopicError,
     UnavailableError,
 )
@@ -97,7 +98,7 @@ OTHERS = {
         DataLossError, 3, "were deleted before they were read (Could not read [1, 2)); to continue",
     ),
     "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x, Subscribe[a, b]": (
-        TopicError, 3, "an input topic was deleted; the input topics are a, b",
+        TopicDeletedError, 3, "an input topic was deleted; the input topics are a, b",
     ),
     "java.lang.IllegalStateException: something new": (
         QueryError, 6, "a batch failed: java.lang.IllegalStateException: something new",

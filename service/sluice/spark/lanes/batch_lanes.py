@@ -16,10 +16,13 @@ from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
+from sluice.kafka.requests import clients
 from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
+from sluice.spark.lanes.lost_offsets import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
+from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.spark_internals import thread_connection
 
 
@@ -27,12 +30,13 @@ class BatchLanes:
     """The function that Spark calls with each batch of a query."""
 
     def __init__(
-        self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit,
+        self, plan: Plan, spark: SparkLane, direct: DirectLane | None, topics: TopicCheck, deliver: Deliver = commit,
         *, observe: Observe = ignored,
     ) -> None:  # fmt: skip
         """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
-        batch. `observe` is called with the durations of the steps.
+        batch that `topics` lets pass. `observe` is called with the durations of the steps.
         """
+        self._topics = topics
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         self._observe = observe
         log = Path(plan.checkpoint, PLANNED)
@@ -41,6 +45,8 @@ class BatchLanes:
         #: the connection through which the JVM calls this process for the query
         self._jvm: socket.socket | None = None
         self._also_open = ExitStack()
+        self._requests = clients(plan.pipeline.settings.kafka, "admin")
+        self.also_close(self._requests.close)
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
@@ -63,8 +69,10 @@ class BatchLanes:
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
             timer = StepTimer(self._observe)
-            outputs = self._spark.outputs(records, batch)
+            outputs = [*lost_offsets(self._plan, batch, self._requests), *self._spark.outputs(records, batch)]
             timer.ended(Step.JOB)
+            self._topics.begin()
+            self._topics.require()
             self._deliver(self._plan, batch, outputs, self._observe)
 
     def _written_directly(self, direct: DirectLane, batch: int) -> bool:
@@ -72,8 +80,13 @@ class BatchLanes:
         outputs = direct.outputs(batch)
         if outputs is None:
             return False
+        self._topics.require()
         self._deliver(self._plan, batch, outputs, self._observe)
         return True
+
+    def look(self) -> None:
+        """Looks after the input topics while no batch does. Raises as `TopicCheck.look` does."""
+        self._topics.look()
 
     def end(self, seconds: float) -> bool:
         """Lets no batch begin early any more, and waits at most so many seconds for one that has begun early.
@@ -90,6 +103,7 @@ class BatchLanes:
         self.end(float("inf"))
         if self._direct is not None:
             self._direct.close()
+        self._topics.close()
         close_writers(settings_of(self._plan))
         self._also_open.close()
         if self._jvm is not None:
@@ -105,6 +119,11 @@ class OpenLanes:
 
     def add(self, lanes: BatchLanes) -> None:
         self._open.append(lanes)
+
+    def look(self) -> None:
+        """Looks after the input topics of all queries, as `BatchLanes.look` does."""
+        for lanes in self._open:
+            lanes.look()
 
     def end(self, seconds: float) -> bool:
         """Lets no batch begin early any more, and waits at most so many seconds for those that have begun early.

@@ -51,8 +51,11 @@ class DirectLane:
     """Does the work of batches of one query."""
 
     def __init__(
-        self, plan: Plan, feed: RecordFeed, apply: Apply | None = None, read: Read = read, observe: Observe = ignored
-    ) -> None:
+        self, plan: Plan, feed: RecordFeed, apply: Apply | None = None, read: Read = read, observe: Observe = ignored,
+        *, all_read: Callable[[], object] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`all_read` is called when the records of a batch were read, and before its outputs are computed."""
+        self._all_read = all_read
         self._plan, self._feed, self._read, self._observe = plan, feed, read, observe
         self._connections = Connections()
         self._apply = apply or self._connections.begin
@@ -72,6 +75,7 @@ class DirectLane:
         try:
             timer = StepTimer(self._observe)
             arrived = self._arrived(before, now, batch)
+            self._all_read()
             timer.ended(Step.READ)
             outputs = self._made(batch, arrived)
             timer.ended(Step.COMPUTE)

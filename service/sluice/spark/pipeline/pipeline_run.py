@@ -20,13 +20,14 @@ from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
 from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Counts, Entry, Report
 from sluice.kafka.batch_writer import open_early
 from sluice.kafka.groups.lag_group import InputOffsets
-from sluice.kafka.kafka_errors import TopicPartitionsAddedError
+from sluice.kafka.kafka_errors import TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.planned_batch import flat
 from sluice.kafka.range_reader import Offsets
+from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_steps import Observe, ignored
 from sluice.ops.metrics import WHOLE, Metrics
@@ -41,7 +42,7 @@ from sluice.spark.lanes.direct_lane import load_early
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.progress_reports import Progress
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import STOP, Ending, StopRequest, WatchedQuery, watch
+from sluice.spark.watch import STOP, Ending, Kinds, StopRequest, WatchedQuery, watch
 from sluice.state.server import inspection_request
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query
@@ -162,6 +163,7 @@ class PipelineRun:
             letters.batch_written(entry.report.first_dead)
             ends.batch_written(entry)
 
+        metrics.count(Report(lost=_no_losses(plan)))
         if last is not None:
             metrics.restored(last)
             history.restored(last)
@@ -188,7 +190,8 @@ class PipelineRun:
         queries: Sequence[StreamingQuery],
     ) -> None:
         self._queries = queries
-        watch(list(map(WatchedQuery, queries, seen)), stop, self._member.health, ending)
+        watched, restarts = list(map(WatchedQuery, queries, seen)), restarts_of(self._pipeline)
+        watch(watched, stop, self._member.health, ending, look=self._opened.look, restarts=restarts)
 
 
 def _log_topics(plans: Sequence[Plan]) -> None:
@@ -208,11 +211,12 @@ def run(
     opened: OpenLanes | None = None,
     observe: Observe = ignored,
 ) -> None:
-    """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number.
+    """Runs the queries of these plans. After an error of the kinds `restarts_of`, it restarts them with what the topics
+    are then.
 
     `starting` is called with each plan before its query starts. `opened` gets the lanes of the queries, for the caller
     to close after all queries have ended; `observe` gets the durations of the steps of batches. If a query
-    does not end before the restart, raises TopicPartitionsAddedError.
+    does not end before the restart, raises that error.
 
     At the end, waits for batches that have begun early as long as for queries that stop: the caller then releases the
     locks on the checkpoint.
@@ -224,14 +228,34 @@ def run(
         queries = _started(spark, plans, placed, opened, observe)
         try:
             return watching(queries)
-        except TopicPartitionsAddedError as grown:
-            LOGGER.info("starting again: %s", grown)
+        except restarts_of(*(plan.pipeline for plan in plans)) as change:
+            LOGGER.info("starting again: %s", change)
             if not _have_ended(queries, opened, RESTART_S):  # Spark refuses another query with the same name
                 raise
             opened.close()
-            plans = [prepare(plan.pipeline) for plan in plans]
+            plans = [_prepared_again(plan.pipeline) for plan in plans]
         finally:
             opened.end(STOP)
+
+
+def restarts_of(*stages: Pipeline) -> Kinds:
+    """The kinds of errors after which the queries of the stages of a pipeline start again: if records may be lost, also
+    after a topic was deleted.
+    """
+    may_lose = any(stage.settings.on_data_loss == "continue" for stage in stages)
+    return (TopicsChangedError,) if may_lose else (TopicPartitionsAddedError,)
+
+
+def _prepared_again(pipeline: Pipeline) -> Plan:
+    """As `prepare`. Waits for a topic that was deleted, for at most RETRY_TIMEOUT_S: it may be created again."""
+    deadline = time.monotonic() + RETRY_TIMEOUT_S
+    while True:
+        try:
+            return prepare(pipeline)
+        except TopicMissingError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(INTERVAL)
 
 
 def _have_ended(queries: Sequence[StreamingQuery], opened: OpenLanes, seconds: float) -> bool:
@@ -296,6 +320,14 @@ def zero_report(pipeline: Pipeline) -> Report:
     )
 
 
+def _no_losses(plan: Plan) -> Counts:
+    """The counters of `Report.lost` at 0, as in `zero_report`."""
+    return {
+        str(stream.topic): dict.fromkeys(map(str, range(plan.topic_partitions[stream.name])), 0)
+        for stream in plan.inputs
+    }
+
+
 class ProgressListener:
     """Passes each progress report of Spark to the metrics, the log and the history, and its offsets to the group that
     lag monitors read.
@@ -324,13 +356,14 @@ class ProgressListener:
     def _records(self, progress: Progress) -> int:
         """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets.
 
-        A topic partition without a start offset is not counted.
+        A topic partition without a start offset is not counted, nor is one that ends before its start, because its
+        newest records were lost.
         """
         source = progress["sources"][0]
         if counted := int(source["numInputRows"]):
             return counted
         starts, ends = flat(source["startOffset"] or {}) or self._first(), flat(source["endOffset"] or {})
-        return sum(end - starts[place] for place, end in ends.items() if place in starts)
+        return sum(max(0, end - starts[place]) for place, end in ends.items() if place in starts)
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:

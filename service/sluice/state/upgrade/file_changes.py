@@ -67,13 +67,15 @@ def _owner_files(folder: Path | None) -> dict[Path, tuple[int, int]]:
 class ChangedStage:
     """A stage whose checkpoint was made for another pipeline: that pipeline, and what becomes of each state.
 
-    reformed   the topics of inputs whose records the stage now reads in another form
+    reformed        the topics of inputs whose records the stage now reads in another form
+    created_again   the topics of inputs that were deleted and created again: the stage reads them from their beginnings
     """
 
     old: Pipeline
     identity: Identity
     changes: Changes
     reformed: frozenset[str] = frozenset()
+    created_again: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

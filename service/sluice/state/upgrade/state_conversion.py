@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
 
 from sluice.api.class_loader import ClassError
 from sluice.batch.operator_stats import report_of
@@ -34,7 +36,7 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, Stor
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
 from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
-from sluice.checkpoint.spark_logs import write_logs
+from sluice.checkpoint.spark_logs import write_first_offsets, write_logs
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.graph_conversion import converted
 from sluice.kafka import ledger
@@ -42,9 +44,9 @@ from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.ledger import LedgerPosition, begin_anew
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, beginnings, ends
-from sluice.kafka.requests import clients
+from sluice.kafka.requests import Requests, clients
 from sluice.kafka.topics import Topic
-from sluice.model.changes.operator_changes import StateOutcome, kept_of
+from sluice.model.changes.operator_changes import Changes, StateOutcome, kept_of
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
@@ -54,6 +56,9 @@ from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
 from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require
 from sluice.state.upgrade.input_replay import input_replay, rebuild
 from sluice.time_units import MILLISECOND, UNSET
+
+#: a topic and one of its topic partitions
+Place = tuple[str, int]
 
 
 def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
@@ -85,11 +90,47 @@ def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mappin
     _finish(pipeline, store)
 
 
-def _begin_before_the_first_batch(pipeline: Pipeline, store: CheckpointStore, changed: ChangedStage) -> None:
-    """No batch was written, so there is no state: what Spark has planned is removed, and the identity is replaced."""
+def begin_topics_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
+    """Lets a query go on with its state, and with its input topics that were created again from their beginnings on.
+    That is a change of the pipeline into itself.
+
+    found   the topics by name
+
+    The checkpoint is at the position of the ledger. Raises CheckpointError if a start of another instance has changed
+    the ledger since then.
+    """
+    pipeline, store = plan.pipeline, plan.store
+    position = ledger.read_position(pipeline.settings.kafka, pipeline.name)
+    if position is None:
+        _forget_plans(store)
+        _begin_at_the_beginnings(pipeline, store, plan.created_again)
+        return
+    identity = Identity(pipeline.name, plan.fingerprint, plan.buckets, plan.query)
+    changed = ChangedStage(pipeline, identity, Changes(()), created_again=plan.created_again)
+    _convert(pipeline, store, found, changed, position.next_batch - 1)
+    _finish(pipeline, store)
+
+
+def _forget_plans(store: CheckpointStore) -> None:
+    """Removes what Spark has planned, and the states, of a query of which no batch was written."""
     for prefix in ("commits/", "offsets/", "buckets/"):  # the inputs still begin where they did (first_batch.py)
         for name in list(store.list(prefix)):
             store.delete(name)
+
+
+def _begin_at_the_beginnings(pipeline: Pipeline, store: CheckpointStore, anew: Collection[str]) -> None:
+    """Writes where these topics begin, if the checkpoint has where the first batch starts."""
+    first = offset_log.first_offsets(store)
+    if not any(topic in anew for topic, _ in first):
+        return
+    with clients(pipeline.settings.kafka, "admin") as requests:
+        begin = beginnings(requests, [place for place in first if place[0] in anew])
+    write_first_offsets(store, Planned(0, {**first, **begin}, NO_IDLE_CLOCK))
+
+
+def _begin_before_the_first_batch(pipeline: Pipeline, store: CheckpointStore, changed: ChangedStage) -> None:
+    """No batch was written, so there is no state: what Spark has planned is removed, and the identity is replaced."""
+    _forget_plans(store)
     new = FolderStore(checkpoint_identity.folder_of(pipeline) / RESTORING)
     _write_identity(new, pipeline, replace(changed.identity, buckets=buckets_of(pipeline, changed.identity)))
     put_bytes(new, COMPLETE, b"")
@@ -128,7 +169,7 @@ def _convert(
     replay = input_replay(pipeline, identity.query) if rebuilt else None
     if replay is not None:
         rebuild(plan, rebuilt, made, replay, changed.old)
-    planned = _plan_of_change(plan, before)
+    planned = _plan_of_change(plan, before, changed.created_again)
     version, new = batch + 2, FolderStore(folder / RESTORING, forced=plan.forced)
     converted_buckets = []
     for number, state in enumerate(made):
@@ -146,10 +187,11 @@ def _convert(
     put_bytes(new, CHANGE, entry.to_json())
     put_bytes(new, COMPLETE, b"")
     adopt(folder)
-    words = ", ".join(f"{one.name} {one.word}" for one in changed.changes.all)
+    words = [f"{one.name} {one.word}" for one in changed.changes.all] or sorted(changed.created_again)
     LOGGER.warning(
-        "checkpoint %s: converted to the changed pipeline file after batch %d in %.1f s: %s",
-        folder, batch, time.monotonic() - began, words,
+        "checkpoint %s: converted to the changed %s after batch %d in %.1f s: %s",
+        folder, "topics" if changed.created_again else "pipeline file", batch, time.monotonic() - began,
+        ", ".join(words),
     )  # fmt: skip
 
 
@@ -227,26 +269,29 @@ def _planned(pipeline: Pipeline, store: CheckpointStore, batch: int) -> Planned:
     return planned
 
 
-def _plan_of_change(plan: Plan, before: Planned) -> Planned:
-    """The plan of the batch that is the change: it reads nothing, but it has the topics of the changed pipeline."""
-    topics = {str(stream.topic): plan.topic_partitions[stream.name] for stream in plan.inputs}
+def _plan_of_change(plan: Plan, before: Planned, anew: Collection[str]) -> Planned:
+    """The plan of the batch that is the change: it reads nothing, but it has the topics of the changed pipeline, and
+    the topics that were created again begin anew.
+    """
+    topics = {str(stream.topic) for stream in plan.inputs}
     known = {topic for topic, _ in before.offsets}
-    going_on = {one: offset for one, offset in before.offsets.items() if one[0] in topics}
-    added = [(topic, number) for topic, count in topics.items() if topic not in known for number in range(count)]
+    going_on = {place: offset for place, offset in before.offsets.items() if place[0] in topics.difference(anew)}
+    added = [place for place in plan.places if place[0] not in known]
+    late = plan.pipeline.settings.start == "latest"
+    starts = _offsets(plan, ends if late else beginnings, added)
+    again = _offsets(plan, beginnings, [place for place in plan.places if place[0] in known.intersection(anew)])
     now = max(time.time_ns() // MILLISECOND * MILLISECOND, before.time)
-    return Planned(
-        now, going_on | _starts(plan.pipeline, added), before.idle_clock if plan.has_idle_clock else NO_IDLE_CLOCK
-    )
+    return Planned(now, going_on | starts | again, before.idle_clock if plan.has_idle_clock else NO_IDLE_CLOCK)
 
 
-def _starts(pipeline: Pipeline, topic_partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Where topics that were added are read from (`start`)."""
-    if not topic_partitions:
+def _offsets(
+    plan: Plan, of: Callable[[Requests[AdminClient], Sequence[Place]], Offsets], places: Sequence[Place]
+) -> dict[Place, int]:
+    """The beginnings, or the ends, of these topic partitions."""
+    if not places:
         return {}
-    with clients(pipeline.settings.kafka, "admin") as requests:
-        of = ends if pipeline.settings.start == "latest" else beginnings
-        found: Offsets = of(requests, topic_partitions)
-        return dict(found)
+    with clients(plan.pipeline.settings.kafka, "admin") as requests:
+        return dict(of(requests, places))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

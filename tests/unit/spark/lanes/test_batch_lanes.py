@@ -15,6 +15,7 @@ from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 
 FILE = """
 pipeline: lanes
+kafka: {bootstrap.servers: nowhere}
 buckets: 1
 streams:
   in: {topic: in, schema: {k: string}}
@@ -50,7 +51,8 @@ class World:
         self.offsets, self.written, self.direct = folder / "offsets", [], Direct(small)
         plan = Plan(load_text(FILE, "lanes.yaml"), "query", "start", str(folder), 1, {"in": 1, "out": 1})
         spark = SimpleNamespace(outputs=lambda *_: JOB)
-        self.lanes = BatchLanes(plan, spark, self.direct, self._write)
+        self.topics = MagicMock()
+        self.lanes = BatchLanes(plan, spark, self.direct, self.topics, self._write)
 
     def _write(self, plan, batch, rows, observe):
         self.written.append((batch, rows))

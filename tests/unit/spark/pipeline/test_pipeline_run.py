@@ -58,6 +58,7 @@ def test_a_batch_counts_everywhere(listening):
         pytest.param(3, 10, 3, id="Spark counts records, without markers of transactions"),
         pytest.param(0, 10, 5, id="a batch without a job: the number of offsets"),
         pytest.param(0, None, 9, id="the first batch without a job: from the offset that the query starts at"),
+        pytest.param(0, 20, 0, id="a topic partition whose newest records were lost: none, not a number below 0"),
         pytest.param(4, None, 4, id="the first batch of a topic that is read from its beginning on"),
     ],
 )
@@ -75,6 +76,11 @@ def test_a_report_without_a_batch_changes_only_the_lag(listening):
     assert listening.offsets.commit.mock_calls == [call({("in", 0): 15})]
 
 
+def planned(name):
+    """The plan of a pipeline that may not lose records."""
+    return SimpleNamespace(pipeline=SimpleNamespace(name=name, settings=SimpleNamespace(on_data_loss="fail")))
+
+
 class Restarting:
     """A query that fails because of new topic partitions, while the batch of another one goes on for `stopping` seconds
     after the request to stop, and a batch of it that has begun early for `early` seconds.
@@ -85,18 +91,18 @@ class Restarting:
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         monkeypatch.setattr(pipeline_run, "time", clock)
         monkeypatch.setattr(batch_lanes, "time", clock)
-        monkeypatch.setattr(pipeline_run, "prepare", lambda _: SimpleNamespace(pipeline="grown"))
+        monkeypatch.setattr(pipeline_run, "prepare", lambda _: planned("grown"))
         monkeypatch.setattr(pipeline_run, "start", self._start)
 
     def run(self):
-        run(None, [SimpleNamespace(pipeline="first")], self._watching, opened=OpenLanes())
+        run(None, [planned("first")], self._watching, opened=OpenLanes())
 
     def passes(self, seconds):
         self.now += seconds
 
     def _start(self, _, plan, __, opened, *, observe):
-        self.events.append(f"start {plan.pipeline}")
-        opened.add(Lanes(self, plan.pipeline))
+        self.events.append(f"start {plan.pipeline.name}")
+        opened.add(Lanes(self, plan.pipeline.name))
         return Stopping(self)
 
     def _watching(self, _):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.spark_logs import write_logs
+from sluice.checkpoint.offset_log import batches, first_offsets
+from sluice.checkpoint.spark_logs import write_first_plan, write_logs
 from sluice.config.load import load_text
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.planned_batch import Planned
@@ -74,3 +77,38 @@ def test_the_report_of_a_change_has_no_clock_if_none_has_started(tmp_path: Path)
     started.feed(0, rows_of(100, 1))
     assert module._report([idle]).clock is None  # noqa: SLF001 - the whole conversion needs a broker
     assert module._report([started, idle]).clock == 100 * SECOND  # noqa: SLF001
+
+
+# ---- topics that were created again ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offsets_of_kafka(monkeypatch: pytest.MonkeyPatch):
+    """In Kafka each topic partition begins at 1, and ends at 9."""
+    monkeypatch.setattr(module, "clients", lambda *_: nullcontext())
+    monkeypatch.setattr(module, "beginnings", lambda _, places: dict.fromkeys(places, 1))
+    monkeypatch.setattr(module, "ends", lambda _, places: dict.fromkeys(places, 9))
+
+
+@pytest.mark.usefixtures("offsets_of_kafka")
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_topic_that_was_created_again_begins_at_its_beginning_with_the_topic_partitions_it_has(start: str):
+    pipeline = load_text(f"{HEAD}{SUMS}start: {start}\n", "p.yaml")
+    plan = Plan(pipeline, "query", "", "/nowhere", 1, {"in": 2, "out": 1})
+    before = Planned(MILLISECOND, {("in", 0): 5, ("in", 1): 6, ("in", 2): 7}, 0)
+    assert module._plan_of_change(plan, before, {"in"}).offsets == {("in", 0): 1, ("in", 1): 1}  # noqa: SLF001 - see above
+    assert module._plan_of_change(plan, before, ()).offsets == before.offsets  # noqa: SLF001
+
+
+@pytest.mark.usefixtures("offsets_of_kafka")
+def test_before_the_first_batch_it_begins_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A start may have written where the first batch begins, and Spark may have planned it."""
+    monkeypatch.setattr(module.ledger, "read_position", lambda *_: None)
+    store = FolderStore(tmp_path)
+    write_first_plan(store, PLANNED, PLANNED, idle_clock=False)
+    plan = Plan(
+        pipeline(SUMS, tmp_path), "query", "", str(tmp_path), 1, {"in": 1, "out": 1}, created_again=frozenset({"in"})
+    )
+    module.begin_topics_anew(plan, TOPICS)
+    assert first_offsets(store) == {("in", 0): 1}
+    assert batches(store) == (None, None)
