@@ -91,7 +91,7 @@ TABLE = (
         "sluice_window_tuples",
         Gauge,
         ("operator",),
-        "Number of tuples stored; 0 for operators that keep only summaries.",
+        "Number of tuples that the windows contain, whether they are stored or only summarised.",
     ),
     Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "Time of the operator clock, in seconds since 1970."),
     Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "Watermark of a stream, in seconds since 1970."),

@@ -37,7 +37,7 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
     streams   by stream with event time: its watermark (null: none yet) and its topic partitions
     finals    by input stream: the topic partitions that have sent their final mark
     waiting   by stream with aligned marks: the number of marks of each topic partition that wait for those of others
-    sizes     by operator: the numbers of its window partitions and of its stored tuples
+    sizes     by operator: the numbers of its window partitions and of the tuples in them
     windows   the windows of the key, and windows without keys (state/window_json.py)
     """
     state = bucket.in_memory()
