@@ -44,7 +44,7 @@ def opened(browser: Browser, address: str) -> None:
 def test_the_page_names_the_topic_partition_that_holds_the_windows_back(shop: Shop, browser: Browser):
     opened(browser, shop.address)
     text = browser.until(f"{TEXT}.includes('holds it back') && {TEXT}")
-    assert "Topic partition 2 holds it back: its watermark is 2024-05-01 10:01:05" in text
+    assert "Topic partition 2 of orders holds it back: its watermark is 2024-05-01 10:01:05" in text
     assert "The pane that ends next, at 2024-05-01 10:02:00, lacks 55 s of event time." in text
 
 
@@ -74,7 +74,7 @@ def test_the_page_refreshes_itself(shop: Shop, browser: Browser):
     opened(browser, shop.address)
     shop.send([("bergen", 1.0, 190)], 2)
     browser.until(f"{TEXT}.includes('bergen')")
-    assert "Topic partition 2 holds it back" not in browser.value(TEXT)
+    assert "Topic partition 2 of orders holds it back" not in browser.value(TEXT)
 
 
 def test_a_part_that_is_being_copied_is_not_replaced(shop: Shop, browser: Browser):

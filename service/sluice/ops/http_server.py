@@ -49,10 +49,12 @@ class OpsServer:
         address: str = "0.0.0.0",  # noqa: S104
         page: Any = None,  # noqa: ANN401 - an ASGI application
         *,
+        status: Callable[[], Any] | None = None,
         connection: type[BoundedConnection] = BoundedConnection,
     ) -> None:
         """`exposition` makes the page of metrics. `page` is an ASGI application that answers all other paths; None:
-        they are not found. `connection` has the bounds of the connections.
+        they are not found. `status` gives the answer of `/status`; None: it is not found. `connection` has the bounds
+        of the connections.
         """
         try:
             self._socket = socket.create_server((address, port))
@@ -63,9 +65,9 @@ class OpsServer:
         # By default uvicorn believes the header X-Forwarded-For of all clients that $FORWARDED_ALLOW_IPS names, which
         # is "*" in many images. With it a client anywhere could be one on this machine, to whom the page is shown.
         config = uvicorn.Config(
-            application(exposition, pipelines, page), http=connection, loop="asyncio", ws="none", lifespan="off",
-            log_config=None, access_log=False, server_header=False, timeout_keep_alive=IDLE_CONNECTION_S,
-            timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
+            application(exposition, pipelines, page, status), http=connection, loop="asyncio", ws="none",
+            lifespan="off", log_config=None, access_log=False, server_header=False,
+            timeout_keep_alive=IDLE_CONNECTION_S, timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -90,7 +92,12 @@ class OpsServer:
         self.stop()
 
 
-def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any = None) -> Starlette:  # noqa: ANN401 - an ASGI application
+def application(
+    exposition: Callable[[], bytes],
+    pipelines: Pipelines,
+    page: Any = None,  # noqa: ANN401 - an ASGI application
+    status: Callable[[], Any] | None = None,
+) -> Starlette:
     """The application that the server serves."""
 
     async def metrics(_: Request) -> Response:
@@ -100,9 +107,15 @@ def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any
         return _checked(pipelines.healthy(), pipelines, request)
 
     async def ready(request: Request) -> Response:
-        return _checked(pipelines.ready(), pipelines, request, pipelines.roles())
+        return _checked(pipelines.ready(), pipelines, request, pipelines.remarks())
 
     routes: list[BaseRoute] = [Route("/metrics", metrics), Route("/healthz", healthy), Route("/readyz", ready)]
+    if status is not None:
+
+        async def described(_: Request) -> Response:
+            return JSONResponse(await run_in_threadpool(status))
+
+        routes.append(Route("/status", described))
     if page is not None:
         routes.append(Mount("/", page))
     served = Starlette(routes=routes)

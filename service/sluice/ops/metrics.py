@@ -190,6 +190,12 @@ ABOUT_PIPELINES = (
         (),
         "Seconds after which a running batch counts as hung and the service as unhealthy.",
     ),
+    Metric(
+        "sluice_held_back_seconds",
+        Gauge,
+        ("operator",),
+        "Seconds for which an operator has been unable to emit what it holds; 0 if nothing unusual holds it back.",
+    ),
 )
 #: metrics of the processes that all pipelines of a service share, without the label
 ABOUT_PROCESSES = (

@@ -145,10 +145,10 @@ def _session(window: Session, shown: Shown, time: int | None) -> str:
 
 def _slowest_topic_partition(progress: StreamProgress) -> str:
     """The topic partition with the lowest watermark, if there are several."""
-    known = {n: one["watermark"] for n, one in enumerate(progress.partitions) if not one["idle"]}
-    if len(known) < 2 or None in known.values():  # noqa: PLR2004
+    waited = [one for one in progress.partitions.values() if not one.idle]
+    if len(waited) < 2 or any(one.watermark is None for one in waited):  # noqa: PLR2004
         return ""
-    return f" (topic partition {min(known, key=lambda n: known[n])} is the slowest)"
+    return f" (topic partition {progress.holding[0]} is the slowest)"
 
 
 def _seconds(seconds: float) -> str:

@@ -23,6 +23,8 @@ from sluice.time_units import UNSET
 
 #: maximum number of tuples of each list of a window, and of windows of a key
 MAX_TUPLES, MAX_WINDOWS = 50, 50
+#: the topic partitions of a stream in the report of a batch, beside the furthest one
+MAX_SLOWEST = 3
 #: an operator with more window partitions than this is not closed to find what its windows would emit now
 MAX_CLOSED = 50_000
 
@@ -57,6 +59,27 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
         ]
         answer["windows"] = [_with_outputs(window, bucket, state, question["key"]) for window in windows]
     return answer
+
+
+def held_back(bucket: Bucket) -> dict[str, Any]:
+    """What holds the windows of the bucket back, as fields of the report of a batch: `slowest` and `waiting`."""
+    state = bucket.in_memory()
+    if state is None:
+        return {}
+    names = [stream.name for stream in bucket.plan.pipeline.inputs]
+    known = {name: state.progress[name].sources for name in names if name in state.progress}
+    return {
+        "slowest": {name: slowest(sources) for name, sources in known.items() if len(sources)},
+        "waiting": _waiting(state),
+    }
+
+
+def slowest(sources: np.ndarray) -> list[list[Any]]:
+    """The MAX_SLOWEST slowest topic partitions that are not idle, slowest first, and the furthest of all."""
+    order = np.lexsort((sources["heard"], sources["watermark"]))
+    slowest = order[~sources["idle"][order]][:MAX_SLOWEST].tolist()
+    chosen = dict.fromkeys([*slowest, int(order[-1])])
+    return [[number, *_source(sources[number]).values()] for number in chosen]
 
 
 def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key: str | None) -> dict[str, Any]:
@@ -125,7 +148,7 @@ def _waiting(state: GraphState) -> dict[str, dict[str, int]]:
     for name, items in state.buffered.items():
         sources, counts = np.unique(items.source[items.kind == WINDOW], return_counts=True)
         found[name] = dict(zip(map(str, sources.tolist()), counts.tolist(), strict=True))
-    return found
+    return {name: counts for name, counts in found.items() if counts}
 
 
 def _time(time: int) -> int | None:

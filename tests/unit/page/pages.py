@@ -89,8 +89,9 @@ def page(
         report = Report(
             read={"orders": {"tuple": 600}}, written={"turnover": {"tuple": 6, "window": 6}},
             dead_letters={"orders": {"not JSON": 1}}, state={"held": 3000}, clock=at(105),
-            operators={"per_minute": {"in": 600, "out": 6, "windows": 6, "partitions": 3, "tuples": 0}},
+            operators={"per_minute": {"in": 600, "out": 6, "windows": 6, "partitions": 3, "tuples": 90}},
             watermarks={"orders": at(40)},
+            slowest={"orders": [[1, at(40), at(45), False], [0, at(100), at(105), False]]},
         )  # fmt: skip
         history.batch_written(Entry("shop", "id", number, round(NOW * 1000) - 1000, 0, report))
         phases = {"triggerExecution": 0.3, "addBatch": 0.2, "walCommit": 0.05}

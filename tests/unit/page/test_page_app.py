@@ -53,7 +53,7 @@ def test_the_page_of_the_only_pipeline_is_the_first_page():
 
 def test_the_page_says_what_holds_the_windows_back():
     text = client().get("/").text
-    assert "Topic partition 1 holds it back" in text
+    assert "Topic partition 1 of orders holds it back" in text
     assert "1 min behind the furthest one" in text
     assert "120 records of orders are not read yet (topic partition 1)." in text
 

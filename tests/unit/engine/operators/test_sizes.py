@@ -74,7 +74,7 @@ def _tuples(graph: Graph, state: GraphState) -> int:
 @pytest.mark.parametrize("function", [SUM, LIST])
 @pytest.mark.parametrize(("window", "tuples"), WINDOWS)
 def test_windows_count_what_they_contain(window: str, tuples: int, function: str):
-    over = window.split(",")[0] in {"timeInterval", "slidingTime", "session"}
+    over = window.split(",", maxsplit=1)[0] in {"timeInterval", "slidingTime", "session"}
     assert sizes(pipeline(aggregate(window, function), event_time=over)) == [tuples, tuples]
 
 

@@ -72,7 +72,7 @@ class DedupOperator(Stateful[DedupState]):
         return int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
 
     def inspect(self, state: DedupState, key: str | None) -> list[InspectedWindow]:
-        """The periods of this key, oldest first, each of which counts as one tuple; with `keep: last` also these tuples."""
+        """The periods of this key, oldest first; each counts as one tuple. With `keep: last` also the tuple of each."""
         p = window_inspection.code_of(state.keys, key)
         if p < 0 or not state.partitions["size"][p]:
             return []

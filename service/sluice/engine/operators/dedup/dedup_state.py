@@ -88,9 +88,7 @@ class DedupState(KeyedState):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The numbers of keys in memory (with and without periods) and of periods in memory, each of which remembers one
-        tuple. O(1).
-        """
+        """The numbers of keys in memory (with and without periods) and of periods; each counts as one tuple. O(1)."""
         return self.keys.count, int(self.held[0])
 
     def plan(self) -> None:
