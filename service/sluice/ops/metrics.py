@@ -62,7 +62,8 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = SECONDS
 
 
-TOPIC_PARTITION = ("topic", "topic_partition")
+#: Kafka's exporters name the topic partition `partition`; with this label, too, their series can be joined with these
+TOPIC_PARTITION = ("topic", "topic_partition", "partition")
 TABLE = (
     Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Number of tuples and marks read from Kafka."),
     Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Number of records written to Kafka."),
@@ -355,9 +356,9 @@ class Metrics:
         """
         unread = 0
         for (topic, partition), offset in read.items():
-            self._metrics["sluice_next_offset"].labels(topic, str(partition)).set(offset)
+            self._metrics["sluice_next_offset"].labels(topic, partition, partition).set(offset)
             behind = max(0, ends.get((topic, partition), offset) - offset)
-            self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
+            self._metrics["sluice_lag_records"].labels(topic, partition, partition).set(behind)
             unread += behind
         return unread
 
@@ -373,7 +374,7 @@ class Metrics:
         self._metrics["sluice_store_written_bytes_total"].inc(report.written)
         self._metrics["sluice_restore_timestamp_seconds"].labels(stage).set((report.since or 0) / SECOND)
         for (topic, partition), margin in report.margins.items():
-            self._metrics["sluice_restore_margin_records"].labels(topic, str(partition)).set(margin)
+            self._metrics["sluice_restore_margin_records"].labels(topic, partition, partition).set(margin)
 
     def families(self) -> Iterable[MetricFamily]:
         """The metrics with their present values, without the label `pipeline`."""

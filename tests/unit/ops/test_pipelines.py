@@ -122,10 +122,8 @@ def test_an_operator_that_is_held_back_is_a_remark_and_does_not_make_the_service
     pipelines.register(registered("b", State.FAILED, error="no topic"))
     pipelines.held_back = lambda name: [HeldBack("rate", 180.0, f"`rate` of {name} cannot fire: it waits")]
     assert pipelines.remarks() == "a: `rate` of a cannot fire: it waits"
-    assert [one["held_back"] for one in pipelines.described()["pipelines"]] == [
-        ["`rate` of a cannot fire: it waits"],
-        [],
-    ]
+    said = [one["held_back"] for one in pipelines.described()["pipelines"]]
+    assert said == [["`rate` of a cannot fire: it waits"], []]
     pipelines.remove("b")
     assert pipelines.ready() is None
 
