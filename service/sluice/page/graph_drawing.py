@@ -36,7 +36,7 @@ def drawing(bands: Sequence[tuple[Band, Notes]], width: int, style: str) -> str:
     ET.SubElement(svg, "title").text = "The operators of the pipeline, its topics, and what each of them does now"
     top = 0
     for band, notes in bands:
-        _text(svg, MARGIN, top + 21, band.title, "band", len(band.title))
+        _text(svg, MARGIN, top + 21, band.title, "band")
         places = _places(band, top + TITLE, columns, lines)
         for source, target, stream in band.arrows:
             _arrow(svg, places[source], places[target], stream)
@@ -103,10 +103,10 @@ def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Seque
     ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
     ET.SubElement(group, "rect", x=str(x), y=str(y), width=str(wide), height=str(HEIGHT), rx="7")
     letters = round((wide - BESIDE) / LETTER)
-    _text(group, x + 11, y + 22, box.name, "name", letters)
+    _text(group, x + 11, y + 22, _cut(box.name, letters), "name")
     for number, note in enumerate(notes[:MAX_NOTES]):
         style = "warn" if note.startswith("!") else "note"
-        _text(group, x + 11, y + 41 + number * LINE, note.removeprefix("!"), style, letters)
+        _text(group, x + 11, y + 41 + number * LINE, _cut(note.removeprefix("!"), letters), style)
 
 
 def _arrow(svg: ET.Element, start: tuple[int, int, int], end: tuple[int, int, int], stream: str) -> None:
@@ -126,6 +126,9 @@ def _arrow(svg: ET.Element, start: tuple[int, int, int], end: tuple[int, int, in
         ET.SubElement(ET.SubElement(svg, "g"), "title").text = stream
 
 
-def _text(parent: ET.Element, x: int, y: int, words: str, style: str, letters: int) -> None:
-    shown = words if len(words) <= letters else f"{words[: letters - 1]}…"
-    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = shown
+def _text(parent: ET.Element, x: int, y: int, words: str, style: str) -> None:
+    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = words
+
+
+def _cut(words: str, letters: int) -> str:
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"

@@ -46,6 +46,9 @@ def _of_operator(one: Mapping[str, Any], stage: Mapping[str, Any]) -> Iterator[s
     yield f"in {rate(one['read'])}, out {rate(one['written'])}, fired {rate(one['fired'])}"
     if one["partitions"] is not None:
         yield f"{one['partitions']:,} partitions, {one['tuples']:,} tuples"
+    if one["held_back"]:
+        yield "!held back"
+        return
     known = [time for time in one["watermarks"].values() if time is not None]
     if one["watermarks"]:
         yield f"watermark {moment(min(known))}" if known else "!no watermark"

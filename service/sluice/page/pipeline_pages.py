@@ -20,6 +20,8 @@ from sluice.time_units import SECOND
 
 #: seconds for which answers of state servers, and the last records of topics, are shown without a new request
 INSPECTION_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
+#: most keys that are offered
+MAX_KEYS = 12
 #: seconds that a page waits for new ones; then it shows those before
 INSPECTION_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
 
@@ -70,6 +72,10 @@ class StagePage:
     def windows(self, key: str | None) -> StageInspection:
         """The windows of a key, and windows without keys. Waits for the state servers."""
         return self._answers({"key": key})
+
+    def keys(self, part: str) -> list[str]:
+        """Keys of window partitions that contain the text. Waits for the state servers."""
+        return self._answers({"keys": part}).keys
 
     def _inspect_all(self) -> StageInspection:
         return self._answers({})
@@ -132,6 +138,14 @@ class PipelinePage:
         """The last records of the streams that the pipeline writes."""
         return self._records.get()
 
+    def keys(self, part: str) -> list[str]:
+        """At most MAX_KEYS keys that contain the text: those of the last records, newest first, and then others of
+        windows.
+        """
+        of_records = [one["key"] for some in (self._records.get().value or {}).values() for one in some]
+        of_windows = [key for stage in self.stages for key in (stage.keys(part) if part else _newest(stage))]
+        return [key for key in dict.fromkeys([*of_records, *of_windows]) if key and part in key][:MAX_KEYS]
+
     def _read_records(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
         for stage in self.stages:
@@ -148,6 +162,12 @@ def verdicts(found: Mapping[str, Sequence[Answer]]) -> list[HeldBack]:
         for name, one in causes.items()
         if one is not None
     ]
+
+
+def _newest(stage: StagePage) -> list[str]:
+    """The newest keys by the last inspection."""
+    looked = stage.inspection().value
+    return [] if looked is None else looked.keys
 
 
 def _downstream(stage: Pipeline, found: Mapping[str, Sequence[Answer]]) -> dict[str, Answer]:

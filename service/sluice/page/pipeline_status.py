@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluice.model.spec import Operator, Stream
+from sluice.model.spec import Operator, Pipeline, Stream
 from sluice.ops.metrics import WHOLE
 from sluice.page.background_value import Aged
 from sluice.page.history import Rates
@@ -156,6 +156,12 @@ def _bucket(answer: Mapping[str, Any]) -> Status:
     }  # fmt: skip
 
 
+def _stream_of(pipeline: Pipeline, window: Mapping[str, Any]) -> str:
+    """The input stream whose tuples the window holds."""
+    operator = next(one for one in pipeline.operators if one.name == window["operator"])
+    return operator.inputs[-1 if window.get("side") == "right" else 0]
+
+
 def windows_of(page: PipelinePage, key: str | None) -> Status:
     """The windows of a key in all stages, and windows without keys: the answer of `/api/pipelines/NAME/windows`."""
     found, silent, possible, too_large = [], 0, False, False
@@ -166,5 +172,5 @@ def windows_of(page: PipelinePage, key: str | None) -> Status:
         too_large = too_large or inspection.too_large
         for window in inspection.windows:
             more = {"since": since(window), "fires": next_firing(stage.pipeline, window, inspection)}
-            found.append({"stage": stage.pipeline.name, **window, **more})
+            found.append({"stage": stage.pipeline.name, "stream": _stream_of(stage.pipeline, window), **window, **more})
     return {"key": key, "windows": found, "silent": silent, "possible": possible, "too_large": too_large}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from sluice.time_units import UNSET
@@ -61,6 +62,12 @@ class StageInspection:
     @property
     def windows(self) -> list[Mapping[str, Any]]:
         return [window for answer in self.answers for window in answer.get("windows", ())]
+
+    @property
+    def keys(self) -> list[str]:
+        """The newest keys of window partitions, in turn from each bucket."""
+        of_buckets = zip_longest(*(answer.get("keys", ()) for answer in self.answers))
+        return list(dict.fromkeys(key for some in of_buckets for key in some if key is not None))
 
     @property
     def too_large(self) -> bool:

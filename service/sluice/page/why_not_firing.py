@@ -181,6 +181,9 @@ def _holds(stream: Stream, progress: StreamProgress, furthest: int | None, facts
     if furthest is None or (progress.watermark is not None and progress.watermark >= furthest):
         return None
     holding = progress.holding
+    unread = {lag.partition for lag in facts.lags if lag.topic == stream.topic and lag.unread}
+    if unread.intersection(holding):
+        return None  # they are not silent: the service has not read them yet
     if not holding:
         age = min(facts.age(one.last_item) for one in progress.partitions.values())
         advances = of is not None and of.advance

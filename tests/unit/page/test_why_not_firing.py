@@ -269,6 +269,8 @@ def test_behind_a_union_the_input_is_named():
     [
         ("nothing is held", {"held": 0}, ""),
         ("the silence is short", {"now": 59}, ""),
+        ("it is not read yet", {"lags": [Lag("quotes", 1, 5, 9)]}, ""),
+        ("another one is not read yet", {"lags": [Lag("quotes", 0, 5, 9)]}, SILENT),
         ("no topic partition is behind", {"streams": progress(trades=(5, 5), quotes=(5, 5))}, ""),
         (
             "a topic partition never sent anything",
