@@ -70,6 +70,25 @@ def test_a_search_shows_the_windows_of_a_key(shop: Shop, browser: Browser):
     assert browser.value("document.querySelectorAll('.window').length") == 2
 
 
+def test_typing_a_part_of_a_key_offers_known_keys(shop: Shop, browser: Browser):
+    opened(browser, shop.address)
+    assert browser.value("document.getElementById('last-keys').innerText").startswith("Last keys:")
+    browser.value("document.getElementById('key').focus()")
+    browser.write("sl")
+    browser.until("[...document.getElementById('keys').options].map((one) => one.value).join() === 'oslo'")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_whole_graph_is_on_the_screen(shop: Shop, browser: Browser, width: int):
+    browser.size(width, 900)
+    opened(browser, shop.address)
+    shown = "[...document.querySelectorAll('svg.graph')].filter((one) => one.getClientRects().length)"
+    assert browser.value(f"{shown}.length") == 1
+    assert browser.value(f"{shown}[0].getBoundingClientRect().right") <= width
+    boxes = f"[...{shown}[0].querySelectorAll('rect')].map((one) => one.getBoundingClientRect().right)"
+    assert browser.value(f"Math.max(...{boxes})") <= width
+
+
 def test_the_page_refreshes_itself(shop: Shop, browser: Browser):
     opened(browser, shop.address)
     shop.send([("bergen", 1.0, 190)], 2)

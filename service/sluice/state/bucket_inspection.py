@@ -97,6 +97,8 @@ def held_back(bucket: Bucket) -> dict[str, Any]:
 
 def slowest(sources: np.ndarray) -> list[list[Any]]:
     """The MAX_SLOWEST slowest topic partitions that are not idle, slowest first, and the furthest of all."""
+    if len(sources) == 1:
+        return [[0, *_source(sources[0]).values()]]
     order = np.lexsort((sources["heard"], sources["watermark"]))
     slowest = order[~sources["idle"][order]][:MAX_SLOWEST].tolist()
     chosen = dict.fromkeys([*slowest, int(order[-1])])
