@@ -75,11 +75,12 @@ class History:
         #: by stream with aligned marks that wait: since when, seconds since 1970
         self._waiting: Mapping[str, float] = {}
         self._last: Entry | None = None
+        self._report = Report()
 
     def restored(self, entry: Entry) -> None:
         """The last batch of an earlier start."""
         with self._lock:
-            self._last = entry
+            self._last, self._report = entry, entry.report
 
     def batch_written(self, entry: Entry) -> None:
         """A batch is in the ledger, so readers see its outputs."""
@@ -89,6 +90,7 @@ class History:
         counts = Written(at, report.read, report.written, report.dead_letters, report.operators, latency)
         with self._lock:
             self._last = entry
+            self._report = report if report.operators else self._report
             self._written.append(counts)
             self._dead_letters += sum(count for by in report.dead_letters.values() for count in by.values())
             self._waiting = {name: self._waiting.get(name, at) for name in report.waiting}
@@ -118,7 +120,8 @@ class History:
 
     @property
     def report(self) -> Report:
-        return self._last.report if self._last is not None else Report()
+        """The newest report that has the sizes and times of operators: one of a batch without any item has none."""
+        return self._report
 
     @property
     def began(self) -> float:

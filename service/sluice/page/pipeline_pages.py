@@ -16,7 +16,7 @@ from sluice.page.stage_inspections import Inspect, StageInspection, StreamProgre
 from sluice.page.times import moment
 from sluice.page.why_not_firing import Answer, StageFacts, answers
 from sluice.planning.explain.explain_plan import Stage, plan
-from sluice.time_units import SECOND
+from sluice.time_units import MILLISECOND, SECOND
 
 #: seconds for which answers of state servers, and the last records of topics, are shown without a new request
 INSPECTION_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
@@ -52,8 +52,10 @@ class StagePage:
             for name, partitions in report.slowest.items()
         }
         watermarks = {name: StreamProgress(time) for name, time in report.watermarks.items()}
+        last = self.history.last
         return StageFacts(
             self.pipeline, round(now * SECOND), round(self.history.began * SECOND),
+            0 if last is None else last.at * MILLISECOND,
             inspection.streams if looked else watermarks | streams,
             inspection.clock if looked else report.clock, inspection.due if looked else report.due,
             inspection.finals, inspection.waiting if looked else report.waiting, self.history.waiting_s(),

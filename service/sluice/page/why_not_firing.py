@@ -39,11 +39,13 @@ class StageFacts:
     upstream  by input stream that an operator of an earlier stage writes: why nothing comes from there
     now       the present time
     since     when the service began to count
+    reported  when the last batch was written
     """
 
     pipeline: Pipeline
     now: int
     since: int = 0
+    reported: int = 0
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
     clock: int | None = None
     due: int | None = None
@@ -56,13 +58,16 @@ class StageFacts:
     upstream: Mapping[str, Answer] = field(default_factory=dict)
 
     def age(self, time: int | None) -> float:
-        """How many seconds ago an item came at this time of the operator clock; None: since the service counts. With
-        `clock: records` only records move the clock.
+        """How many seconds ago an item came at this time of the operator clock; None: since the service counts.
+
+        The operator clock may be far behind the present, while old records are read: after the last batch the present
+        time counts, and before that the clock. With `clock: records` only the clock counts.
         """
         if time is None:
             return (self.now - self.since) / SECOND
         reached = time if self.clock is None else self.clock
-        return ((reached if self.pipeline.settings.clock == "records" else max(reached, self.now)) - time) / SECOND
+        waited = 0 if self.pipeline.settings.clock == "records" else max(0, self.now - self.reported)
+        return (reached - time + waited) / SECOND
 
     def tuples(self, operator: Operator) -> int:
         return self.sizes.get(operator.name, (0, 0))[1]

@@ -24,7 +24,7 @@ from tests.unit.page.pages import NOW, page
 
 URL = "http://127.0.0.1:8080"
 #: an operator of which a topic partition has been silent for minutes
-HELD = "`per_minute` cannot fire: topic partition 1 of orders has been silent for 9 min 15 s; add `idle_after`"
+HELD = "`per_minute` cannot fire: topic partition 1 of orders has been silent for 1 min 1 s; add `idle_after`"
 
 
 def memory() -> dict[str, int]:

@@ -50,8 +50,8 @@ def sentences(
     pipeline = load_text(text, "shop.yaml", environment=None)
     looked = StageInspection([{"bucket": 0, "version": 1, "clock": at(0), "due": None} | answer])
     facts = StageFacts(
-        pipeline, at(10), at(0), looked.streams, looked.clock, looked.due, looked.finals, looked.waiting, rates=rates,
-        lags=lags,
+        pipeline, at(10), at(0), at(10), looked.streams, looked.clock, looked.due, looked.finals, looked.waiting,
+        rates=rates, lags=lags,
     )  # fmt: skip
     return " ".join(one.text for one in answers(pipeline.operators[0], facts))
 
@@ -219,7 +219,8 @@ def progress(**watermarks: tuple[float | None, ...]) -> dict[str, StreamProgress
 def verdict(pipeline: Pipeline, *, held: int = 90, now: float = 180, **facts: Any) -> str:
     """The verdict about the operator `rate`, which holds so many tuples; empty if there is none."""
     sizes = {operator.name: (1, held) for operator in pipeline.operators}
-    known = {"streams": progress(trades=(180, 180, 180), quotes=(180, 0, 180)), "sizes": sizes} | facts
+    known = {"streams": progress(trades=(180, 180, 180), quotes=(180, 0, 180)), "sizes": sizes}
+    known |= {"clock": at(now), "reported": at(now)} | facts
     found = answers(pipeline.operators[-1], StageFacts(pipeline, at(now), at(0), **known))
     assert all(one.text for one in found)
     return "".join(one.text.removeprefix("`rate` cannot fire: ") for one in verdicts({"rate": found}))
@@ -313,6 +314,12 @@ def test_a_stream_without_lag_needs_marks():
     assert found == f"no watermark mark has come from quotes for 3 min; {remedy}"
 
 
+def test_while_old_records_are_read_the_silence_is_that_of_the_clock_and_of_the_time_since_a_batch():
+    far = 10**6
+    assert verdict(desk(ASOF), now=far, clock=at(30)) == ""
+    assert verdict(desk(ASOF), now=far, clock=at(30), reported=at(far - 150)) == SILENT
+
+
 def test_with_the_clock_of_records_the_silence_is_that_of_the_clock():
     records = desk(ASOF, settings="clock: records")
     assert verdict(records, now=10**6, clock=at(30)) == ""
@@ -351,7 +358,7 @@ def test_every_kind_answers(clause: str, rates: dict[str, float], expected: str)
     pipeline = desk(over_quotes(clause))
     read = {name: {"tuple": 5.0} for name in ("trades", "quotes", "names")}
     facts = StageFacts(
-        pipeline, at(180), at(0), progress(trades=(180,), quotes=(180, 0)), at(180),
+        pipeline, at(180), at(0), at(180), progress(trades=(180,), quotes=(180, 0)), at(180),
         rates=Rates(read, operators={"rate": rates}),
     )  # fmt: skip
     assert expected in " ".join(one.text for one in answers(pipeline.operators[0], facts))
@@ -395,7 +402,7 @@ def test_a_later_stage_names_the_operator_of_the_earlier_stage():
     first = History(lambda: at(180) / SECOND)
     report = Report(
         slowest={"quotes": [[1, at(0), at(0), False], [0, at(180), at(180), False]]}, watermarks={"quotes": at(0)},
-        operators={"per_sym": {"tuples": 90, "partitions": 1}},
+        clock=at(180), operators={"per_sym": {"tuples": 90, "partitions": 1}},
     )  # fmt: skip
     first.batch_written(Entry("desk", "id", 1, at(180) // 1_000_000, 0, report))
     page = PipelinePage(pipeline, histories=[first], now=lambda: at(180) / SECOND)
