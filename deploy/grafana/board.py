@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-SOURCE = {"type": "prometheus", "uid": "prometheus"}
+#: the data source that is chosen above the board
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 #: Grafana's own
 RATE = "$__rate_interval"
 #: the labels of series of pipelines, and of series of processes
@@ -60,10 +61,31 @@ ROWS: dict[str, list[Panel]] = {
             (1, 1),
             ("SluicePipelineDown", "SluicePipelineRestarts"),
         ),
-        Panel("Read", {rate("sluice_records_read_total"): ""}, "reqps", "Tuples and marks read from Kafka.", "stat"),
-        Panel("Written", {rate("sluice_records_written_total"): ""}, "reqps", "Records written to Kafka.", "stat"),
         Panel(
-            "Lag",
+            "Operators that are held back",
+            {f"count(sluice_held_back_seconds{WHERE} > 0) or vector(0)": ""},
+            "short",
+            "Operators that hold tuples and cannot emit them. The page of the service says why.",
+            "stat",
+            (1, 1),
+            ("SluiceHeldBack",),
+        ),
+        Panel(
+            "Records read per second",
+            {rate("sluice_records_read_total"): ""},
+            "rps",
+            "Tuples and marks read from Kafka.",
+            "stat",
+        ),
+        Panel(
+            "Records written per second",
+            {rate("sluice_records_written_total"): ""},
+            "wps",
+            "Records written to Kafka.",
+            "stat",
+        ),
+        Panel(
+            "Unread records",
             {f"sum(sluice_lag_records{WHERE})": ""},
             "short",
             "Available records that are not read yet.",
@@ -72,7 +94,7 @@ ROWS: dict[str, list[Panel]] = {
             ("SluiceFallsBehind",),
         ),
         Panel(
-            "Dead letters",
+            "Dead letters in the last hour",
             {f"sum(increase(sluice_dead_letters_total{WHERE}[1h]))": ""},
             "short",
             "Records and tuples that could not be used, in the last hour.",
@@ -81,7 +103,7 @@ ROWS: dict[str, list[Panel]] = {
             ("SluiceDeadLetters", "SluiceManyDeadLetters"),
         ),
         Panel(
-            "Batch, p99",
+            "Batch duration, p99",
             {quantile(0.99, "sluice_batch_duration_seconds"): ""},
             "s",
             "Duration of all but the slowest hundredth of the batches.",
@@ -90,7 +112,7 @@ ROWS: dict[str, list[Panel]] = {
             ("SluiceSlowBatches",),
         ),
         Panel(
-            "Last batch",
+            "Time since the last batch",
             {f"time() - min(sluice_last_batch_timestamp_seconds{WHERE})": ""},
             "s",
             "Time since the last batch of the pipeline that has waited longest. It grows while nothing comes.",
@@ -101,47 +123,47 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Streams": [
         Panel(
-            "Records read",
+            "Records read, by stream",
             {rate("sluice_records_read_total", "pipeline", "stream", "kind"): "{{pipeline}} {{stream}} {{kind}}"},
-            "reqps",
+            "rps",
             "Tuples and marks of each input.",
         ),
         Panel(
-            "Records written",
+            "Records written, by stream",
             {rate("sluice_records_written_total", "pipeline", "stream", "kind"): "{{pipeline}} {{stream}} {{kind}}"},
-            "reqps",
+            "wps",
             "Tuples and marks of each output.",
         ),
         Panel(
-            "Dead letters",
+            "Dead letters, by reason",
             {rate("sluice_dead_letters_total", "pipeline", "stream", "reason"): "{{pipeline}} {{stream}}: {{reason}}"},
-            "reqps",
+            "cps",
             "Records of each stream that could not be used, by reason.",
             alerts=("SluiceDeadLetters", "SluiceManyDeadLetters"),
         ),
     ],
     "Topic partitions": [
         Panel(
-            "Lag",
+            "Unread records, by topic partition",
             {f"sum by (topic, topic_partition) (sluice_lag_records{WHERE})": "{{topic}} {{topic_partition}}"},
             "short",
             "Available records that the last batch did not read.",
             alerts=("SluiceFallsBehind",),
         ),
         Panel(
-            "Offsets per second",
+            "Offsets read per second, by topic partition",
             {rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}"},
-            "reqps",
+            "cps",
             "How fast each topic partition is read. One that stands still may hold back a watermark.",
         ),
         Panel(
-            "The clock is behind",
+            "Delay of the operator clock",
             {f"time() - sluice_clock_timestamp_seconds{WHERE}": "{{stage}}"},
             "s",
             "The operator clock. While nothing comes it stands until the next window is due.",
         ),
         Panel(
-            "Lag in seconds",
+            "Age of the newest record, while others are unread",
             {f"sluice_lag_seconds{WHERE}": "{{stage}}"},
             "s",
             "Age of the newest record that was read, while others are unread.",
@@ -149,7 +171,7 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceLate",),
         ),
         Panel(
-            "Watermarks are behind",
+            "Delay of the watermarks",
             {f"time() - sluice_watermark_timestamp_seconds{WHERE}": "{{pipeline}} {{stream}}"},
             "s",
             "Windows over event time fire when the watermark has passed their end.",
@@ -157,18 +179,18 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Operators": [
         Panel(
-            "Tuples",
+            "Tuples in and out, by operator",
             {
                 rate("sluice_operator_tuples_read_total", "pipeline", "operator"): "{{pipeline}} {{operator}} in",
                 rate("sluice_operator_tuples_written_total", "pipeline", "operator"): "{{pipeline}} {{operator}} out",
             },
-            "reqps",
+            "cps",
             "Tuples that each operator received and emitted.",
         ),
         Panel(
-            "Windows fired",
+            "Windows fired per second",
             {rate("sluice_windows_fired_total", "pipeline", "operator"): "{{pipeline}} {{operator}}"},
-            "reqps",
+            "cps",
             "Firings of windows that were not empty.",
         ),
         Panel(
@@ -179,22 +201,29 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceStateGrows",),
         ),
         Panel(
-            "Tuples stored",
+            "Tuples in windows",
             {f"sum by (pipeline, operator) (sluice_window_tuples{WHERE})": "{{pipeline}} {{operator}}"},
             "short",
-            "Tuples in windows; 0 for operators that keep only summaries.",
+            "Tuples that the windows contain, whether they are stored or only summarised.",
             alerts=("SluiceStateGrows",),
         ),
         Panel(
-            "Next firing in",
+            "Time until the next firing by the clock",
             {f"(sluice_next_firing_timestamp_seconds{WHERE} > 0) - time()": "{{stage}}"},
             "s",
             "When the clock alone causes the next output. Empty for pipelines without windows that wait for the clock.",
         ),
+        Panel(
+            "Held back for",
+            {f"max by (pipeline, operator) (sluice_held_back_seconds{WHERE})": "{{pipeline}} {{operator}}"},
+            "s",
+            "For how long an operator has held tuples that it cannot emit; 0 if nothing unusual holds it back.",
+            alerts=("SluiceHeldBack",),
+        ),
     ],
     "Batches": [
         Panel(
-            "Duration",
+            "Duration of batches",
             quantiles("sluice_batch_duration_seconds"),
             "s",
             "From the start of a batch to its end.",
@@ -202,7 +231,7 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceSlowBatches",),
         ),
         Panel(
-            "Running batch",
+            "Duration of the running batch",
             {
                 f"max by (pipeline) (sluice_running_batch_seconds{WHERE})": "{{pipeline}} runs for",
                 f"min(sluice_running_batch_limit_seconds{WHERE})": "counts as hung after",
@@ -212,19 +241,19 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceBatchHangs", "SluiceStalled"),
         ),
         Panel(
-            "Phases",
+            "Share of time in each phase of Spark",
             {rate("sluice_batch_phase_seconds_sum", "phase"): "{{phase}}"},
             "percentunit",
             "Seconds of each second in Spark's phases: addBatch is the work of the batch, or the rest of it.",
         ),
         Panel(
-            "Steps",
+            "Share of time in each step of the work",
             {rate("sluice_batch_step_seconds_sum", "step"): "{{step}}"},
             "percentunit",
             "Seconds of each second in the steps of the work: read, compute the windows, produce and commit.",
         ),
         Panel(
-            "Transactions",
+            "Transactions per second",
             {
                 rate("sluice_batches_total"): "committed",
                 rate("sluice_batches_skipped_total"): "found in the ledger",
@@ -234,13 +263,13 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceBatchesRepeat",),
         ),
         Panel(
-            "Transaction duration",
+            "Duration of transactions",
             quantiles("sluice_transaction_duration_seconds"),
             "s",
             "From the start of a transaction until readers can see its records.",
         ),
         Panel(
-            "Record latency",
+            "Latency of records",
             quantiles("sluice_record_latency_seconds"),
             "s",
             "From the timestamp of a batch's oldest record until readers can see the batch.",
@@ -255,7 +284,7 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceStateGrows",),
         ),
         Panel(
-            "Traffic of the state",
+            "State read and written per second",
             {
                 rate("sluice_state_read_bytes_total"): "read",
                 rate("sluice_state_written_bytes_total"): "written",
@@ -264,7 +293,7 @@ ROWS: dict[str, list[Panel]] = {
             "State that is read from the checkpoint and written to it. It is read at starts only.",
         ),
         Panel(
-            "Memory",
+            "Memory by kind of process",
             {
                 f"sum by (process) (sluice_memory_bytes{PROCESSES})": "{{process}}",
                 f"sum(sluice_memory_limit_bytes{PROCESSES})": "limit",
@@ -276,13 +305,13 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Store of snapshots": [
         Panel(
-            "Written into the store",
+            "Written into the store per second",
             {rate("sluice_store_written_bytes_total"): "written"},
             "Bps",
             "Snapshots that were copied into the store of `state:`. Empty without `state:`.",
         ),
         Panel(
-            "Store answers",
+            "Whether the store answers",
             {f"min by (pipeline, stage) (sluice_store_up{WHERE})": "{{stage}}"},
             "short",
             "1 if the last use of the store succeeded, otherwise 0.",
@@ -296,7 +325,7 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceStoreUnreachable",),
         ),
         Panel(
-            "Margin of retention",
+            "Records left before a restore is impossible",
             {f"sluice_restore_margin_records{WHERE}": "{{topic}}/{{topic_partition}}"},
             "short",
             "Records in Kafka before the first one that a restore would read. Below 0 a restore is impossible.",
@@ -306,6 +335,10 @@ ROWS: dict[str, list[Panel]] = {
     ],
 }
 WIDTH, HEIGHT, LOW = 24, 8, 4
+#: most panels side by side: titles and legends of narrower ones cannot be read
+ABREAST = 3
+#: the rows that are open; the others open with a click
+OPEN = ("Now", "Streams")
 #: the address of the site that `make docs` builds, as deploy/prometheus/prometheus.yml has it; a field of the board
 DOCS = "http://localhost:8000"
 
@@ -324,6 +357,10 @@ def board() -> dict[str, Any]:
         "graphTooltip": 1,
         "templating": {
             "list": [
+                {
+                    "name": "datasource", "type": "datasource", "label": "Data source", "query": "prometheus",
+                    "refresh": 1, "current": {"text": "Prometheus", "value": "prometheus"},
+                },
                 {
                     "name": "job", "type": "query", "label": "Job", "datasource": SOURCE,
                     "query": {"query": "label_values(sluice_build_info, job)", "refId": "job"},
@@ -345,18 +382,30 @@ def board() -> dict[str, Any]:
 
 
 def panels() -> Iterator[dict[str, Any]]:
+    """The rows, each before its panels; a collapsed row contains them, as Grafana has it."""
     top, number = 0, 0
     for title, row in ROWS.items():
         number += 1
+        shown = list(placed(row, number, top + 1))
+        collapsed = title not in OPEN
         yield {
-            "id": number, "type": "row", "title": title, "collapsed": False, "panels": [],
+            "id": number, "type": "row", "title": title, "collapsed": collapsed, "panels": shown if collapsed else [],
             "gridPos": {"x": 0, "y": top, "w": WIDTH, "h": 1},
         }  # fmt: skip
-        top += 1
-        height = LOW if row[0].kind == "stat" else HEIGHT
-        width = WIDTH // len(row)
-        for place, panel in enumerate(row):
+        yield from () if collapsed else shown
+        number += len(row)
+        top = shown[-1]["gridPos"]["y"] + shown[-1]["gridPos"]["h"] if not collapsed else top + 1
+
+
+def placed(row: list[Panel], number: int, top: int) -> Iterator[dict[str, Any]]:
+    """The panels of a row in lines of nearly the same length. `number`: that of the row."""
+    lines = -(-len(row) // ABREAST)
+    for line in range(lines):
+        some = row[len(row) * line // lines : len(row) * (line + 1) // lines]
+        height = LOW if some[0].kind == "stat" else HEIGHT
+        for place, panel in enumerate(some):
             number += 1
+            width = WIDTH // len(some)
             yield drawn(panel, number, {"x": place * width, "y": top, "w": width, "h": height})
         top += height
 

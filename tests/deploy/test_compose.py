@@ -127,4 +127,5 @@ def test_grafana_has_its_data_source_and_its_board():
     assert Path(FILE.parent, mounted[provider["options"]["path"]], "sluice.json").is_file()
     home = Path(SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
     assert str(home.parent) == provider["options"]["path"]
-    assert {panel["datasource"]["uid"] for panel in board["panels"] if "datasource" in panel} == {source["uid"]}
+    (chosen,) = (one for one in board["templating"]["list"] if one["type"] == "datasource")
+    assert chosen["current"]["value"] == source["uid"]

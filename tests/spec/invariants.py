@@ -21,10 +21,12 @@ from sluice.engine.library.window_events import LibraryState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.dedup.dedup_state import DedupState
 from sluice.engine.operators.event_join.event_join_records import LIVE as LIVE_TIMED
 from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import JoinState
+from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.operators.sort.progressive_sort import SortState
 from sluice.engine.windows.early_results import NOT_WAITING
 from sluice.engine.windows.event_time.timeline_blocks import FREE, SHIFT, SIZE, TOP
@@ -112,6 +114,11 @@ def check_state(state: Any) -> None:
                 _check_buckets(side)
         case EventJoinState():
             _check_event_join(state)
+        case SessionState():
+            contents = state.contents[: state.rows["content"]]
+            assert state.sizes[1] == contents["count"][contents["owner"] != NIL].sum()
+        case DedupState():
+            assert state.sizes[1] == state.queued["size"].sum()
         case LibraryState():
             check_state(state.windows) if isinstance(state.windows, EventState) else _check_windows(state.windows)
 
@@ -187,6 +194,9 @@ def _check_groups(state: AggregateState) -> None:
 def _check_times(state: EventState) -> None:
     """Timelines are linked both ways and in order, and blocks know how many of their nodes are in use."""
     _check_free(state)
+    groups = state.group_records[: state.rows["group"]]
+    held, _ = walked(groups["oldest"][groups["size"] > 0], state.slices["younger"])
+    assert state.sizes[1] == state.slices["count"][held].sum()
     _check_timelines(state.partitions[: state.rows["partition"]], state.nodes, state.node_blocks, state.node_room)
     if state.pairs.count:
         _check_timelines(state.group_records[: state.rows["group"]], state.slices, state.slice_blocks, state.slice_room)

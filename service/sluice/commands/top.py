@@ -1,17 +1,18 @@
-"""`sluice top`: shows in the terminal what a running service does, from its metrics."""
+"""`sluice top`: shows in the terminal what a running service does, with the values that its page shows."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPException
-from urllib.error import HTTPError, URLError
+from typing import Any
+from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import click
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -21,17 +22,18 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.model.errors import SluiceError
-from sluice.ops.metric_samples import Reading, known, parsed
+from sluice.time_units import SECOND
 
 #: maximum seconds of a request
 REQUEST_S = 10.0
-#: seconds between the two readings of --once, from which its rates follow
-ONCE_S = 1.0
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 #: from how many letters on a line holds tables with wide columns, and tables with dates
 WIDE, MEDIUM = 100, 76
 #: the headers of the columns behind `written` in a table of streams with dates
 LONG = ("dead letters", "watermark (UTC)")
+
+#: the answer of `/status`, or a part of it (page/pipeline_status.py)
+Status = Mapping[str, Any]
 
 
 class UnreachableError(SluiceError):
@@ -39,7 +41,7 @@ class UnreachableError(SluiceError):
 
     def __init__(self, address: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"no metrics at {address}: {reason}; does `sluice run` serve this port?")
+        super().__init__(f"no status at {address}: {reason}; does `sluice run` serve this port?")
 
 
 @click.command()
@@ -52,80 +54,54 @@ class UnreachableError(SluiceError):
 def top(url: str, pipeline: str | None, interval: float, once: bool) -> None:  # noqa: FBT001 - click passes flags as booleans
     """Show what a running service does: rates, lag, clock and watermarks, operators, batches, memory.
 
-    Reads the metrics of the service (`/metrics`) and refreshes until Ctrl+C. With --once it reads twice, one second
-    apart, and prints plain text.
+    Reads the status of the service (`/status`) and refreshes until Ctrl+C. With --once it prints plain text.
     """
     console = Console()
-    url = f"{url if '://' in url else f'http://{url}'}".rstrip("/").removesuffix("/metrics")
+    url = f"{url if '://' in url else f'http://{url}'}".rstrip("/").removesuffix("/status")
     if urlsplit(url).scheme not in {"http", "https"}:
         raise click.BadParameter("expected an address that begins with http:// or https://", param_hint="--url")
-    address, screen = f"{url}/metrics", Screen(url, pipeline, time.time)
-    reading = _read(address, None)
-    names = reading.labels("sluice_build_info", "pipeline")
+    screen = Screen(url, pipeline, time.time)
+    status = _read(f"{url}/status")
+    names = [one["name"] for one in status["pipelines"]]
     if pipeline is not None and pipeline not in names:
         raise click.BadParameter(f"the service has the pipelines {', '.join(names)}", param_hint="--pipeline")
     if once:
-        time.sleep(ONCE_S)
-        reading = _read(address, reading)
-        screen.hindrances = hindrances(url, reading)
-        console.print(Group(*screen.parts(reading, console.width)))
+        console.print(Group(*screen.parts(status, console.width)))
         return
-    screen.hindrances = hindrances(url, reading)
-    with Live(OnScreen(screen, reading), console=console, screen=True, auto_refresh=False) as live:
+    with Live(OnScreen(screen, status), console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(interval)
-                reading, trouble = _next(address, reading)
+                status, trouble = _next(f"{url}/status", status)
                 screen.note(trouble)
-                screen.hindrances = screen.hindrances if trouble else hindrances(url, reading)
-                live.update(OnScreen(screen, reading), refresh=True)
+                live.update(OnScreen(screen, status), refresh=True)
         except KeyboardInterrupt:
             return
 
 
-def _next(address: str, before: Reading) -> tuple[Reading, str]:
-    """The next reading and "". If the service does not answer, for instance while it is started again: the reading
+def _next(address: str, before: Status) -> tuple[Status, str]:
+    """The next status and "". If the service does not answer, for instance while it is started again: the status
     before, and the reason.
     """
     try:
-        return _read(address, Reading(before.at, before.samples)), ""
+        return _read(address), ""
     except UnreachableError as error:
         return before, error.reason
 
 
-def _read(address: str, before: Reading | None) -> Reading:
+def _read(address: str) -> Status:
     try:
         with urlopen(address, timeout=REQUEST_S) as answer:  # noqa: S310 - the caller has checked the scheme
-            text = answer.read().decode()
             if answer.status != HTTPStatus.OK:
                 raise UnreachableError(address, f"it answered {answer.status}")
-            samples = parsed(text)
+            status = json.load(answer)
     except (URLError, OSError, OverflowError, HTTPException) as error:
         raise UnreachableError(address, str(getattr(error, "reason", error))) from None
     except ValueError:
-        raise UnreachableError(address, "the answer is no page of metrics") from None
-    if not any(name.startswith("sluice_") for name in samples):
-        raise UnreachableError(address, "the answer has metrics of another program")
-    return Reading(time.monotonic(), samples, before)
-
-
-def hindrances(url: str, reading: Reading) -> dict[str, str]:
-    """By pipeline whose standby cannot take over: why, as `/readyz` says. The metrics have only that it cannot."""
-    names = [labels["pipeline"] for labels, ready in reading.values("sluice_standby_ready") if not ready]
-    if not names:
-        return {}
-    request = Request(f"{url}/readyz", headers={"Accept": "application/json"})  # noqa: S310 - the caller has checked it
-    try:
-        try:
-            answer = urlopen(request, timeout=REQUEST_S)  # noqa: S310
-        except HTTPError as error:  # the status of a service that is not ready
-            answer = error
-        with answer:
-            described = json.load(answer)
-    except (OSError, HTTPException, ValueError):
-        return {}
-    pipelines = described.get("pipelines", ()) if isinstance(described, dict) else ()
-    return {one["name"]: one["trouble"] for one in pipelines if one.get("name") in names and one.get("trouble")}
+        raise UnreachableError(address, "the answer is no status of Sluice") from None
+    if not isinstance(status, dict) or not {"pipelines", "memory"} <= status.keys():
+        raise UnreachableError(address, "the answer is that of another program")
+    return status
 
 
 # ---- the screen ------------------------------------------------------------------------------------------------------
@@ -138,7 +114,6 @@ class Screen:
     pipeline   the only pipeline to show; None: all
     trouble    why the service does not answer; empty if it does
     answered   when it answered for the last time, seconds since 1970
-    hindrances by pipeline whose standby cannot take over: why
     """
 
     url: str
@@ -146,7 +121,6 @@ class Screen:
     now: Callable[[], float]
     trouble: str = ""
     answered: float = 0.0
-    hindrances: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.answered = self.now()
@@ -157,47 +131,41 @@ class Screen:
         if not trouble:
             self.answered = self.now()
 
-    def parts(self, reading: Reading, width: int) -> list[RenderableType]:
+    def parts(self, status: Status, width: int) -> list[RenderableType]:
         """The lines and tables of a screen of `width` letters."""
-        names = reading.labels("sluice_build_info", "pipeline")
-        now = self.now()
-        found: list[RenderableType] = [*self._head(reading, now, width)]
-        if len(names) > 1 and self.pipeline is None:
-            found += [Text(), _overview(reading, names, width)]
-        for name in names if self.pipeline is None else [self.pipeline]:
-            found += [Text(), _pipeline(reading, name, now, width), *self._hindrance(name)]
-            found.append(_streams(reading, name, width))
-            found += [_operators(reading, name, width), *_clocks(reading, name, width)]
-        return found if names else [*found, Text("no pipeline runs")]
+        pipelines, now = status["pipelines"], self.now()
+        parts: list[RenderableType] = [*self._head(status, now, width)]
+        if len(pipelines) > 1 and self.pipeline is None:
+            parts += [Text(), _overview(pipelines, width)]
+        for one in pipelines:
+            if self.pipeline in (None, one["name"]):
+                parts += [Text(), _pipeline(one, now, width), *_remarks(one)]
+                parts += [_streams(one, width), _operators(one, width), *_clocks(one, width)]
+        return parts if pipelines else [*parts, Text("no pipeline runs")]
 
-    def _hindrance(self, name: str) -> list[Text]:
-        words = self.hindrances.get(name)
-        return [Text(words, "red")] if words else []
-
-    def _head(self, reading: Reading, now: float, width: int) -> list[Text]:
-        memory = {label["process"]: value for label, value in reading.values("sluice_memory_bytes")}
-        sizes = [f"{process} {_size(value)}" for process, value in memory.items()]
+    def _head(self, status: Status, now: float, width: int) -> list[Text]:
+        sizes = [f"{process} {_size(value)}" for process, value in status["memory"].items()]
         line = ["sluice top", self.url, f"{datetime.fromtimestamp(now, UTC):%H:%M:%S} UTC"]
-        found = [_phrases([Text(phrase, "bold") for phrase in line], width)]
+        head = [_phrases([Text(phrase, "bold") for phrase in line], width)]
         if sizes:
-            found.append(_phrases([Text(phrase) for phrase in ["memory:", *sizes]], width))
+            head.append(_phrases([Text(phrase) for phrase in ["memory:", *sizes]], width))
         if self.trouble:
             last = f"{datetime.fromtimestamp(self.answered, UTC):%H:%M:%S} UTC"
             words = f"no answer for {now - self.answered:,.0f} s: {self.trouble}. What follows was true at {last}."
-            found.append(Text(words, "bold red"))
-        return found
+            head.append(Text(words, "bold red"))
+        return head
 
 
 @dataclass(frozen=True, slots=True)
 class OnScreen:
-    """A screen at a reading, as many lines of it as the terminal has."""
+    """A screen with a status, as many lines of it as the terminal has."""
 
     screen: Screen
-    reading: Reading
+    status: Status
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
-        group = Group(*self.screen.parts(self.reading, options.max_width))
+        group = Group(*self.screen.parts(self.status, options.max_width))
         lines = console.render_lines(group, options.update(height=None), pad=False)
         if len(lines) > height:
             one = "" if self.screen.pipeline else "; --pipeline NAME shows one pipeline"
@@ -207,101 +175,89 @@ class OnScreen:
             yield from [Segment.line(), *line] if number else line
 
 
-def _overview(reading: Reading, names: Sequence[str], width: int) -> Table:
-    """A row for each pipeline, with the sums of its streams."""
+def _overview(pipelines: Sequence[Status], width: int) -> Table:
+    """A row for each pipeline."""
     dead_letters = "dead" if width < MEDIUM else "dead letters"
     table = _table(width, "pipeline", "state", "read", "written", dead_letters, "unread")
     table.columns[1].justify = "left"
-    for name in names:
-        series = {"pipeline": name}
-        dead = reading.rate("sluice_dead_letters_total", **series)
-        unread = reading.value("sluice_lag_records", **series) or 0.0
+    for one in pipelines:
         table.add_row(
-            Text(name, "bold cyan"),
-            _state(reading, name),
-            _rate(reading.rate("sluice_records_read_total", **series)),
-            _rate(reading.rate("sluice_records_written_total", **series)),
-            Text(_rate(dead), "red" if dead else ""),
-            Text(_count(unread), "bold yellow" if unread else ""),
-        )
+            Text(one["name"], "bold cyan"), _state(one), _rate(one["read"]), _rate(one["written"]),
+            Text(_rate(one["dead_letters"]), "red" if one["dead_letters"] else ""),
+            Text(_count(one["unread"]), "bold yellow" if one["unread"] else ""),
+        )  # fmt: skip
     return table
 
 
-def _state(reading: Reading, name: str) -> Text:
-    if reading.value("sluice_leader", pipeline=name) == 0:
-        if reading.value("sluice_standby_ready", pipeline=name) == 0:
-            return Text("standby, not ready", "bold red")
-        return Text("standby", "yellow")
-    running = reading.value("sluice_pipeline_running", pipeline=name)
-    return Text() if running is None else Text("running", "green") if running else Text("not running", "red")
+def _state(one: Status) -> Text:
+    if one["role"] == "standby":
+        return Text("standby, not ready", "bold red") if one["trouble"] else Text("standby", "yellow")
+    if one["state"] != "running" or one["trouble"]:
+        return Text(one["state"] if one["state"] != "running" else "not healthy", "red")
+    return Text("held back", "bold yellow") if one["held_back"] else Text("running", "green")
 
 
-def _pipeline(reading: Reading, name: str, now: float, width: int) -> Text:
-    unread = reading.value("sluice_lag_records", pipeline=name) or 0.0
-    times = [known(value) for _, value in reading.values("sluice_last_batch_timestamp_seconds", pipeline=name)]
-    last = max([value for value in times if value is not None], default=None)
-    took = reading.mean("sluice_batch_duration_seconds", pipeline=name)
-    latency = reading.mean("sluice_record_latency_seconds", pipeline=name)
-    state = sum(value for _, value in reading.values("sluice_state_bytes", pipeline=name))
+def _remarks(one: Status) -> list[Text]:
+    """Why the pipeline is not ready, and which of its operators are held back."""
+    trouble = [Text(one["trouble"], "red")] if one["trouble"] else []
+    return [*trouble, *(Text(text, "yellow") for text in one["held_back"])]
+
+
+def _pipeline(one: Status, now: float, width: int) -> Text:
+    stages = one["stages"]
+    took = [stage["batch_seconds"] for stage in stages if stage["batch_seconds"] is not None]
+    latencies = [stage["latency_seconds"] for stage in stages if stage["latency_seconds"] is not None]
+    last = one["last_batch_at"]
     phrases = [
-        Text(name, "bold cyan"),
-        _state(reading, name),
-        Text(f"unread {unread:,.0f}", "bold yellow" if unread else ""),
-        Text(f"batches {_rate(reading.rate('sluice_batches_total', pipeline=name))}"),
-        Text(f"mean batch {_seconds(took)}"),
-        Text(f"latency {_seconds(latency)}"),
-        Text("no batch yet" if last is None else f"last batch {_duration(now - last)} ago"),
-        Text(f"state {_size(state)}"),
+        Text(one["name"], "bold cyan"),
+        _state(one),
+        Text(f"unread {one['unread']:,}", "bold yellow" if one["unread"] else ""),
+        Text(f"batches {_rate(sum(stage['batch_rate'] for stage in stages))}"),
+        Text(f"mean batch {_seconds(max(took, default=None))}"),
+        Text(f"latency {_seconds(max(latencies, default=None))}"),
+        Text("no batch yet" if last is None else f"last batch {_duration(now - last / SECOND)} ago"),
+        Text(f"state {_size(one['state_bytes'])}"),
     ]
-    return _phrases([phrase for phrase in phrases if phrase], width)
+    return _phrases(phrases, width)
 
 
-def _streams(reading: Reading, name: str, width: int) -> Table:
+def _streams(one: Status, width: int) -> Table:
     narrow = width < MEDIUM
     table = _table(width, "stream", "read", "written", *(("dead", "watermark") if narrow else LONG))
-    for stream in dict.fromkeys([
-        *reading.labels("sluice_records_read_total", "stream", pipeline=name),
-        *reading.labels("sluice_records_written_total", "stream", pipeline=name),
-    ]):  # fmt: skip
-        series = {"pipeline": name, "stream": stream}
-        dead = reading.rate("sluice_dead_letters_total", **series)
+    inputs = {stream["stream"]: stream for stage in one["stages"] for stream in stage["inputs"]}
+    outputs = {stream["stream"]: stream for stage in one["stages"] for stream in stage["outputs"]}
+    for name in inputs | outputs:
+        dead = inputs[name]["dead_letters"] if name in inputs else None
         table.add_row(
-            stream,
-            _rate(reading.rate("sluice_records_read_total", **series)),
-            _rate(reading.rate("sluice_records_written_total", **series)),
+            name,
+            _rate(inputs[name]["rate"] if name in inputs else None),
+            _rate(outputs[name]["rate"] if name in outputs else None),
             Text(_rate(dead), style="red" if dead else ""),
-            _moment(known(reading.value("sluice_watermark_timestamp_seconds", **series)), short=narrow),
+            _moment(inputs[name]["watermark"] if name in inputs else None, short=narrow),
         )
     return table
 
 
-def _operators(reading: Reading, name: str, width: int) -> Table:
+def _operators(one: Status, width: int) -> Table:
     table = _table(width, "operator", "in", "out", "fired", "partitions", "tuples")
-    for operator in reading.labels("sluice_operator_tuples_read_total", "operator", pipeline=name):
-        series = {"pipeline": name, "operator": operator}
+    for operator in [operator for stage in one["stages"] for operator in stage["operators"]]:
         table.add_row(
-            operator,
-            _rate(reading.rate("sluice_operator_tuples_read_total", **series)),
-            _rate(reading.rate("sluice_operator_tuples_written_total", **series)),
-            _rate(reading.rate("sluice_windows_fired_total", **series)),
-            _count(reading.value("sluice_window_partitions", **series)),
-            _count(reading.value("sluice_window_tuples", **series)),
+            Text(operator["name"], "bold yellow" if operator["held_back"] else ""),
+            *(_rate(operator[kind]) for kind in ("read", "written", "fired")),
+            *(_count(operator[kind]) for kind in ("partitions", "tuples")),
         )
     return table
 
 
-def _clocks(reading: Reading, name: str, width: int) -> list[Text]:
+def _clocks(one: Status, width: int) -> list[Text]:
     """A line for each stage: its operator clock, and when the clock alone causes the next output."""
-    found = []
-    stages = reading.labels("sluice_clock_timestamp_seconds", "stage", pipeline=name)
-    for stage in stages:
-        series = {"pipeline": name, "stage": stage}
-        clock = known(reading.value("sluice_clock_timestamp_seconds", **series))
-        due = known(reading.value("sluice_next_firing_timestamp_seconds", **series))
-        of = f" of {stage}" if len(stages) > 1 else ""
-        words = [f"clock{of}: {_moment(clock)}", "no timer is due" if due is None else f"next timer {_moment(due)}"]
-        found.append(_phrases([Text(phrase, "dim") for phrase in words], width))
-    return found
+    lines = []
+    for stage in one["stages"]:
+        of = f" of {stage['name']}" if len(one["stages"]) > 1 else ""
+        due = "no timer is due" if stage["due"] is None else f"next timer {_moment(stage['due'])}"
+        words = [f"clock{of}: {_moment(stage['clock'])}", due]
+        lines.append(_phrases([Text(phrase, "dim") for phrase in words], width))
+    return lines
 
 
 def _table(width: int, first: str, *others: str) -> Table:
@@ -359,11 +315,11 @@ def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _moment(seconds: float | None, *, short: bool = False) -> str:
-    """A time in UTC; `short`: without the year."""
-    if seconds is None:
+def _moment(time: int | None, *, short: bool = False) -> str:
+    """A time in nanoseconds since 1970, in UTC; `short`: without the year."""
+    if time is None:
         return "-"
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):{'%m-%d' if short else '%Y-%m-%d'} %H:%M:%S}"
+        return f"{datetime.fromtimestamp(time / SECOND, UTC):{'%m-%d' if short else '%Y-%m-%d'} %H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return "beyond the calendar"

@@ -152,7 +152,7 @@ class Graph:
         return made
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
-        """By name of each operator that has state: the numbers of its window partitions and of its stored tuples."""
+        """By name of each operator that has state: the numbers of its window partitions and of the tuples in them."""
         pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
 

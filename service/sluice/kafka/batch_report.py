@@ -27,6 +27,10 @@ class Report:
     lost            number of offsets by topic and topic partition whose records Kafka had deleted before they were read
     state           bytes "read" from the checkpoint, "written" to it, and "held": the size of the state after the batch
     watermarks      by stream with event time: the smallest watermark of all reports
+    slowest         by input stream with event time: topic partitions that hold its watermark back, and the furthest
+                    one, each as number, watermark (None: none yet), operator clock when its last item came, and
+                    whether it is idle
+    waiting         by stream with aligned marks: the number of marks of each topic partition that wait for others
     clock           the smallest operator clock of all reports; None if no operator clock has started
     due             the earliest time at which the operator clock alone causes an output; None if there is none
     final           whether every topic partition of every input has sent its final mark
@@ -48,6 +52,8 @@ class Report:
     oldest: int | None = None
     newest: int | None = None
     first_dead: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    slowest: dict[str, list[list[Any]]] = field(default_factory=dict)
+    waiting: Counts = field(default_factory=dict)
 
     def add(self, other: Report) -> None:
         for mine, theirs in (
@@ -58,6 +64,10 @@ class Report:
         _sum(self.state, other.state)
         for stream, watermark in other.watermarks.items():
             self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))
+        self.slowest = other.slowest | self.slowest  # all buckets have the times of all topic partitions
+        for stream, marks in other.waiting.items():
+            known = self.waiting.setdefault(stream, {})
+            known.update({partition: max(count, known.get(partition, 0)) for partition, count in marks.items()})
         self.clock = _least(self.clock, other.clock)
         self.due = _least(self.due, other.due)
         self.final |= other.final

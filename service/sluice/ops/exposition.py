@@ -54,12 +54,13 @@ class Exposition(Collector):
         yield self._about_files()
 
     def _about_pipelines(self) -> Iterator[Metric]:
-        running, leader, standby, restarts, batch, limit = ABOUT_PIPELINES
+        running, leader, standby, restarts, batch, limit, held_back = ABOUT_PIPELINES
         up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
         leads = GaugeMetricFamily(leader.name, leader.help, labels=[LABEL])
         ready = GaugeMetricFamily(standby.name, standby.help, labels=[LABEL])
         again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
         seconds, bound = (GaugeMetricFamily(one.name, one.help, labels=[LABEL]) for one in (batch, limit))
+        held = GaugeMetricFamily(held_back.name, held_back.help, labels=[LABEL, *held_back.labels])
         for member in self._pipelines.members:
             up.add_metric([member.name], float(member.state is State.RUNNING))
             if member.status.role is not Role.ALONE:
@@ -70,7 +71,10 @@ class Exposition(Collector):
             again.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
-        yield from (up, leads, ready, again, seconds, bound)
+            known = {one.operator: one.seconds for one in self._pipelines.held_back_of(member)}
+            for operator in member.pipeline.operators:
+                held.add_metric([member.name, operator.name], known.get(operator.name, 0.0))
+        yield from (up, leads, ready, again, seconds, bound, held)
 
     def _about_files(self) -> Metric:
         (wrong,) = ABOUT_FILES

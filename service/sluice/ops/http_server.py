@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -29,8 +29,10 @@ from sluice.ops.pipelines import Pipelines
 IDLE_CONNECTION_S = 10
 #: maximum seconds that `stop` waits for running answers
 STOP_S = 2
-#: the most pages of metrics that are made at once, each in a thread, however many clients want one
-METRICS_AT_ONCE = 2
+#: the most answers with metrics or a status that are made at once, each in a thread, however many clients want one
+MADE_AT_ONCE = 2
+
+Answer = TypeVar("Answer")
 
 
 class PortError(SluiceError):
@@ -52,10 +54,12 @@ class OpsServer:
         address: str = "0.0.0.0",  # noqa: S104
         page: Any = None,  # noqa: ANN401 - an ASGI application
         *,
+        status: Callable[[], Any] | None = None,
         connection: type[BoundedConnection] = BoundedConnection,
     ) -> None:
         """`exposition` makes the page of metrics. `page` is an ASGI application that answers all other paths; None:
-        they are not found. `connection` has the bounds of the connections.
+        they are not found. `status` gives the answer of `/status`; None: it is not found. `connection` has the bounds
+        of the connections.
         """
         try:
             self._socket = socket.create_server((address, port))
@@ -66,9 +70,9 @@ class OpsServer:
         # By default uvicorn believes the header X-Forwarded-For of all clients that $FORWARDED_ALLOW_IPS names, which
         # is "*" in many images. With it a client anywhere could be one on this machine, to whom the page is shown.
         config = uvicorn.Config(
-            application(exposition, pipelines, page), http=connection, loop="asyncio", ws="none", lifespan="off",
-            log_config=None, access_log=False, server_header=False, timeout_keep_alive=IDLE_CONNECTION_S,
-            timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
+            application(exposition, pipelines, page, status), http=connection, loop="asyncio", ws="none",
+            lifespan="off", log_config=None, access_log=False, server_header=False,
+            timeout_keep_alive=IDLE_CONNECTION_S, timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -93,23 +97,36 @@ class OpsServer:
         self.stop()
 
 
-def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any = None) -> Starlette:  # noqa: ANN401 - an ASGI application
+def application(
+    exposition: Callable[[], bytes],
+    pipelines: Pipelines,
+    page: Any = None,  # noqa: ANN401 - an ASGI application
+    status: Callable[[], Any] | None = None,
+) -> Starlette:
     """The application that the server serves."""
     limiters: list[anyio.CapacityLimiter] = []
 
-    async def metrics(_: Request) -> Response:
+    async def in_thread(made: Callable[[], Answer]) -> Answer:
         if not limiters:  # one belongs to an event loop
-            limiters.append(anyio.CapacityLimiter(METRICS_AT_ONCE))
-        content = await anyio.to_thread.run_sync(exposition, limiter=limiters[0])
-        return Response(content, headers={"Content-Type": CONTENT_TYPE})
+            limiters.append(anyio.CapacityLimiter(MADE_AT_ONCE))
+        return await anyio.to_thread.run_sync(made, limiter=limiters[0])
+
+    async def metrics(_: Request) -> Response:
+        return Response(await in_thread(exposition), headers={"Content-Type": CONTENT_TYPE})
 
     async def healthy(request: Request) -> Response:
         return _checked(pipelines.healthy(), pipelines, request)
 
     async def ready(request: Request) -> Response:
-        return _checked(pipelines.ready(), pipelines, request, pipelines.roles())
+        return _checked(pipelines.ready(), pipelines, request, pipelines.remarks())
 
     routes: list[BaseRoute] = [Route("/metrics", metrics), Route("/healthz", healthy), Route("/readyz", ready)]
+    if status is not None:
+
+        async def described(_: Request) -> Response:
+            return JSONResponse(await in_thread(status))
+
+        routes.append(Route("/status", described))
     if page is not None:
         routes.append(Mount("/", page))
     served = Starlette(routes=routes)

@@ -62,7 +62,8 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = SECONDS
 
 
-TOPIC_PARTITION = ("topic", "topic_partition")
+#: Kafka's exporters name the topic partition `partition`; with this label, too, their series can be joined with these
+TOPIC_PARTITION = ("topic", "topic_partition", "partition")
 TABLE = (
     Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Number of tuples and marks read from Kafka."),
     Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Number of records written to Kafka."),
@@ -97,7 +98,7 @@ TABLE = (
         "sluice_window_tuples",
         Gauge,
         ("operator",),
-        "Number of tuples stored; 0 for operators that keep only summaries.",
+        "Number of tuples that the windows contain, whether they are stored or only summarised.",
     ),
     Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "Time of the operator clock, in seconds since 1970."),
     Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "Watermark of a stream, in seconds since 1970."),
@@ -196,6 +197,12 @@ ABOUT_PIPELINES = (
         (),
         "Seconds after which a running batch counts as hung and the service as unhealthy.",
     ),
+    Metric(
+        "sluice_held_back_seconds",
+        Gauge,
+        ("operator",),
+        "Seconds for which an operator has been unable to emit what it holds; 0 if nothing unusual holds it back.",
+    ),
 )
 #: metrics of the processes that all pipelines of a service share, without the label
 ABOUT_PROCESSES = (
@@ -292,7 +299,9 @@ class Metrics:
         self._count("sluice_records_read_total", report.read)
         self._count("sluice_records_written_total", report.written)
         self._count("sluice_dead_letters_total", report.dead_letters)
-        self._count("sluice_lost_offsets_total", report.lost)
+        for topic, lost in report.lost.items():
+            for partition, offsets in lost.items():
+                self._metrics["sluice_lost_offsets_total"].labels(topic, partition, partition).inc(offsets)
         for operator, numbers in report.operators.items():
             for what, name in COUNTERS.items():
                 self._metrics[name].labels(operator).inc(numbers.get(what, 0))
@@ -358,9 +367,9 @@ class Metrics:
         """
         unread = 0
         for (topic, partition), offset in read.items():
-            self._metrics["sluice_next_offset"].labels(topic, str(partition)).set(offset)
+            self._metrics["sluice_next_offset"].labels(topic, partition, partition).set(offset)
             behind = max(0, ends.get((topic, partition), offset) - offset)
-            self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
+            self._metrics["sluice_lag_records"].labels(topic, partition, partition).set(behind)
             unread += behind
         return unread
 
@@ -376,7 +385,7 @@ class Metrics:
         self._metrics["sluice_store_written_bytes_total"].inc(report.written)
         self._metrics["sluice_restore_timestamp_seconds"].labels(stage).set((report.since or 0) / SECOND)
         for (topic, partition), margin in report.margins.items():
-            self._metrics["sluice_restore_margin_records"].labels(topic, str(partition)).set(margin)
+            self._metrics["sluice_restore_margin_records"].labels(topic, partition, partition).set(margin)
 
     def families(self) -> Iterable[MetricFamily]:
         """The metrics with their present values, without the label `pipeline`."""

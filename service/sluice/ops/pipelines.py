@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.model.secrets import masked
 from sluice.model.spec import Pipeline
@@ -72,6 +72,14 @@ class PipelineStatus:
     role: Role = Role.ALONE
 
 
+class HeldBack(NamedTuple):
+    """An operator that cannot emit what it holds, for how many seconds that has lasted, and why, as a sentence."""
+
+    operator: str
+    seconds: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A pipeline of the service, with its metrics, its health and its status at one moment."""
@@ -101,6 +109,8 @@ class Pipelines:
         self._lock = threading.Lock()
         self._members: dict[str, Registered] = {}
         self._wrong: dict[str, str] = {}
+        #: gives for the name of a pipeline its operators that are held back; the page sets it
+        self.held_back: Callable[[str], Sequence[HeldBack]] = lambda _: ()
 
     def register(self, member: Registered) -> None:
         """Adds a pipeline, or replaces the one with the same name."""
@@ -157,9 +167,12 @@ class Pipelines:
         files = [f"{file}: {text}" for file, text in self.wrong_files.items() if file not in served]
         return self._joined([*(self._named(member, self._not_ready(member)) for member in self.members), *files])
 
-    def roles(self) -> str:
-        """Which pipelines this instance leads and for which it waits, one line each; "" without --standby."""
-        return "\n".join(filter(None, (self._named(one, str(one.status.role)) for one in self.members)))
+    def remarks(self) -> str:
+        """Which pipelines this instance leads and for which it waits (--standby), and which operators cannot emit what
+        they hold, one line each. None of this makes the service unready.
+        """
+        lines = [(one, text) for one in self.members for text in [str(one.status.role), *self._held_back_texts(one)]]
+        return "\n".join(filter(None, (self._named(one, text) for one, text in lines)))
 
     def described(self) -> dict[str, Any]:
         """Health, readiness and the status of each pipeline and wrong file, as JSON data."""
@@ -182,7 +195,15 @@ class Pipelines:
             "next_start": status.next_start,
             "role": str(status.role),
             "trouble": masked(self._not_ready(member) or ""),
+            "held_back": self._held_back_texts(member),
         }
+
+    def _held_back_texts(self, member: Registered) -> list[str]:
+        return [one.text for one in self.held_back_of(member)]
+
+    def held_back_of(self, member: Registered) -> Sequence[HeldBack]:
+        """The operators of a pipeline that are held back, while it runs."""
+        return self.held_back(member.name) if member.state is State.RUNNING else ()
 
     def _hung(self, member: Registered) -> str | None:
         status = member.status

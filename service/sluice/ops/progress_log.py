@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 LOGGER = logging.getLogger("sluice")
+Fields = dict[str, Any]
 
 #: seconds between two lines about batches
 INTERVAL_S = 60.0
@@ -35,8 +37,11 @@ class StartLog:
 class ProgressLog:
     """Logs the first batch of a query, and one line per minute in which batches ended."""
 
-    def __init__(self, query: str, now: Callable[[], float] = time.monotonic) -> None:
-        self._query, self._now = query, now
+    def __init__(
+        self, query: str, now: Callable[[], float] = time.monotonic, about: Callable[[], Fields] = dict
+    ) -> None:
+        """`about` gives further fields for the line of a minute; with `held_back` among them the line is a warning."""
+        self._query, self._now, self._about = query, now, about
         self._batches, self._records = 0, 0
         self._since: float | None = None
         self._behind_before = 0
@@ -65,13 +70,14 @@ class ProgressLog:
 
     def _minute(self, batch: int, passed: float, behind: int) -> None:
         rate = self._records / passed
-        fields = {
+        fields: Fields = {
             "batch": batch,
             "batches": self._batches,
             "records": self._records,
             "per_second": round(rate),
             "behind": behind,
         }
+        fields |= self._about()
         self._catching_up = behind > BACKLOG * rate
         if not self._catching_up:
             self._log("running", **fields)
@@ -81,7 +87,8 @@ class ProgressLog:
         self._log("catching up", **fields, time_to_go=to_go)
 
     def _log(self, what: str, **fields: object) -> None:
-        LOGGER.info(what, extra={"pipeline": self._query, **fields})
+        level = logging.WARNING if "held_back" in fields else logging.INFO
+        LOGGER.log(level, what, extra={"pipeline": self._query, **fields})
 
 
 class DeadLetterLog:

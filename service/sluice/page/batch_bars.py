@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
+from sluice.ops.metrics import WHOLE
 from sluice.page.history import Batch
 from sluice.page.times import duration
 
@@ -24,7 +25,6 @@ PHASES: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("commitOffsets",): ("p5", "note the end in the checkpoint"),
 }
 OTHER = ("p6", "other")
-WHOLE = "triggerExecution"
 #: steps of the axis, in seconds: the smallest one with at most 5 lines
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 

@@ -13,6 +13,8 @@ from sluice.planning.explain.explain_drawing import Band, Box
 
 HEIGHT, ACROSS, DOWN = 104, 46, 18
 MARGIN, TITLE, LINE = 14, 34, 17
+#: how far an arrow to the next line runs beside a box
+AROUND = 9
 #: width of a character of a note, and of the margins beside it
 LETTER, BESIDE = 6.6, 28
 #: least and most characters of a line that fit into a box
@@ -24,52 +26,75 @@ MAX_NOTES = 4
 Notes = Mapping[str, Sequence[str]]
 
 
-def drawing(bands: Sequence[tuple[Band, Notes]]) -> str:
-    """The SVG element of the stages, each with the notes of its boxes."""
-    columns = _columns(bands)
-    sizes = [_size(band, columns) for band, _ in bands]
-    width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
-    svg = ET.Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "graph", "role": "img"})
-    svg.set("width", str(width))
-    svg.set("height", str(height))
+def drawing(bands: Sequence[tuple[Band, Notes]], width: int, style: str) -> str:
+    """The SVG element of the stages, each with the notes of its boxes. Columns for which the width does not suffice
+    continue in a further line. `style` is a class of the style sheet.
+    """
+    columns = _columns(bands, width)
+    lines = _lines([wide for _, wide in columns], width)
+    svg = ET.Element("svg", {"class": f"graph {style}", "role": "img"})
     ET.SubElement(svg, "title").text = "The operators of the pipeline, its topics, and what each of them does now"
     top = 0
-    for (band, notes), (_, tall) in zip(bands, sizes, strict=True):
+    for band, notes in bands:
         _text(svg, MARGIN, top + 21, band.title, "band")
+        places = _places(band, top + TITLE, columns, lines)
         for source, target, stream in band.arrows:
-            start, end = (_position(band.boxes[one], top, columns) for one in (source, target))
-            _arrow(svg, (start[0] + start[2], start[1]), end[:2], stream)
+            _arrow(svg, places[source], places[target], stream)
         for key, box in band.boxes.items():
-            _box(svg, box, _position(box, top, columns), notes.get(key, ()))
-        top += tall
+            _box(svg, box, places[key], notes.get(key, ()))
+        top = max(y for _, y, _ in places.values()) + HEIGHT + DOWN
+    right = max(columns[column][0] + columns[column][1] for column in range(len(columns))) + MARGIN
+    svg.set("viewBox", f"0 0 {right} {top}")
+    svg.set("width", str(right))
+    svg.set("height", str(top))
     return ET.tostring(svg, encoding="unicode")
 
 
-def _columns(bands: Sequence[tuple[Band, Notes]]) -> list[tuple[int, int]]:
+def _columns(bands: Sequence[tuple[Band, Notes]], width: int) -> list[tuple[int, int]]:
     """For each column of boxes its left edge and its width: its longest line fits, up to MAX_LINE characters."""
     longest: dict[int, int] = {}
     for band, notes in bands:
         for key, box in band.boxes.items():
             lines = [f"{box.name}  ", *(note.removeprefix("!") for note in notes.get(key, ())[:MAX_NOTES])]
             longest[box.column] = max([longest.get(box.column, MIN_LINE), *map(len, lines)])
-    found, left = [], MARGIN
-    for column in range(max(longest) + 1):
-        wide = round(min(longest.get(column, MIN_LINE), MAX_LINE) * LETTER) + BESIDE
-        found.append((left, wide))
-        left += wide + ACROSS
-    return found
+    letters = [min(longest.get(column, MIN_LINE), MAX_LINE) for column in range(max(longest) + 1)]
+    widths = [min(round(count * LETTER) + BESIDE, width - 2 * MARGIN) for count in letters]
+    columns: list[tuple[int, int]] = []
+    for line in _split(widths, width):
+        left = MARGIN
+        for wide in line:
+            columns.append((left, wide))
+            left += wide + ACROSS
+    return columns
 
 
-def _size(band: Band, columns: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    left, wide = columns[max(box.column for box in band.boxes.values())]
-    rows = max(box.row for box in band.boxes.values()) + 1
-    return left + wide + MARGIN, TITLE + rows * (HEIGHT + DOWN)
+def _split(widths: Sequence[int], width: int) -> list[list[int]]:
+    """The widths of the columns of each line. A line has at least one column."""
+    lines: list[list[int]] = [[]]
+    for wide in widths:
+        if lines[-1] and 2 * MARGIN + sum(lines[-1]) + len(lines[-1]) * ACROSS + wide > width:
+            lines.append([])
+        lines[-1].append(wide)
+    return lines
 
 
-def _position(box: Box, top: int, columns: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
-    """The left edge, the upper edge and the width of a box."""
-    left, wide = columns[box.column]
-    return left, top + TITLE + box.row * (HEIGHT + DOWN), wide
+def _lines(widths: Sequence[int], width: int) -> list[int]:
+    """The line of each column."""
+    return [number for number, line in enumerate(_split(widths, width)) for _ in line]
+
+
+def _places(
+    band: Band, top: int, columns: Sequence[tuple[int, int]], lines: Sequence[int]
+) -> dict[str, tuple[int, int, int]]:
+    """By key of a box: its left edge, its upper edge, and its width."""
+    rows = [0] * (max(lines) + 1)
+    for box in band.boxes.values():
+        rows[lines[box.column]] = max(rows[lines[box.column]], box.row + 1)
+    tops = [top + sum(rows[:line]) * (HEIGHT + DOWN) for line in range(len(rows))]
+    return {
+        key: (columns[box.column][0], tops[lines[box.column]] + box.row * (HEIGHT + DOWN), columns[box.column][1])
+        for key, box in band.boxes.items()
+    }
 
 
 def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
@@ -77,19 +102,24 @@ def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Seque
     group = ET.SubElement(svg, "g", {"class": box.kind})
     ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
     ET.SubElement(group, "rect", x=str(x), y=str(y), width=str(wide), height=str(HEIGHT), rx="7")
-    _text(group, x + 11, y + 22, box.name, "name")
+    letters = round((wide - BESIDE) / LETTER)
+    _text(group, x + 11, y + 22, _cut(box.name, letters), "name")
     for number, note in enumerate(notes[:MAX_NOTES]):
         style = "warn" if note.startswith("!") else "note"
-        _text(group, x + 11, y + 41 + number * LINE, note.removeprefix("!"), style)
+        _text(group, x + 11, y + 41 + number * LINE, _cut(note.removeprefix("!"), letters), style)
 
 
-def _arrow(svg: ET.Element, start: tuple[int, int], end: tuple[int, int], stream: str) -> None:
-    """An arrow between two boxes: from the upper right corner of one to the upper left corner of the other."""
-    x, y = start[0], start[1] + HEIGHT // 2
+def _arrow(svg: ET.Element, start: tuple[int, int, int], end: tuple[int, int, int], stream: str) -> None:
+    """An arrow from the right side of a box to the left side of another one: to a later column of the same line, or
+    around the end of the line to the next one.
+    """
+    x, y = start[0] + start[2], start[1] + HEIGHT // 2
     to, at = end[0], end[1] + HEIGHT // 2
     bend = ACROSS // 2
     turn = max(x, to - ACROSS)  # an arrow across several columns stays in the row of its start up to the last gap
     path = f"M {x} {y} H {turn} C {turn + bend} {y}, {to - bend} {at}, {to - 5} {at}"
+    if to < x:
+        path = f"M {x} {y} h {AROUND} V {end[1] - DOWN // 2} H {to - AROUND} V {at} H {to - 5}"
     ET.SubElement(svg, "path", {"class": "arrow"}, d=path)
     ET.SubElement(svg, "path", {"class": "head"}, d=f"M {to - 7} {at - 4} L {to} {at} L {to - 7} {at + 4} z")
     if stream:
@@ -97,5 +127,8 @@ def _arrow(svg: ET.Element, start: tuple[int, int], end: tuple[int, int], stream
 
 
 def _text(parent: ET.Element, x: int, y: int, words: str, style: str) -> None:
-    shown = words if len(words) <= MAX_LINE or style == "band" else f"{words[: MAX_LINE - 1]}…"
-    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = shown
+    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = words
+
+
+def _cut(words: str, letters: int) -> str:
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"

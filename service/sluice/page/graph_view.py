@@ -12,14 +12,18 @@ from sluice.page.pipeline_pages import PipelinePage
 from sluice.page.times import moment, rate
 from sluice.planning.explain.explain_drawing import band_of
 
+#: class of the style sheet -> the width of a drawing in pixels: one for a desk, one for a phone
+WIDTHS = {"wide": 1190, "narrow": 366}
+
 
 def graph(page: PipelinePage, status: Mapping[str, Any]) -> Markup:
-    """The SVG element."""
+    """The SVG elements, of which the style sheet shows the one that fits."""
     bands = [
         (band_of(stage.explained, number), dict(_notes(shown)))
         for number, (stage, shown) in enumerate(zip(page.stages, status["stages"], strict=True), 1)
     ]
-    return Markup(drawing(bands))  # noqa: S704 - the XML library has escaped every text
+    drawn = "".join(drawing(bands, width, style) for style, width in WIDTHS.items())
+    return Markup(drawn)  # noqa: S704 - the XML library has escaped every text
 
 
 def _notes(stage: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
@@ -42,6 +46,9 @@ def _of_operator(one: Mapping[str, Any], stage: Mapping[str, Any]) -> Iterator[s
     yield f"in {rate(one['read'])}, out {rate(one['written'])}, fired {rate(one['fired'])}"
     if one["partitions"] is not None:
         yield f"{one['partitions']:,} partitions, {one['tuples']:,} tuples"
+    if one["held_back"]:
+        yield "!held back"
+        return
     known = [time for time in one["watermarks"].values() if time is not None]
     if one["watermarks"]:
         yield f"watermark {moment(min(known))}" if known else "!no watermark"

@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sluice.kafka.batch_report import Counts, Entry, Report
 from sluice.kafka.range_reader import Offsets
+from sluice.ops.metrics import WHOLE
+from sluice.time_units import SECOND
 
 #: number of batches that are kept
 MAX_BATCHES = 200
@@ -32,13 +35,16 @@ class Batch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The counts of a batch that the ledger has. `at`: seconds since 1970."""
+    """The counts of a batch that the ledger has. `at`: seconds since 1970. `latency`: seconds from the timestamp of the
+    oldest record until now; None without records.
+    """
 
     at: float
     read: Counts
     written: Counts
     dead_letters: Counts
     operators: Counts
+    latency: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +71,29 @@ class History:
         self._batches: deque[Batch] = deque(maxlen=MAX_BATCHES)
         self._written: deque[Written] = deque(maxlen=MAX_BATCHES)
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
+        self._dead_letters = 0
+        #: by stream with aligned marks that wait: since when, seconds since 1970
+        self._waiting: Mapping[str, float] = {}
         self._last: Entry | None = None
+        self._report = Report()
 
     def restored(self, entry: Entry) -> None:
         """The last batch of an earlier start."""
         with self._lock:
-            self._last = entry
+            self._last, self._report = entry, entry.report
 
     def batch_written(self, entry: Entry) -> None:
         """A batch is in the ledger, so readers see its outputs."""
         report = entry.report
-        counts = Written(entry.at / 1000, report.read, report.written, report.dead_letters, report.operators)
+        at = entry.at / 1000
+        latency = None if report.oldest is None else max(0.0, self._now() - report.oldest / SECOND)
+        counts = Written(at, report.read, report.written, report.dead_letters, report.operators, latency)
         with self._lock:
             self._last = entry
+            self._report = report if report.operators else self._report
             self._written.append(counts)
+            self._dead_letters += sum(count for by in report.dead_letters.values() for count in by.values())
+            self._waiting = {name: self._waiting.get(name, at) for name in report.waiting}
 
     def batch_ended(self, batch: Batch, read: Offsets, ends: Offsets) -> None:
         """A batch has ended. `read` and `ends` are as in `Metrics.offsets`, and do not change after that."""
@@ -105,7 +120,32 @@ class History:
 
     @property
     def report(self) -> Report:
-        return self._last.report if self._last is not None else Report()
+        """The newest report that has the sizes and times of operators: one of a batch without any item has none."""
+        return self._report
+
+    @property
+    def began(self) -> float:
+        """When the history begins, seconds since 1970."""
+        return self._began
+
+    @property
+    def dead_letters(self) -> int:
+        """The number of dead letters since the history begins."""
+        return self._dead_letters
+
+    def waiting_s(self) -> dict[str, float]:
+        """By stream with aligned marks that wait for those of other topic partitions: for how many seconds."""
+        return {name: max(0.0, self._now() - since) for name, since in self._waiting.items()}
+
+    def means(self) -> tuple[float | None, float | None]:
+        """Of the batches of the last RATE_S seconds: the mean duration, and the mean latency of their records, in
+        seconds; None without such batches.
+        """
+        since = self._now() - RATE_S
+        with self._lock:
+            written = [one for one in self._written if one.at >= since]
+            took = [one.phases.get(WHOLE, 0.0) for one in self._batches][-len(written) :] if written else []
+        return _mean(took), _mean([one.latency for one in written if one.latency is not None])
 
     def rates(self) -> Rates:
         """Counts per second of the last RATE_S seconds, or since the start or since the oldest batch that is kept, if
@@ -122,16 +162,23 @@ class History:
         return Rates(
             _rates([one.read for one in recent], seconds), _rates([one.written for one in recent], seconds),
             _rates([one.dead_letters for one in recent], seconds), _rates([one.operators for one in recent], seconds),
+            len(recent) / seconds,
         )  # fmt: skip
 
 
 class Rates(NamedTuple):
     """By stream or operator, and then by kind: counts per second."""
 
-    read: Mapping[str, Mapping[str, float]]
-    written: Mapping[str, Mapping[str, float]]
-    dead_letters: Mapping[str, Mapping[str, float]]
-    operators: Mapping[str, Mapping[str, float]]
+    read: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    written: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    dead_letters: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    operators: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    #: batches per second
+    batches: float = 0.0
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _rates(counts: list[Counts], seconds: float) -> dict[str, dict[str, float]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sluice.model.spec import Custom, Operator, Pipeline, Sort, Windowed
+from sluice.model.spec import Custom, Join, Operator, Pipeline, Sort, Windowed
+from sluice.model.windows.join_windows import AsOf
 from sluice.model.windows.policies.policy import Held
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_window import Sliding
@@ -22,6 +23,8 @@ Shown = Mapping[str, Any]
 def next_firing(pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
     """A sentence about a window partition as an inspection shows it (state/window_json.py)."""
     operator = next(one for one in pipeline.operators if one.name == shown["operator"])
+    if isinstance(operator, Join) and isinstance(operator.window, AsOf):
+        return _as_of(operator, operator.window, shown, inspection)
     return _fires(operator, pipeline, shown, inspection) + _early(shown, inspection)
 
 
@@ -111,6 +114,23 @@ def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
     )
 
 
+def _as_of(operator: Join, window: AsOf, shown: Shown, inspection: StageInspection) -> str:
+    """When the first tuple of a side comes out (U4), or what the tuples of the other side are kept for."""
+    if shown.get("side") == "right":
+        return f"Its tuples are kept as partners of later tuples of {operator.left.stream}."
+    known = {name: inspection.streams.get(name, StreamProgress()).watermark for name in operator.inputs}
+    unset = [name for name, time in known.items() if time is None]
+    at = shown.get("policy", {}).get("at", ())
+    if not at or unset:
+        return f"Its tuples come out with a watermark{f'; {unset[0]} has none yet' if unset else ''}."
+    end = from_seconds(at[0]["time"]) + window.grace
+    slower = min(known, key=lambda name: known[name] or 0)
+    return (
+        f"The first tuple comes out when the watermarks of both sides have passed {moment(end)}; that of {slower} is "
+        f"{moment(known[slower])}."
+    )
+
+
 def _session(window: Session, shown: Shown, time: int | None) -> str:
     sessions = shown.get("policy", {}).get("sessions", ())
     if not sessions or window.emit == "updates":
@@ -124,10 +144,10 @@ def _session(window: Session, shown: Shown, time: int | None) -> str:
 
 def _slowest_topic_partition(progress: StreamProgress) -> str:
     """The topic partition with the lowest watermark, if there are several."""
-    known = {n: one["watermark"] for n, one in enumerate(progress.partitions) if not one["idle"]}
-    if len(known) < 2 or None in known.values():  # noqa: PLR2004
+    waited = [one for one in progress.partitions.values() if not one.idle]
+    if len(waited) < 2 or any(one.watermark is None for one in waited):  # noqa: PLR2004
         return ""
-    return f" (topic partition {min(known, key=lambda n: known[n])} is the slowest)"
+    return f" (topic partition {progress.holding[0]} is the slowest)"
 
 
 def _seconds(seconds: float) -> str:

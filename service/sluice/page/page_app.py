@@ -19,6 +19,7 @@ from urllib.parse import quote
 import anyio
 import anyio.to_thread
 import jinja2
+from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -26,6 +27,7 @@ from starlette.routing import Route
 
 from sluice.files import PACKAGE
 from sluice.page import batch_bars, times
+from sluice.page.event_times import time_units
 from sluice.page.graph_view import graph
 from sluice.page.last_records import columns_of, event_file
 from sluice.page.pipeline_pages import Pages, PipelinePage
@@ -79,6 +81,7 @@ def application(pages: Pages, *, local: bool = True) -> Callable[[Scope, Any, An
         Route("/api/pipelines", answers.answering(answers.api_all)),
         Route("/api/pipelines/{name}", answers.answering(answers.api_pipeline)),
         Route("/api/pipelines/{name}/windows", answers.answering(answers.api_windows)),
+        Route("/api/pipelines/{name}/keys", answers.answering(answers.api_keys)),
         Route("/api/pipelines/{name}/records", answers.answering(answers.api_records)),
         *(Route(f"/static/{name}", partial(_static, name)) for name in STATIC),
     ]
@@ -140,9 +143,10 @@ class _Answers:
             loader=jinja2.FileSystemLoader(FOLDER / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
             undefined=jinja2.StrictUndefined,
         )  # fmt: skip
-        for name in ("moment", "second", "duration", "rate", "size", "nanoseconds", "from_seconds"):
+        for name in ("moment", "second", "duration", "rate", "size", "nanoseconds", "from_seconds", "shown"):
             self._templates.filters[name] = getattr(times, name)
         self._templates.filters["path"] = partial(quote, safe="")
+        self._templates.filters["code"] = _code
 
     def answering(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -185,6 +189,7 @@ class _Answers:
             bars={stage.pipeline.name: batch_bars.drawing(stage.history.batches) for stage in page.stages},
             phases=[*batch_bars.PHASES.values(), batch_bars.OTHER], records=shown, reading=records.value is None,
             dead=dead, columns={name: columns_of(some) for name, some in shown.items()}, lines=_lines,
+            keys=page.keys(""), units=time_units(page.pipeline),
         )  # fmt: skip
 
     def windows(self, request: Request) -> Response:
@@ -196,8 +201,8 @@ class _Answers:
             "windows.html",
             title=f"{key or 'windows without keys'} · {page.name}",
             pipeline=summary(page, self._about(page)),
-            found=found,
-        )
+            found=found, keys=page.keys(""), units=time_units(page.pipeline),
+        )  # fmt: skip
 
     def _html(self, template: str, **values: Any) -> Response:  # noqa: ANN401 - what the template shows
         text = self._templates.get_template(template).render(values)
@@ -216,6 +221,12 @@ class _Answers:
     def api_windows(self, request: Request) -> Response:
         page = self._page(request)
         return _missing() if page is None else _json(windows_of(page, _key(request)))
+
+    def api_keys(self, request: Request) -> Response:
+        """Known keys that contain the text `part`, for the completion of the search."""
+        page = self._page(request)
+        part = request.query_params.get("part", "")[:MAX_KEY]
+        return _missing() if page is None else _json({"keys": page.keys(part)})
 
     def api_records(self, request: Request) -> Response:
         page = self._page(request)
@@ -236,6 +247,14 @@ class _Answers:
 
 def _key(request: Request) -> str | None:
     return request.query_params.get("key", "")[:MAX_KEY] or None
+
+
+def _code(text: str) -> Markup:
+    """The text as HTML; what stands between backticks is code."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(text.split("`"))
+    )
 
 
 def _lines(records: list[dict[str, Any]]) -> str:

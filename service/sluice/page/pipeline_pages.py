@@ -8,15 +8,20 @@ from typing import Any
 
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
-from sluice.ops.pipelines import Pipelines
+from sluice.ops.pipelines import HeldBack, Pipelines
 from sluice.page.background_value import Aged, Refreshed
 from sluice.page.history import History
 from sluice.page.last_records import last_records
-from sluice.page.stage_inspections import Inspect, StageInspection, inspect_all
+from sluice.page.stage_inspections import Inspect, StageInspection, StreamProgress, TopicPartition, inspect_all
+from sluice.page.times import moment
+from sluice.page.why_not_firing import Answer, StageFacts, answers
 from sluice.planning.explain.explain_plan import Stage, plan
+from sluice.time_units import MILLISECOND, SECOND
 
 #: seconds for which answers of state servers, and the last records of topics, are shown without a new request
 INSPECTION_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
+#: most keys that are offered
+MAX_KEYS = 12
 #: seconds that a page waits for new ones; then it shows those before
 INSPECTION_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
 
@@ -36,6 +41,28 @@ class StagePage:
         """The query of the stage starts. `inspect` inspects a state server; None: they cannot be inspected."""
         self.buckets, self.topic_partitions, self._inspect = buckets, topic_partitions, inspect
 
+    def facts(self, inspection: StageInspection, now: float, upstream: Mapping[str, Answer]) -> StageFacts:
+        """What is known of the stage: from the inspection, and without one from the report of the last batch.
+
+        `now`: seconds since 1970. `upstream` as in StageFacts.
+        """
+        report, looked = self.history.report, bool(inspection.answers)
+        streams = {
+            name: StreamProgress(report.watermarks.get(name), {one[0]: TopicPartition(*one[1:]) for one in partitions})
+            for name, partitions in report.slowest.items()
+        }
+        watermarks = {name: StreamProgress(time) for name, time in report.watermarks.items()}
+        last = self.history.last
+        return StageFacts(
+            self.pipeline, round(now * SECOND), round(self.history.began * SECOND),
+            0 if last is None else last.at * MILLISECOND,
+            inspection.streams if looked else watermarks | streams,
+            inspection.clock if looked else report.clock, inspection.due if looked else report.due,
+            inspection.finals, inspection.waiting if looked else report.waiting, self.history.waiting_s(),
+            {name: (of.get("partitions", 0), of.get("tuples", 0)) for name, of in report.operators.items()},
+            self.history.rates(), self.history.lags, upstream,
+        )  # fmt: skip
+
     @property
     def can_inspect(self) -> bool:
         return self._inspect is not None
@@ -47,6 +74,10 @@ class StagePage:
     def windows(self, key: str | None) -> StageInspection:
         """The windows of a key, and windows without keys. Waits for the state servers."""
         return self._answers({"key": key})
+
+    def keys(self, part: str) -> list[str]:
+        """Keys of window partitions that contain the text. Waits for the state servers."""
+        return self._answers({"keys": part}).keys
 
     def _inspect_all(self) -> StageInspection:
         return self._answers({})
@@ -71,12 +102,51 @@ class PipelinePage:
         self.stages = [StagePage(*one) for one in zip(parts, explained, known, strict=True)]
         self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, wait_s=RECORDS_PATIENCE_S)
 
+    def answers(self, inspections: Sequence[StageInspection] = ()) -> list[dict[str, list[Answer]]]:
+        """For each stage, by operator: why nothing comes out of it.
+
+        `inspections` are those of the stages, in their order; without them the reports of batches have to do.
+        """
+        found: list[dict[str, list[Answer]]] = []
+        upstream: dict[str, Answer] = {}
+        for number, stage in enumerate(self.stages):
+            facts = stage.facts(inspections[number] if inspections else StageInspection(), self.now(), upstream)
+            found.append({operator.name: answers(operator, facts) for operator in stage.pipeline.operators})
+            upstream |= _downstream(stage.pipeline, found[-1])
+        return found
+
+    def held_back(self) -> list[HeldBack]:
+        """The operators that cannot emit what they hold, upstream first."""
+        return [one for found in self.answers() for one in verdicts(found)]
+
+    def progress_fields(self, name: str) -> dict[str, Any]:
+        """About a stage, for the line that its log has every minute: its watermark (the lowest of its inputs), how many
+        seconds that is behind the present, its dead letters since the start, and what holds its operators back.
+        """
+        stage = self.stage(name)
+        known = stage.history.report.watermarks
+        times = [known[stream.name] for stream in stage.pipeline.inputs if stream.name in known]
+        fields: dict[str, Any] = {"dead_letters": stage.history.dead_letters}
+        if times:
+            delay = round(self.now() - min(times) / SECOND, 1)
+            fields |= {"watermark": moment(min(times)), "watermark_delay": delay}
+        held = verdicts(self.answers()[self.stages.index(stage)])
+        return fields | ({"held_back": "; ".join(one.text for one in held)} if held else {})
+
     def stage(self, name: str) -> StagePage:
         return next(one for one in self.stages if one.pipeline.name == name)
 
     def records(self) -> Aged[dict[str, list[dict[str, Any]]]]:
         """The last records of the streams that the pipeline writes."""
         return self._records.get()
+
+    def keys(self, part: str) -> list[str]:
+        """At most MAX_KEYS keys that contain the text: those of the last records, newest first, and then others of
+        windows.
+        """
+        of_records = [one["key"] for some in (self._records.get().value or {}).values() for one in some]
+        of_windows = [key for stage in self.stages for key in (stage.keys(part) if part else _newest(stage))]
+        return [key for key in dict.fromkeys([*of_records, *of_windows]) if key and part in key][:MAX_KEYS]
 
     def _read_records(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
@@ -86,12 +156,52 @@ class PipelinePage:
         return found
 
 
+def verdicts(found: Mapping[str, Sequence[Answer]]) -> list[HeldBack]:
+    """One verdict for each operator that has an answer with a cause."""
+    causes = {name: next((one for one in some if one.cause), None) for name, some in found.items()}
+    return [
+        HeldBack(name, one.seconds, f"`{name}` cannot fire: {one.cause}")
+        for name, one in causes.items()
+        if one is not None
+    ]
+
+
+def _newest(stage: StagePage) -> list[str]:
+    """The newest keys by the last inspection."""
+    looked = stage.inspection().value
+    return [] if looked is None else looked.keys
+
+
+def _downstream(stage: Pipeline, found: Mapping[str, Sequence[Answer]]) -> dict[str, Answer]:
+    """By stream that the stage writes: why nothing comes from there, for the stages that read it."""
+    about = {}
+    for operator in stage.operators:
+        known = sorted((one for one in found[operator.name] if one.cause or one.delays), key=lambda one: not one.cause)
+        for stream in [output.stream for output in operator.outputs] if known else []:
+            about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", known[0])
+    return about
+
+
+def _passed_on(source: str, answer: Answer) -> Answer:
+    if not answer.cause:
+        return Answer(f"Its input {source}. {answer.text}", delays=True)
+    cause = f"{source}, which cannot fire: {answer.cause}"
+    return Answer(f"Its input {cause}.", cause, answer.seconds)
+
+
 class Pages:
-    """The pages of the pipelines of a service. `pipelines` has the status of each pipeline."""
+    """The pages of the pipelines of a service. `pipelines` has the status of each pipeline, and gets what holds the
+    operators of each back.
+    """
 
     def __init__(self, pipelines: Pipelines) -> None:
         self._pipelines = pipelines
         self._pages: dict[str, PipelinePage] = {}
+        pipelines.held_back = self._held_back
+
+    def _held_back(self, name: str) -> Sequence[HeldBack]:
+        page = self.get(name)
+        return () if page is None else page.held_back()
 
     def add(self, page: PipelinePage) -> PipelinePage:
         """Adds a page, or replaces the one of the same pipeline. Removes those of pipelines that were removed."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluice.model.spec import Operator, Stream
-from sluice.page.batch_bars import WHOLE
+from sluice.model.spec import Operator, Pipeline, Stream
+from sluice.ops.metrics import WHOLE
+from sluice.page.background_value import Aged
 from sluice.page.history import Rates
 from sluice.page.next_firing import next_firing, since
-from sluice.page.pipeline_pages import PipelinePage, StagePage
-from sluice.page.stage_inspections import StageInspection, StreamProgress
-from sluice.page.why_not_firing import StageFacts, described, held_back
+from sluice.page.pipeline_pages import Pages, PipelinePage, StagePage
+from sluice.page.stage_inspections import StageInspection, StreamProgress, TopicPartition
+from sluice.page.why_not_firing import Answer
 from sluice.planning.explain.explain_plan import Step
 from sluice.time_units import MILLISECOND, SECOND
 
 Status = dict[str, Any]
+#: in the place of an inspection and of a topic partition that nothing is known of
+NOT_INSPECTED: Aged[StageInspection] = Aged(None, 0.0, pending=False)
+UNKNOWN = TopicPartition(None, None)
 
 
 def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
@@ -24,7 +28,7 @@ def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
     rates = [stage.history.rates() for stage in page.stages]
     return {
         "name": page.name, "state": described["state"], "trouble": described["trouble"], "file": described["file"],
-        "role": described["role"],
+        "held_back": described["held_back"], "role": described["role"],
         "since": round(described["since"] * SECOND), "starts": described["starts"],
         "last_batch_at": max((e.at * MILLISECOND for e in entries if e is not None), default=None),
         "read": sum(sum(by.values()) for rate in rates for by in rate.read.values()),
@@ -35,27 +39,45 @@ def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
     }  # fmt: skip
 
 
-def status(page: PipelinePage, described: Mapping[str, Any]) -> Status:
-    """All of a pipeline but its records. Times are in nanoseconds since 1970, rates are per second."""
-    return summary(page, described) | {"stages": [_stage(stage, page) for stage in page.stages]}
+def status(page: PipelinePage, described: Mapping[str, Any], *, inspecting: bool = True) -> Status:
+    """All of a pipeline but its records. Times are in nanoseconds since 1970, rates are per second.
+
+    `inspecting`: whether the state servers are inspected; if not, the reports of the last batches have to do.
+    """
+    aged = [stage.inspection() if inspecting else NOT_INSPECTED for stage in page.stages]
+    why = page.answers([one.value or StageInspection() for one in aged])
+    return summary(page, described) | {"stages": list(map(_stage, page.stages, aged, why))}
 
 
-def _stage(stage: StagePage, page: PipelinePage) -> Status:
-    aged = stage.inspection()
+def overview(pages: Pages, memory: Callable[[], Mapping[str, int]]) -> Status:
+    """The status of all pipelines, without an inspection of state servers: the answer of `/status`, for `sluice top`.
+
+    `memory` gives the bytes by kind of process.
+    """
+    described = pages.described()
+    known = [page for page in pages.all if page.name in described]
+    return {
+        "pipelines": [status(page, described[page.name], inspecting=False) for page in known],
+        "wrong_files": pages.wrong_files, "memory": dict(memory()),
+    }  # fmt: skip
+
+
+def _stage(stage: StagePage, aged: Aged[StageInspection], why: Mapping[str, Sequence[Answer]]) -> Status:
     inspection = aged.value or StageInspection()
     history, last, rates = stage.history, stage.history.last, stage.history.rates()
-    facts = StageFacts(stage.pipeline, inspection, history.lags, _marks(rates), round(page.now() * SECOND))
     report = history.report
+    took, latency = history.means()
     return {
         "name": stage.pipeline.name,
         "clock": report.clock if inspection.clock is None else inspection.clock,
         "due": report.due if inspection.clock is None else inspection.due,
         "batch": None if last is None else last.batch,
         "batch_at": None if last is None else last.at * MILLISECOND,
+        "batch_rate": rates.batches, "batch_seconds": took, "latency_seconds": latency,
         "look": {"possible": stage.can_inspect, "pending": aged.pending, "age": aged.age, "silent": inspection.silent},
         "inputs": [_input(stream, stage, inspection, rates) for stream in stage.pipeline.inputs],
         "operators": [
-            _operator(operator, step, stage, facts, rates)
+            _operator(operator, step, stage, inspection, why[operator.name])
             for operator, step in zip(stage.pipeline.operators, stage.explained.steps, strict=True)
         ],
         "outputs": [_output(stream, rates) for stream in stage.pipeline.outputs],
@@ -72,13 +94,8 @@ def _stage(stage: StagePage, page: PipelinePage) -> Status:
     }  # fmt: skip
 
 
-def _marks(rates: Rates) -> dict[str, int]:
-    return {name: 1 for name, kinds in rates.read.items() if kinds.get("window")}
-
-
 def _input(stream: Stream, stage: StagePage, inspection: StageInspection, rates: Rates) -> Status:
     progress = inspection.streams.get(stream.name, StreamProgress())
-    watermarks = {one["topic_partition"]: one for one in described(progress)}
     finals = inspection.finals.get(stream.name, [])
     lags = {lag.partition: lag for lag in stage.history.lags if lag.topic == stream.topic}
     partitions = [
@@ -87,7 +104,7 @@ def _input(stream: Stream, stage: StagePage, inspection: StageInspection, rates:
             "next_offset": lags[number].next if number in lags else None,
             "unread": lags[number].unread if number in lags else None,
             "final": number in finals,
-            **({} if stream.event_time is None else _of_partition(watermarks.get(number))),
+            **({} if stream.event_time is None else progress.partitions.get(number, UNKNOWN)._asdict()),
         }
         for number in range(max(len(lags), stage.topic_partitions.get(stream.name, 0)))
     ]
@@ -100,10 +117,6 @@ def _input(stream: Stream, stage: StagePage, inspection: StageInspection, rates:
     }  # fmt: skip
 
 
-def _of_partition(found: Mapping[str, Any] | None) -> Status:
-    return {name: (found or {}).get(name) for name in ("watermark", "last_item", "idle")}
-
-
 def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> int | None:
     """The watermark of the last inspection, else that of the last report."""
     if progress.watermark is not None:
@@ -111,11 +124,13 @@ def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> in
     return stage.history.report.watermarks.get(stream.name)
 
 
-def _operator(operator: Operator, step: Step, stage: StagePage, facts: StageFacts, rates: Rates) -> Status:
-    counts = rates.operators.get(operator.name, {})
+def _operator(
+    operator: Operator, step: Step, stage: StagePage, inspection: StageInspection, why: Sequence[Answer]
+) -> Status:
+    counts = stage.history.rates().operators.get(operator.name, {})
     held = stage.history.report.operators.get(operator.name, {})
     times = {
-        name: facts.inspection.streams.get(name, StreamProgress()).watermark
+        name: _watermark(stage.pipeline.streams[name], stage, inspection.streams.get(name, StreamProgress()))
         for name in operator.inputs
         if stage.pipeline.streams[name].event_time is not None
     }
@@ -123,7 +138,7 @@ def _operator(operator: Operator, step: Step, stage: StagePage, facts: StageFact
         "name": operator.name, "kind": step.kind, "windows": step.windows, "fires": step.fires, "waits": step.waits,
         "read": counts.get("in", 0.0), "written": counts.get("out", 0.0), "fired": counts.get("windows", 0.0),
         "partitions": held.get("partitions"), "tuples": held.get("tuples"), "watermarks": times,
-        "held_back": held_back(operator, facts),
+        "waits_for": [one.text for one in why], "held_back": [one.text for one in why if one.cause][:1],
     }  # fmt: skip
 
 
@@ -141,6 +156,12 @@ def _bucket(answer: Mapping[str, Any]) -> Status:
     }  # fmt: skip
 
 
+def _stream_of(pipeline: Pipeline, window: Mapping[str, Any]) -> str:
+    """The input stream whose tuples the window holds."""
+    operator = next(one for one in pipeline.operators if one.name == window["operator"])
+    return operator.inputs[-1 if window.get("side") == "right" else 0]
+
+
 def windows_of(page: PipelinePage, key: str | None) -> Status:
     """The windows of a key in all stages, and windows without keys: the answer of `/api/pipelines/NAME/windows`."""
     found, silent, possible, too_large = [], 0, False, False
@@ -151,5 +172,5 @@ def windows_of(page: PipelinePage, key: str | None) -> Status:
         too_large = too_large or inspection.too_large
         for window in inspection.windows:
             more = {"since": since(window), "fires": next_firing(stage.pipeline, window, inspection)}
-            found.append({"stage": stage.pipeline.name, **window, **more})
+            found.append({"stage": stage.pipeline.name, "stream": _stream_of(stage.pipeline, window), **window, **more})
     return {"key": key, "windows": found, "silent": silent, "possible": possible, "too_large": too_large}

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from sluice.time_units import UNSET
 
 #: sends an inspection request to one bucket (state/server/inspection_request.py): bucket, question -> answer, or None
 Inspect = Callable[[int, Mapping[str, Any]], "dict[str, Any] | None"]
@@ -36,7 +39,8 @@ class StageInspection:
         found: dict[str, StreamProgress] = {}
         for answer in self.answers:
             for name, progress in answer.get("streams", {}).items():
-                one = StreamProgress(progress["watermark"], tuple(progress["topic_partitions"]))
+                partitions = {number: TopicPartition(**one) for number, one in enumerate(progress["topic_partitions"])}
+                one = StreamProgress(progress["watermark"], partitions)
                 found[name] = one if name not in found else found[name].slower(one)
         return found
 
@@ -60,21 +64,48 @@ class StageInspection:
         return [window for answer in self.answers for window in answer.get("windows", ())]
 
     @property
+    def keys(self) -> list[str]:
+        """The newest keys of window partitions, in turn from each bucket."""
+        of_buckets = zip_longest(*(answer.get("keys", ()) for answer in self.answers))
+        return list(dict.fromkeys(key for some in of_buckets for key in some if key is not None))
+
+    @property
     def too_large(self) -> bool:
         """Whether a bucket has more windows of the key than an answer may have bytes."""
         return any(answer.get("too_large") for answer in self.answers)
 
 
+class TopicPartition(NamedTuple):
+    """A topic partition of a stream: its watermark (None: none yet), the operator clock when its last item came, and
+    whether it is idle.
+    """
+
+    watermark: int | None
+    last_item: int | None
+    idle: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """The watermark of a stream (None: none yet), and those of its topic partitions (state/bucket_inspection.py)."""
+    """The watermark of a stream (None: none yet), and its topic partitions by number, as far as they are known."""
 
     watermark: int | None = None
-    partitions: tuple[Mapping[str, Any], ...] = field(default=())
+    partitions: Mapping[int, TopicPartition] = field(default_factory=dict)
+
+    @property
+    def furthest(self) -> int | None:
+        """The highest watermark of a topic partition."""
+        return max((one.watermark for one in self.partitions.values() if one.watermark is not None), default=None)
+
+    @property
+    def holding(self) -> list[int]:
+        """The topic partitions with the lowest watermark among those that are not idle, in ascending order."""
+        waited = {number: _known(one.watermark) for number, one in self.partitions.items() if not one.idle}
+        return sorted(number for number, time in waited.items() if time == min(waited.values()))
 
     def slower(self, other: StreamProgress) -> StreamProgress:
         """The one with the earlier watermark."""
-        first, second = (-1 if one.watermark is None else one.watermark for one in (self, other))
+        first, second = _known(self.watermark), _known(other.watermark)
         return self if first <= second else other
 
 
@@ -88,6 +119,11 @@ def inspect_all(inspect: Inspect, buckets: int, question: Mapping[str, Any]) -> 
 
 def _inspected(inspect: Inspect, question: Mapping[str, Any], bucket: int) -> dict[str, Any] | None:
     return inspect(bucket, question)
+
+
+def _known(watermark: int | None) -> int:
+    """The watermark; a time before all others if there is none."""
+    return UNSET if watermark is None else watermark
 
 
 def _least(times: Any) -> int | None:  # noqa: ANN401 - an iterable of times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sluice.time_units import MILLISECOND, SECOND
 
@@ -34,6 +35,11 @@ def moment(time: int | None) -> str:
         return "beyond the calendar"
     milliseconds = rest // MILLISECOND
     return f"{whole:%Y-%m-%d %H:%M:%S}" + (f".{milliseconds:03}" if milliseconds else "")
+
+
+def shown(value: Any, unit: int | None) -> Any:  # noqa: ANN401 - a JSON value
+    """A value of an attribute. `unit`: nanoseconds of its unit if it is a time that is counted as an integer."""
+    return moment(value * unit) if unit and isinstance(value, int) else value
 
 
 def second(time: int | None) -> str:

@@ -20,8 +20,10 @@ from sluice.ops.http_server import OpsServer
 from sluice.ops.log_lines import in_form
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import Pipelines, PipelineStatus, Registered, Role, State
+from sluice.ops.process_memory import memory_of_processes
 from sluice.page.page_app import application
 from sluice.page.pipeline_pages import Pages
+from sluice.page.pipeline_status import overview
 from sluice.planning.pipeline_set import cautions
 from sluice.processes import ExitDeadline, end_at_once, stop_signals
 from sluice.running.pipeline_files import Wanted
@@ -173,7 +175,10 @@ def _open_port(options: Options, pipelines: Pipelines, pages: Pages, stack: Exit
     if options.http_port is None:
         return
     page = None if options.page is Page.OFF else application(pages, local=options.page is Page.LOCAL)
-    server = stack.enter_context(OpsServer(options.http_port, Exposition(pipelines).page, pipelines, page=page))
+    status = partial(overview, pages, memory_of_processes)
+    server = stack.enter_context(
+        OpsServer(options.http_port, Exposition(pipelines).page, pipelines, page=page, status=status)
+    )
     LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
     if page is not None:
         LOGGER.info("page at http://localhost:%s/", server.port)

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sluice.columns.interner import Interner
 from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
 from sluice.model.spec import Windowed
@@ -21,6 +23,10 @@ from sluice.time_units import UNSET
 
 #: maximum number of tuples of each list of a window, and of windows of a key
 MAX_TUPLES, MAX_WINDOWS = 50, 50
+#: keys that an answer has, and the newest keys of each operator among which they are searched
+MAX_KEYS, MAX_SEARCHED = 20, 200_000
+#: the topic partitions of a stream in the report of a batch, beside the furthest one
+MAX_SLOWEST = 3
 #: an operator with more window partitions than this is not closed to find what its windows would emit now
 MAX_CLOSED = 50_000
 
@@ -35,7 +41,8 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
     streams   by stream with event time: its watermark (null: none yet) and its topic partitions
     finals    by input stream: the topic partitions that have sent their final mark
     waiting   by stream with aligned marks: the number of marks of each topic partition that wait for those of others
-    sizes     by operator: the numbers of its window partitions and of its stored tuples
+    sizes     by operator: the numbers of its window partitions and of the tuples in them
+    keys      the newest keys of window partitions, of those that contain the text `question["keys"]` if it is given
     windows   the windows of the key, and windows without keys (state/window_json.py)
     """
     state = bucket.in_memory()
@@ -46,6 +53,7 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
         "held": bucket.held, "streams": _streams(state), "waiting": _waiting(state),
         "finals": {name: sorted(sources) for name, sources in state.finals.items() if sources},
         "sizes": {name: list(sizes) for name, sizes in bucket.sizes().items()},
+        "keys": known_keys(state, str(question.get("keys", ""))),
     }  # fmt: skip
     if "key" in question:
         found = bucket.graph.inspect(state, question["key"])
@@ -55,6 +63,44 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
         ]
         answer["windows"] = [_with_outputs(window, bucket, state, question["key"]) for window in windows]
     return answer
+
+
+def known_keys(state: GraphState, part: str) -> list[str]:
+    """The newest keys of window partitions that contain a text, newest first, at most MAX_KEYS. Of each operator the
+    MAX_SEARCHED newest keys are searched, so the cost has a bound.
+    """
+    found: dict[str, None] = {}
+    for remembered in state.operators:
+        keys = getattr(getattr(remembered, "windows", remembered), "keys", None)
+        if isinstance(keys, Interner):
+            newest = keys.take(np.arange(max(0, keys.count - MAX_SEARCHED), keys.count))
+            matching = newest.filter(pc.match_substring(newest, part.encode())) if part else newest
+            texts = matching[-MAX_KEYS:].to_pylist()[::-1]
+            found |= dict.fromkeys(text.decode(errors="replace") for text in texts)
+    return list(found)[:MAX_KEYS]
+
+
+def held_back(bucket: Bucket) -> dict[str, Any]:
+    """What holds the windows of the bucket back, as fields of the report of a batch: `slowest` and `waiting`."""
+    state = bucket.in_memory()
+    if state is None:
+        return {}
+    names = [stream.name for stream in bucket.plan.pipeline.inputs]
+    known = {name: state.progress[name].sources for name in names if name in state.progress}
+    return {
+        "slowest": {name: slowest(sources) for name, sources in known.items() if len(sources)},
+        "waiting": _waiting(state),
+    }
+
+
+def slowest(sources: np.ndarray) -> list[list[Any]]:
+    """The MAX_SLOWEST slowest topic partitions that are not idle, slowest first, and the furthest of all."""
+    if len(sources) == 1:
+        return [[0, *_source(sources[0]).values()]]
+    order = np.lexsort((sources["heard"], sources["watermark"]))
+    slowest = order[~sources["idle"][order]][:MAX_SLOWEST].tolist()
+    chosen = dict.fromkeys([*slowest, int(order[-1])])
+    return [[number, *_source(sources[number]).values()] for number in chosen]
 
 
 def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key: str | None) -> dict[str, Any]:
@@ -121,7 +167,7 @@ def _waiting(state: GraphState) -> dict[str, dict[str, int]]:
     for name, items in state.buffered.items():
         sources, counts = np.unique(items.source[items.kind == WINDOW], return_counts=True)
         found[name] = dict(zip(map(str, sources.tolist()), counts.tolist(), strict=True))
-    return found
+    return {name: counts for name, counts in found.items() if counts}
 
 
 def _time(time: int) -> int | None:

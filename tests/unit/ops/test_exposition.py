@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sluice.kafka.batch_report import Report
 from sluice.ops.exposition import Exposition
-from sluice.ops.pipelines import Pipelines, Role, State
+from sluice.ops.pipelines import HeldBack, Pipelines, Role, State
 from tests.unit.ops.registered import registered
+from tests.unit.page.pages import page
 
 
 def samples(pipelines, **options):
@@ -87,6 +90,18 @@ def test_how_long_the_running_batch_of_a_pipeline_runs_and_may_run(pipelines):
     assert found["sluice_running_batch_seconds", ("pipeline", "a")] == 7.5
     assert found["sluice_running_batch_seconds", ("pipeline", "b")] == 0
     assert found["sluice_running_batch_limit_seconds", ("pipeline", "b")] == 300
+
+
+def test_how_long_each_operator_has_been_held_back():
+    pipelines = Pipelines()
+    shop = replace(registered("shop", State.RUNNING), pipeline=page().pipeline)
+    pipelines.register(shop)
+    place = ("sluice_held_back_seconds", ("operator", "per_minute"), ("pipeline", "shop"))
+    assert samples(pipelines)[place] == 0
+    pipelines.held_back = lambda _: [HeldBack("per_minute", 180.0, "it waits")]
+    assert samples(pipelines)[place] == 180
+    pipelines.update("shop", state=State.STOPPING)
+    assert samples(pipelines)[place] == 0
 
 
 @pytest.mark.parametrize("began", [False, True])

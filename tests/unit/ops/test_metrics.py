@@ -108,9 +108,9 @@ def test_the_steps_of_batches_are_timed(metrics):
 def test_offsets_and_lag_by_topic_partition(metrics):
     metrics.offsets({("trades", 0): 100, ("trades", 1): 3}, {("trades", 0): 107, ("trades", 1): 3})
     found = samples(metrics)
-    assert found["sluice_next_offset", ("topic", "trades"), ("topic_partition", "0")] == 100
-    assert found["sluice_lag_records", ("topic", "trades"), ("topic_partition", "0")] == 7
-    assert found["sluice_lag_records", ("topic", "trades"), ("topic_partition", "1")] == 0
+    assert found["sluice_next_offset", ("partition", "0"), ("topic", "trades"), ("topic_partition", "0")] == 100
+    assert found["sluice_lag_records", ("partition", "0"), ("topic", "trades"), ("topic_partition", "0")] == 7
+    assert found["sluice_lag_records", ("partition", "1"), ("topic", "trades"), ("topic_partition", "1")] == 0
 
 
 def test_what_will_be_counted_is_known_before_it_happens(metrics):

@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.pipelines import STOP_TIMEOUT_S, Pipelines, Role, State
+from sluice.ops.pipelines import STOP_TIMEOUT_S, HeldBack, Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
 
@@ -96,7 +96,7 @@ def test_the_json_says_which_pipelines_and_files(pipelines):
     pipelines.register(registered("a", State.WAITING, file="f/a.yaml", starts=3, error="no topic", next_start=1002.0))
     pipelines.register(registered("b", State.RUNNING, file="f/b.yaml"))
     pipelines.set_wrong_files({"f/b.yaml": "expected a window"})
-    none = {"since": 1000.0, "error": "", "next_start": None, "role": "", "trouble": ""}
+    none = {"since": 1000.0, "error": "", "next_start": None, "role": "", "trouble": "", "held_back": []}
     waits = {"state": "waiting", "starts": 3, "error": "no topic", "next_start": 1002.0}
     assert pipelines.described() == {
         "healthy": True,
@@ -114,7 +114,18 @@ def test_the_roles_of_pipelines_with_a_standby(pipelines):
     pipelines.register(registered("a", State.STANDBY, role=Role.STANDBY))
     pipelines.register(registered("b", State.RUNNING, role=Role.LEADER))
     pipelines.register(registered("c", State.RUNNING))
-    assert pipelines.roles() == "a: standby\nb: leader"
+    assert pipelines.remarks() == "a: standby\nb: leader"
+
+
+def test_an_operator_that_is_held_back_is_a_remark_and_does_not_make_the_service_unready(pipelines):
+    pipelines.register(registered("a", State.RUNNING))
+    pipelines.register(registered("b", State.FAILED, error="no topic"))
+    pipelines.held_back = lambda name: [HeldBack("rate", 180.0, f"`rate` of {name} cannot fire: it waits")]
+    assert pipelines.remarks() == "a: `rate` of a cannot fire: it waits"
+    said = [one["held_back"] for one in pipelines.described()["pipelines"]]
+    assert said == [["`rate` of a cannot fire: it waits"], []]
+    pipelines.remove("b")
+    assert pipelines.ready() is None
 
 
 def test_a_removed_pipeline_is_gone(pipelines):

@@ -44,6 +44,19 @@ def test_the_first_batch_and_a_line_a_minute(lines):
     ]
 
 
+def test_the_line_of_a_minute_has_what_the_page_knows_and_warns_of_what_is_held_back(lines, caplog):
+    clock = Clock()
+    about = {"dead_letters": 3, "watermark": "2024-05-01 10:00:00", "watermark_delay": 12.5}
+    log = ProgressLog("p", clock, lambda: about)
+    log.batch_ended(0, 60, 1.0, 0)
+    for held_back in ({}, {"held_back": "`rate` cannot fire"}):
+        about |= held_back
+        clock.now += 60
+        log.batch_ended(1, 60, 1.0, 0)
+    assert [fields.keys() >= about.keys() for _, fields in lines()] == [False, False, True]
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "WARNING"]
+
+
 def test_the_rate_of_the_first_minute_has_only_the_records_of_that_minute(lines):
     """The first batch after a long stop is large, and has ended when the minute begins."""
     clock = Clock()

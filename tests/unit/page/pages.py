@@ -50,7 +50,7 @@ def answer(bucket: int = 0, **more: Any) -> dict[str, Any]:
     return {
         "bucket": bucket, "version": 3, "clock": at(105), "due": None, "held": 1000 * (bucket + 1),
         "streams": {"orders": {"watermark": at(40), "topic_partitions": partitions}}, "waiting": {}, "finals": {},
-        "sizes": {"per_minute": [3, 0]},
+        "sizes": {"per_minute": [3, 90]}, "keys": ["oslo", "bergen"],
     } | more  # fmt: skip
 
 
@@ -89,13 +89,14 @@ def page(
         report = Report(
             read={"orders": {"tuple": 600}}, written={"turnover": {"tuple": 6, "window": 6}},
             dead_letters={"orders": {"not JSON": 1}}, state={"held": 3000}, clock=at(105),
-            operators={"per_minute": {"in": 600, "out": 6, "windows": 6, "partitions": 3, "tuples": 0}},
+            operators={"per_minute": {"in": 600, "out": 6, "windows": 6, "partitions": 3, "tuples": 90}},
             watermarks={"orders": at(40)},
+            slowest={"orders": [[1, at(40), at(45), False], [0, at(100), at(105), False]]},
         )  # fmt: skip
         history.batch_written(Entry("shop", "id", number, round(NOW * 1000) - 1000, 0, report))
         phases = {"triggerExecution": 0.3, "addBatch": 0.2, "walCommit": 0.05}
         batch = Batch(number, "2024-05-01T10:00:00Z", 600, phases)
-        history.batch_ended(batch, {("orders", 0): 900, ("orders", 1): 880}, {("orders", 0): 900, ("orders", 1): 1000})
+        history.batch_ended(batch, {("orders", 0): 880, ("orders", 1): 900}, {("orders", 0): 1000, ("orders", 1): 900})
     found = PipelinePage(pipeline, histories=[history], records=records, now=lambda: NOW)
     found.stages[0].running(buckets, {"orders": 2, "turnover": 1, "wrong": 1}, inspect)
     return found

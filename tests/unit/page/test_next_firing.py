@@ -128,3 +128,39 @@ def test_a_session_is_over_after_its_gap(stream: str, expected: str):
 )
 def test_since_when_a_window_holds_tuples(policy: dict[str, Any], expected: str):
     assert since({"policy": policy}) == expected
+
+
+AS_OF = """
+pipeline: desk
+kafka: {bootstrap.servers: "localhost:9092"}
+streams:
+  trades: {topic: trades, schema: {sym: string, t: timestamp}, event_time: {attribute: t, lag: 1}}
+  quotes: {topic: quotes, schema: {sym: string, t: timestamp}, event_time: {attribute: t, lag: 1}}
+  out: {topic: out}
+operators:
+  - {name: rate, join: {left: trades, right: quotes}, window: "asOf, grace(2)", output: {out: {sym: left.sym}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("side", "quotes", "expected"),
+    [
+        (
+            "left", 3.0,
+            (
+                "The first tuple comes out when the watermarks of both sides have passed 2024-05-01 10:00:07; that of "
+                "quotes is 2024-05-01 10:00:03."
+            ),
+        ),
+        ("left", None, "Its tuples come out with a watermark; quotes has none yet."),
+        ("right", 3.0, "Its tuples are kept as partners of later tuples of trades."),
+    ],
+)  # fmt: skip
+def test_a_side_of_an_as_of_join(side: str, quotes: float | None, expected: str):
+    pipeline = load_text(AS_OF, "desk.yaml", environment=None)
+    shown = {"operator": "rate", "side": side, "tuples": 1, "policy": {"at": [{"time": float(START + 5), "tuples": 1}]}}
+    watermarks = {"trades": at(9), "quotes": None if quotes is None else at(quotes)}
+    progress = {name: {"watermark": time, "topic_partitions": []} for name, time in watermarks.items()}
+    looked = StageInspection([{"bucket": 0, "clock": at(0), "streams": progress}])
+    assert next_firing(pipeline, shown, looked) == expected
+    assert since(shown) == "since 2024-05-01 10:00:05 of event time"

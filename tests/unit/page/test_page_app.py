@@ -53,9 +53,9 @@ def test_the_page_of_the_only_pipeline_is_the_first_page():
 
 def test_the_page_says_what_holds_the_windows_back():
     text = client().get("/").text
-    assert "Topic partition 1 holds it back" in text
+    assert "Topic partition 1 of orders holds it back" in text
     assert "1 min behind the furthest one" in text
-    assert "120 records of orders are not read yet (topic partition 1)." in text
+    assert "120 records of orders are not read yet (topic partition 0)." in text
 
 
 def test_the_page_has_rates_lag_watermark_and_state():
@@ -250,3 +250,22 @@ def test_the_page_may_load_nothing_from_outside():
         assert "default-src 'none'" in found.headers["content-security-policy"]
         assert "http://" not in found.text.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in found.text
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_search_offers_the_keys_of_the_last_records_and_then_those_of_windows():
+    text = client().get("/").text
+    assert '<option value="oslo"><option value="&lt;i&gt;"><option value="bergen">' in text
+    assert '<a href="/pipelines/shop/windows?key=bergen">bergen</a>' in text
+
+
+@pytest.mark.parametrize(("part", "keys"), [("", ["oslo", "<i>", "bergen"]), ("e", ["bergen"]), ("x", [])])
+def test_the_completion_has_the_keys_that_contain_what_was_typed(part: str, keys: list[str]):
+    assert client().get("/api/pipelines/shop/keys", params={"part": part}).json() == {"keys": keys}
+
+
+def test_the_page_of_the_windows_has_the_same_search():
+    text = client().get("/pipelines/shop/windows?key=oslo").text
+    assert 'data-keys="/api/pipelines/shop/keys" value="oslo"' in text

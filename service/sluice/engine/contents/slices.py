@@ -73,6 +73,8 @@ class Slices(NamedTuple):
     stack: np.ndarray
     links: np.ndarray
     ends: np.ndarray
+    #: the number of tuples in all windows (one element)
+    held: np.ndarray
     #: whether there is a `group_by`, so that a partition may have several groups
     grouped: bool
     listing: bool
@@ -141,6 +143,7 @@ def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
     else:
         combine(c.layout, c.text, c.sums, node, c.scratch, 0, c.sums, node)
     slices[node].count += 1
+    c.held[0] += 1
     if c.listing:
         c.links[slot].next = NIL
         if slices[node].first == NIL:
@@ -378,6 +381,7 @@ def _evict(c: Slices, p: int, until: int, results: Results) -> None:
 
 @inlined
 def _drop_oldest(c: Slices, group: int) -> None:
+    c.held[0] -= c.slices[c.groups[group].oldest].count
     c.slices[c.groups[group].oldest].count = 0
     if c.grouped:
         drop_oldest(c.groups, c.slices, c.room, group)

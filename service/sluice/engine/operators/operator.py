@@ -23,7 +23,7 @@ class OperatorState(Protocol):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The number of window partitions in memory, and the number of stored tuples. O(1)."""
+        """The numbers of window partitions in memory and of tuples in their windows. O(1)."""
 
     def save(self) -> Saved:
         """The state as columns, for `Operator.load`.

@@ -35,4 +35,29 @@ async function refresh() {
   }
 }
 
+// Offers known keys that contain what is typed. A request begins when nothing was typed for a moment.
+const PAUSE_MS = 250;
+
+function offerKeys(input) {
+  let waiting = 0;
+  let offered = null;
+  input.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => {
+      const part = input.value;
+      if (part === offered) return;
+      try {
+        const response = await fetch(`${input.dataset.keys}?part=${encodeURIComponent(part)}`);
+        const { keys } = await response.json();
+        if (part !== input.value) return;
+        offered = part;
+        input.list.replaceChildren(...keys.map((key) => Object.assign(document.createElement("option"), { value: key })));
+      } catch {
+        // without an answer the keys stay that were offered before
+      }
+    }, PAUSE_MS);
+  });
+}
+
+document.querySelectorAll("input[data-keys]").forEach(offerKeys);
 setInterval(refresh, EVERY_MS);

@@ -171,7 +171,8 @@ class PipelineRun:
         uploads = SnapshotUploads(plan, archive, partial(metrics.store, name)) if archive else nullcontext()
         with uploads, Follower(kafka, name, batch_written), InputOffsets(kafka, name) as offsets:
             first = partial(first_offsets, plan.store)
-            yield ProgressListener(name, metrics, offsets, ProgressLog(name), history, first=first)
+            log = ProgressLog(name, about=partial(self._page.progress_fields, name))
+            yield ProgressListener(name, metrics, offsets, log, history, first=first)
 
     def _shown(self, plan: Plan, *, local: bool) -> None:
         """Gives the page the function that inspects the state servers of this plan's query, which starts now.

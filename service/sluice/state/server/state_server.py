@@ -23,6 +23,7 @@ from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
 from sluice.ops.log_lines import configure_as_parent
 from sluice.state.bucket import Bucket, BucketResult
+from sluice.state.bucket_inspection import held_back
 from sluice.state.message import Message
 from sluice.state.server import pool
 from sluice.state.server.inspection_request import Inspections
@@ -110,4 +111,6 @@ def _report(bucket: Bucket, fed: BucketResult) -> Report:
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
     watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
-    return Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)
+    return Report(
+        operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final, **held_back(bucket)
+    )  # fmt: skip

@@ -139,12 +139,8 @@ class AggregateState(WindowTables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The number of window partitions in memory, including empty ones, and the number of stored tuples. O(1).
-
-        A window that keeps only its summary stores no tuples.
-        """
-        tuples = int(self.scalars[LIVE]) if self.packed or self.ring else self.top - len(self.free)
-        return self.keys.count or min(1, len(self.partitions)), tuples
+        """The number of window partitions in memory, including empty ones, and of tuples in their windows. O(1)."""
+        return self.keys.count or min(1, len(self.partitions)), int(self.scalars[LIVE])
 
     @property
     def keyed(self) -> bool:

@@ -257,7 +257,7 @@ class EventAggregateOperator(Stateful[EventState]):
         kernel = slices.Slices(
             program.layout, state.strings.text, state.words, state.group_records, state.back, state.slices,
             NodeAllocation(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
-            bool(program.group_by), program.listing, np.zeros((1, program.summary), np.int64),
+            state.held, bool(program.group_by), program.listing, np.zeros((1, program.summary), np.int64),
         )  # fmt: skip
         counted = self._stored(state, events, firings)
 

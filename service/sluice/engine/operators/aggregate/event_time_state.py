@@ -125,6 +125,8 @@ class EventState(Tables):
         #: over all partitions: the times of the slices, then the number of tuples in each of them (pane_totals.py)
         self.totals = np.zeros(0, np.int64)
         self.top = 0
+        #: the number of tuples in all windows (one element); not saved, because the slices have it
+        self.held = np.zeros(1, np.int64)
         #: the number of tuples so far, which is the arrival number of the next one
         self.arrived = 0
         self.finished = False
@@ -145,11 +147,8 @@ class EventState(Tables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The number of window partitions in memory, including empty ones, and the number of stored tuples. O(1).
-
-        A window stores tuples only if a function lists them.
-        """
-        return max(self.keys.count, self.places.count) or min(1, len(self.ends)), self.top - len(self.free)
+        """The number of window partitions in memory, including empty ones, and of tuples in their windows. O(1)."""
+        return max(self.keys.count, self.places.count) or min(1, len(self.ends)), int(self.held[0])
 
     def reserve(self, space: str, count: int) -> None:
         """Like Tables.reserve; also gives each new row of `partitions` its own number as `key`."""
@@ -178,7 +177,10 @@ class EventState(Tables):
         self.reserve("pane", self.rows["pane"] + 1)
 
     def plan(self) -> None:
-        """Rebuilds the tournament tree and the queue of early results from the due times of partitions and panes."""
+        """Rebuilds what is not saved: the tournament tree and the queue of early results, from the due times of
+        partitions and panes, and the number of tuples.
+        """
+        self.held[0] = self.slices["count"][: self.rows["slice"]].sum()
         self.early_queue = early_results.queue_of(self.earlies)
         self.agenda = TournamentTree(len(self.clocks))
         self.agenda.enter(self.partitions[: self.rows["partition"]])

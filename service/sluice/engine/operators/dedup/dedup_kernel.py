@@ -106,6 +106,7 @@ def _begin(w: Periods, r: DedupSettings, p: int, older: int, time: int, slot: in
     """Adds a period behind `older` (Z2)."""
     s = allocate(w.scalars, w.periods, FREE_PERIOD, PERIODS)
     enter(w.partitions, w.periods, p, older, s, time)
+    w.held[0] += 1
     w.periods[s].last = time
     w.periods[s].slot = slot
     if r.holding and older == NIL:
@@ -124,6 +125,7 @@ def _forget(w: Periods, r: DedupSettings, p: int) -> None:
 
 @inlined
 def _free(w: Periods, p: int, s: int) -> None:
+    w.held[0] -= 1
     release(w.scalars, w.partitions, w.periods, FREE_PERIOD, p, s)
 
 

@@ -72,7 +72,7 @@ class DedupOperator(Stateful[DedupState]):
         return int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
 
     def inspect(self, state: DedupState, key: str | None) -> list[InspectedWindow]:
-        """The periods of this key, oldest first, and with `keep: last` the newest tuple of each."""
+        """The periods of this key, oldest first; each counts as one tuple. With `keep: last` also the tuple of each."""
         p = window_inspection.code_of(state.keys, key)
         if p < 0 or not state.partitions["size"][p]:
             return []
@@ -86,7 +86,7 @@ class DedupOperator(Stateful[DedupState]):
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
             held = window_inspection.tuples(self._schema.names, self._stored.types, rows, state.strings)
-        return [InspectedWindow(self.spec.name, len(held), held, policy={"periods": open_periods})]
+        return [InspectedWindow(self.spec.name, len(periods), held, policy={"periods": open_periods})]
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class DedupOperator(Stateful[DedupState]):
         return Periods(
             state.scalars, state.partitions, state.periods, state.agenda.matches, state.agenda.starts, state.clocks,
             np.zeros(count, np.bool_), np.empty(periods + count, EMITTED), np.empty(count, np.int64),
-            np.empty(count, LATE), np.zeros(3, np.int64),
+            np.empty(count, LATE), state.held, np.zeros(3, np.int64),
         )  # fmt: skip
 
     # ---- out --------------------------------------------------------------------------------------------------------

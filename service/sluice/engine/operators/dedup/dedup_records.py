@@ -59,5 +59,7 @@ class Periods(NamedTuple):
     #: the slots of tuples that are no longer needed
     freed: np.ndarray
     late: np.ndarray
+    #: the number of periods (one element)
+    held: np.ndarray
     #: the numbers of emitted tuples, freed slots and late tuples written
     used: np.ndarray

@@ -76,6 +76,8 @@ class DedupState(KeyedState):
         self.agenda = TournamentTree(1)
         self.free = FreeSlots(np.int64)
         self.top = 0
+        #: the number of periods (one element); not saved, because the keys have it
+        self.held = np.zeros(1, np.int64)
         self.finished = False
         self.keys, self.strings = Interner(), Interner()
         self.kept = 0
@@ -86,8 +88,13 @@ class DedupState(KeyedState):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The numbers of keys in memory (with and without periods) and of stored tuples."""
-        return self.keys.count, self.top - len(self.free)
+        """The numbers of keys in memory (with and without periods) and of periods; each counts as one tuple. O(1)."""
+        return self.keys.count, int(self.held[0])
+
+    def plan(self) -> None:
+        """Builds what is not saved: the queue of the times at which keys are due, and the number of periods."""
+        super().plan()
+        self.held[0] = self.queued["size"].sum()
 
     def reserve_batch(self, tuples: int) -> None:
         """Makes room for all keys and slots, and for `tuples` more periods."""

@@ -51,6 +51,7 @@ from sluice.model.spec import EventTime, Join
 from sluice.model.types import Schema
 from sluice.model.unparse import seconds
 from sluice.model.windows.join_windows import AsOf, Interval
+from sluice.time_units import SECOND
 
 Run = Callable[[JoinTables, JoinSettings, np.ndarray, int], int]
 
@@ -135,7 +136,9 @@ class EventJoinOperator(Stateful[EventJoinState]):
         return MAX_TIME
 
     def inspect(self, state: EventJoinState, key: str | None) -> list[InspectedWindow]:
-        """The stored tuples of each side with this key, in order of event time; without equalities all of them."""
+        """The stored tuples of each side with this key, in order of event time, and how many there are at each time;
+        without equalities all of them.
+        """
         p = window_inspection.code_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
         for name, port, words in zip(SIDES, self._ports, state.words, strict=True):
@@ -143,7 +146,9 @@ class EventJoinOperator(Stateful[EventJoinState]):
             if 0 <= p < len(lists) and lists["size"][p]:
                 slots = window_inspection.chained(lists[p], nodes)
                 held = window_inspection.tuples(port.names, port.types, words[slots], state.strings)
-                found.append(InspectedWindow(self.spec.name, len(slots), held, name))
+                times, counts = np.unique(nodes["time"][slots], return_counts=True)
+                at = [{"time": int(time) / SECOND, "tuples": int(n)} for time, n in zip(times, counts, strict=True)]
+                found.append(InspectedWindow(self.spec.name, len(slots), held, name, {"at": at}))
         return found
 
     # ---- input ------------------------------------------------------------------------------------------------------

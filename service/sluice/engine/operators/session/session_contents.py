@@ -39,6 +39,8 @@ class SessionArrays(NamedTuple):
     grouped: bool
     listing: bool
     scratch: np.ndarray
+    #: the number of tuples in all sessions (one element)
+    held: np.ndarray
 
 
 @kernel
@@ -72,6 +74,7 @@ def _insert(c: SessionArrays, s: int, slot: int, last: int) -> None:
     else:
         combine(c.layout, c.text, c.sums, at, c.scratch, 0, c.sums, at)
     c.contents[at].count += 1
+    c.held[0] += 1
     if c.listing:
         c.links[slot].next = NIL
         if c.contents[at].first == NIL:
@@ -202,6 +205,7 @@ def _forget(c: SessionArrays, s: int, results: Results) -> None:
     while at != NIL:
         following = c.contents[at].following
         slot = c.contents[at].first
+        c.held[0] -= c.contents[at].count
         while c.listing and slot != NIL:
             results.freed[results.used[FREED]] = slot
             results.used[FREED] += 1

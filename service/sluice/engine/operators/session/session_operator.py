@@ -234,7 +234,7 @@ class SessionOperator(Stateful[SessionState]):
         kernel = session_contents.SessionArrays(
             state.scalars, program.layout, state.strings.text, state.words, state.links, state.group_records,
             state.chains, state.contents, state.sums, bool(program.group_by), program.listing,
-            np.zeros((1, program.summary), np.int64),
+            np.zeros((1, program.summary), np.int64), state.held,
         )  # fmt: skip
 
         def rows(results: Results) -> Rows:

@@ -102,6 +102,8 @@ class SessionState(KeyedState):
         self.agenda = TournamentTree(1)
         self.free = FreeSlots(np.int64)
         self.top = 0
+        #: the number of tuples in open sessions (one element); not saved, because the contents have it
+        self.held = np.zeros(1, np.int64)
         #: the number of tuples received, which is the number of the next tuple
         self.arrived = 0
         self.finished = False
@@ -118,8 +120,8 @@ class SessionState(KeyedState):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The numbers of partitions in memory (with and without open sessions) and of stored tuples."""
-        return self.keys.count or min(1, len(self.partitions)), self.top - len(self.free)
+        """The numbers of partitions in memory (with and without open sessions) and of tuples in open sessions. O(1)."""
+        return self.keys.count or min(1, len(self.partitions)), int(self.held[0])
 
     def reserve_partitions(self) -> None:
         """Makes room for a row per key and per group of a key."""
@@ -154,8 +156,12 @@ class SessionState(KeyedState):
         return super().entries + self.groups.count
 
     def plan(self) -> None:
-        """Builds the queues of the times at which keys and early results are due."""
+        """Builds what is not saved: the queues of the times at which keys and early results are due, and the number of
+        tuples.
+        """
         super().plan()
+        contents = self.contents[: self.rows["content"]]
+        self.held[0] = contents["count"][contents["owner"] != NIL].sum()
         self.early_queue = early_results.queue_of(self.earlies)
 
     def open_keys(self) -> np.ndarray:

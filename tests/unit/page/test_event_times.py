@@ -1,0 +1,47 @@
+"""Which attributes of integers the page shows as times."""
+
+from __future__ import annotations
+
+from sluice.config.load import load_text
+from sluice.page.event_times import time_units
+from sluice.page.times import shown
+
+FILE = """
+pipeline: shop
+kafka: {bootstrap.servers: "localhost:9092"}
+streams:
+  orders:
+    topic: orders
+    schema: {shop: string, n: int64, at: int64}
+    event_time: {attribute: at, lag: 5, resolution: milliseconds}
+  quotes: {topic: quotes, schema: {shop: string, t: timestamp}, event_time: {attribute: t, lag: 5}}
+  same: {}
+  out: {topic: out}
+  pairs: {topic: pairs}
+operators:
+  - {name: through, map: orders, output: {same: {moved: at, later: at + 1000, n: n}}}
+  - name: panes
+    aggregate: orders
+    window: timeInterval, intervalDuration(60)
+    output: {out: {from: intervalStart(), last: Max(at), many: Count(), index: paneIndex(), sum: Sum(n)}}
+  - name: rate
+    join: {left: orders, right: quotes}
+    window: asOf
+    output: {pairs: {at: left.at, n: left.n, t: right.t}}
+"""
+
+
+def test_times_are_the_event_times_and_what_is_one_of_them():
+    units = time_units(load_text(FILE, "shop.yaml", environment=None))
+    millisecond = 1_000_000
+    assert units["orders"] == {"at": millisecond}
+    assert units["same"] == {"moved": millisecond}
+    assert units["out"] == {"from": millisecond, "last": millisecond}
+    assert units["pairs"] == {"at": millisecond}
+    assert units.get("quotes", {}) == {}
+
+
+def test_a_value_is_shown_as_a_time_only_if_it_is_one():
+    assert shown(1_714_557_600_500, 1_000_000) == "2024-05-01 10:00:00.500"
+    assert shown(1_714_557_600_500, None) == 1_714_557_600_500
+    assert shown(None, 1_000_000) is None
