@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
 from sluice.pictures.story import Scale, Shown, Story
+from sluice.svg.text_metrics import cut
 from sluice.time_units import SECOND
 
 #: the most letters of a chip, of the text of a record, and of the reason why a tuple is late
 MOST_CHIP, MOST_TEXT, MOST_REASON = 9, 64, 96
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
 MARK, FINAL_MARK, LATE = "■", "F", "✕"
 
 
@@ -22,10 +25,22 @@ def event_time(value: Any, tick: int) -> int | None:  # noqa: ANN401 - of JSON
     try:
         if isinstance(value, int):
             return value * tick
-        found = watermark(value)
+        found = _of_json(value) if isinstance(value, str) else None
+        found = watermark(value) if found is None else found
     except ValueError:
         return None
     return found if abs(found) < MAX_TIME else None
+
+
+def _of_json(text: str) -> int | None:
+    """A timestamp as JSON of a replay has it, in nanoseconds; None if it has another form. It is much faster than the
+    conversion of a column with one value.
+    """
+    found = TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    whole, fraction = found.groups()
+    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * SECOND + int((fraction or "0").ljust(9, "0"))
 
 
 def label(values: Sequence[Any]) -> str:
@@ -57,10 +72,6 @@ def cut_result(text: str) -> str:
     return cut(text, MOST_REASON if text.startswith(LATE) else MOST_TEXT)
 
 
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def named(values: Mapping[str, Any]) -> str:
     """A tuple with the names of its attributes: `symbol=A price=10.0`."""
     return " ".join(f"{name}={short(value)}" for name, value in values.items())
@@ -80,17 +91,28 @@ def record(one: Shown) -> str:
 
 
 def arrival(event: Mapping[str, Any]) -> str:
-    """An event of the replay: its tuple, deletion, mark or watermark."""
+    """An event of the replay: its tuple with the mark that follows it, its deletion, mark, watermark or record."""
     if "tuple" in event:
-        return named(event["tuple"])
+        return " ".join([named(event["tuple"]), *(MARK for _ in range("punct" in event))])
     if "delete" in event:
         return f"delete {named(event['delete'])}"
     if "punct" in event:
         return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
     if "watermark" in event:
         return f"w {event['watermark']}"
+    if "before" in event:
+        return f"{event['before']:,} events before"
     value = event.get("record", {}).get("value", "")
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return f"{LATE} {shown}" if "rejected" in event else shown
+
+
+def marble(event: Mapping[str, Any]) -> str:
+    """An event in a few letters."""
+    if "tuple" in event:
+        return label([*event["tuple"].values()])
+    return f"{LATE}" if "rejected" in event else cut(arrival(event), MOST_CHIP)
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------
