@@ -7,9 +7,9 @@ page's style sheet, so that the picture follows its light and dark colours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from xml.etree import ElementTree as ET
 
 from sluice.planning.explain.explain_drawing import Band, Box
+from sluice.svg.svg_canvas import Canvas
 
 HEIGHT, ACROSS, DOWN = 104, 46, 18
 MARGIN, TITLE, LINE = 14, 34, 17
@@ -29,20 +29,20 @@ def drawing(bands: Sequence[tuple[Band, Notes]]) -> str:
     columns = _columns(bands)
     sizes = [_size(band, columns) for band, _ in bands]
     width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
-    svg = ET.Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "graph", "role": "img"})
-    svg.set("width", str(width))
-    svg.set("height", str(height))
-    ET.SubElement(svg, "title").text = "The operators of the pipeline, its topics, and what each of them does now"
+    canvas = Canvas(
+        "The operators of the pipeline, its topics, and what each of them does now", letter=LETTER, class_="graph",
+        role="img", viewBox=f"0 0 {width} {height}", width=width, height=height,
+    )  # fmt: skip
     top = 0
     for (band, notes), (_, tall) in zip(bands, sizes, strict=True):
-        _text(svg, MARGIN, top + 21, band.title, "band")
-        for source, target, stream in band.arrows:
-            start, end = (_position(band.boxes[one], top, columns) for one in (source, target))
-            _arrow(svg, (start[0] + start[2], start[1]), end[:2], stream)
+        canvas.text(MARGIN, top + 21, band.title, "band")
+        for source, target, _ in band.arrows:
+            (x, y, wide), (to, at, _) = (_position(band.boxes[one], top, columns) for one in (source, target))
+            canvas.arrow((x + wide, y + HEIGHT / 2), (to, at + HEIGHT / 2), ACROSS)
         for key, box in band.boxes.items():
-            _box(svg, box, _position(box, top, columns), notes.get(key, ()))
+            _box(canvas, box, _position(box, top, columns), notes.get(key, ()))
         top += tall
-    return ET.tostring(svg, encoding="unicode")
+    return canvas.inline()
 
 
 def _columns(bands: Sequence[tuple[Band, Notes]]) -> list[tuple[int, int]]:
@@ -72,30 +72,11 @@ def _position(box: Box, top: int, columns: Sequence[tuple[int, int]]) -> tuple[i
     return left, top + TITLE + box.row * (HEIGHT + DOWN), wide
 
 
-def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
+def _box(canvas: Canvas, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
     x, y, wide = position
-    group = ET.SubElement(svg, "g", {"class": box.kind})
-    ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
-    ET.SubElement(group, "rect", x=str(x), y=str(y), width=str(wide), height=str(HEIGHT), rx="7")
-    _text(group, x + 11, y + 22, box.name, "name")
+    group = canvas.group(box.kind, title=f"{box.name}: {box.detail}")
+    group.box(x, y, wide, HEIGHT, "", radius=7)
+    group.text(x + 11, y + 22, box.name, "name", most=wide - 14)
     for number, note in enumerate(notes[:MAX_NOTES]):
         style = "warn" if note.startswith("!") else "note"
-        _text(group, x + 11, y + 41 + number * LINE, note.removeprefix("!"), style)
-
-
-def _arrow(svg: ET.Element, start: tuple[int, int], end: tuple[int, int], stream: str) -> None:
-    """An arrow between two boxes: from the upper right corner of one to the upper left corner of the other."""
-    x, y = start[0], start[1] + HEIGHT // 2
-    to, at = end[0], end[1] + HEIGHT // 2
-    bend = ACROSS // 2
-    turn = max(x, to - ACROSS)  # an arrow across several columns stays in the row of its start up to the last gap
-    path = f"M {x} {y} H {turn} C {turn + bend} {y}, {to - bend} {at}, {to - 5} {at}"
-    ET.SubElement(svg, "path", {"class": "arrow"}, d=path)
-    ET.SubElement(svg, "path", {"class": "head"}, d=f"M {to - 7} {at - 4} L {to} {at} L {to - 7} {at + 4} z")
-    if stream:
-        ET.SubElement(ET.SubElement(svg, "g"), "title").text = stream
-
-
-def _text(parent: ET.Element, x: int, y: int, words: str, style: str) -> None:
-    shown = words if len(words) <= MAX_LINE or style == "band" else f"{words[: MAX_LINE - 1]}…"
-    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = shown
+        group.text(x + 11, y + 41 + number * LINE, note.removeprefix("!"), style, most=wide - 14)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sluice.pictures import labels
 from sluice.pictures.layout import ROW, Axis, packed
@@ -49,7 +50,8 @@ class ClockTimeline:
         """`outputs` has the texts that come out at each step; they are drawn below the windows."""
         self._story, self._port, self._outputs = story, port, outputs
         steps = story.steps
-        texts = [labels.at_step(story, number) for number in range(len(steps))]
+        whole = [labels.at_step(story, number) for number in range(len(steps))]
+        texts = [labels.after(before, text) for before, text in pairwise(whole)]
         texts += [f"{chip.label}." for step in steps for change in step.changes for chip in change.entered]
         least = min(max([LEAST, *(width_of(text) + 8 for text in texts)]), 130.0) if len(steps) <= 60 else LEAST / 2  # noqa: PLR2004
         times = [step.at for step in steps]
@@ -114,8 +116,8 @@ class ClockTimeline:
                 canvas.text(x, top + 12, words, "soft", tag=tag)
                 last = x + width_of(words) + 8
                 canvas.line(x, top + 15, x, top + 21, kind="line")
-        for gap in self._axis.broken:
-            canvas.break_in_axis((self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2, top + 18)
+        for middle in self._axis.breaks():
+            canvas.break_in_axis(middle, top + 18)
         signs = [(number, self._sign(step)) for number, step in enumerate(self._story.steps)]
         signs = [(number, sign) for number, sign in signs if sign]
         if not signs:
@@ -159,7 +161,7 @@ class ClockTimeline:
     def _area(self, canvas: Canvas, top: float, window: WindowId) -> None:
         """The number of tuples of a window over the clock, and the most at a time."""
         sizes = self._sizes[window]
-        most = max(max(size for _, size in sizes), 1)
+        most = max(*(size for _, size in sizes), 1)
         path, foot = f"M{self._axis.positions[sizes[0][0]]:.1f} {top + AREA:.1f}", top + AREA
         for number, size in sizes:
             path += f"H{self._axis.positions[number]:.1f}V{foot - size / most * (AREA - 4):.1f}"

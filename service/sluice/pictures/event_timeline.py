@@ -24,7 +24,7 @@ DATE = 15
 #: height of the row of a window with its result, and of one without
 TALL, LOW = 38.0, 20.0
 #: rows of tuples with their texts, of the times of watermarks, of the results without a window, and lanes of keys
-MOST_TUPLES, MOST_WATERMARKS, MOST_RESULTS, MOST_LANES = 6, 3, 10, 24
+MOST_TUPLES, MOST_WATERMARKS, MOST_RESULTS, MOST_LANES = 10, 3, 10, 24
 #: rows of all lanes, and the least and the most rows of a lane
 MOST_ROWS, LEAST_LANE, MOST_LANE = 60, 3, 12
 #: the most rows of a lane whose windows have their results below them
@@ -127,9 +127,9 @@ class EventTimeline:
 
     def draw(self, canvas: Canvas, top: float) -> float:
         top += DATE if self._dates() else 0
+        lines = canvas.group()  # the first shapes lie below all others, so that no line crosses a text
         y = self._head(canvas, top)
-        y = self._arrivals(canvas, y)
-        begin, lines = y, canvas.group()  # the lines are below the bars, so that no line crosses a text
+        y = begin = self._arrivals(canvas, y)
         lanes = self._lanes()
         most = max(LEAST_LANE, min(MOST_LANE, MOST_ROWS // max(min(len(lanes), MOST_LANES), 1)))
         for key, panes in islice(lanes.items(), MOST_LANES):
@@ -177,13 +177,14 @@ class EventTimeline:
                 before = date
             canvas.line(x, top + 15, x, top + 21, kind="line")
             last = x + wide / 2
-        for gap in self._axis.broken:
-            canvas.break_in_axis((self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2, top + 18)
+        for middle in self._axis.breaks():
+            canvas.break_in_axis(middle, top + 18)
         if not self._watermarks:
             return top + 26
         canvas.text(8, top + 36, "watermark", "time")
         spans = []
-        words = [f"at {labels.at_step(self._story, number)}" for number, _ in self._watermarks]
+        whole = [labels.at_step(self._story, number) for number, _ in self._watermarks]
+        words = [f"at {labels.after(before, text)}" for before, text in zip(["", *whole], whole, strict=False)]
         for (_, time), text in zip(self._watermarks, words, strict=True):
             spans.append((self._axis.at(time) + 3, self._axis.at(time) + 3 + width_of(text)))
         rows = packed(spans, most=MOST_WATERMARKS)

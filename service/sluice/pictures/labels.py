@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
 from sluice.pictures.story import Scale, Shown, Story
+from sluice.replayer.event_clock import clock_time
 from sluice.svg.text_metrics import cut
 from sluice.time_units import SECOND
 
 #: the most letters of a chip, of the text of a record, and of the reason why a tuple is late
 MOST_CHIP, MOST_TEXT, MOST_REASON = 9, 64, 96
-TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
 MARK, FINAL_MARK, LATE = "■", "F", "✕"
 
 
@@ -25,22 +24,10 @@ def event_time(value: Any, tick: int) -> int | None:  # noqa: ANN401 - of JSON
     try:
         if isinstance(value, int):
             return value * tick
-        found = _of_json(value) if isinstance(value, str) else None
-        found = watermark(value) if found is None else found
-    except ValueError:
+        found = clock_time(value) if isinstance(value, str) else watermark(value)
+    except (TypeError, ValueError, ArithmeticError):
         return None
     return found if abs(found) < MAX_TIME else None
-
-
-def _of_json(text: str) -> int | None:
-    """A timestamp as JSON of a replay has it, in nanoseconds; None if it has another form. It is much faster than the
-    conversion of a column with one value.
-    """
-    found = TIMESTAMP.fullmatch(text)
-    if found is None:
-        return None
-    whole, fraction = found.groups()
-    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * SECOND + int((fraction or "0").ljust(9, "0"))
 
 
 def label(values: Sequence[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -15,6 +15,8 @@ BOUNDS = 0.75, 2.5
 TIGHT_BOUNDS, WIDEST = (1.0, 1.25), 720.0
 #: the bounds of an axis that would still be longer than it may be
 DENSE_BOUNDS = 0.3, 4.0
+#: the least distance of two signs for broken gaps
+BREAK = 24.0
 
 
 class Axis:
@@ -45,6 +47,15 @@ class Axis:
         self.least = min(least, bounds[0] * unit)
         #: the numbers of the gaps that are drawn shorter than they are
         self.broken = [index for index, gap in enumerate(gaps) if gap / usual > bounds[1]]
+
+    def breaks(self) -> Iterator[float]:
+        """The middles of the broken gaps, as far as there is room for a sign."""
+        last = -BREAK
+        for gap in self.broken:
+            middle = (self.positions[gap] + self.positions[gap + 1]) / 2
+            if middle - last >= BREAK:
+                yield middle
+                last = middle
 
     @property
     def right(self) -> float:

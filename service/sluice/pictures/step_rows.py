@@ -15,14 +15,15 @@ LINE, MOST_EVENT, MOST_OUTPUT = 22.0, 38, 52
 #: the most lines of a picture, and of one step
 MOST_LINES, MOST_OF_STEP = 160, 8
 #: the most tuples of a window that are drawn, and the width that they may take
-MOST_CHIPS, MOST_WIDTH = 12, 460.0
+MOST_CHIPS, MOST_WIDTH = 12, 320.0
 
 
 def draw(canvas: Canvas, story: Story, top: float) -> float:
     """Draws the steps below `top` and returns the y behind them."""
     clock = labels.clock_name(story)
     steps = _fitting(story)
-    clocks = [labels.at_step(story, number) for number in range(len(steps))]
+    whole = [labels.at_step(story, number) for number in range(len(steps))]
+    clocks = [labels.after(before, text) for before, text in zip(["", *whole], whole, strict=False)]
     events = [cut(event_words(step), MOST_EVENT) for step in steps]
     names = several_streams(story)
     at = 8.0 + max([width_of(words) for words in [*clocks, clock]]) + 16

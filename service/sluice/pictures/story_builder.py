@@ -29,7 +29,8 @@ CALENDAR = 100_000_000 * 1_000_000_000
 def build_story(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int = MAX_STEPS, **how: Any) -> Story:  # noqa: ANN401
     """The story of the pipeline over the first `most` events. `how` has arguments of `prepared`.
 
-    The story has at most `most` steps. Kafka records are shown decoded. Raises EventError for an event that cannot be used.
+    The story has at most `most` steps. Kafka records are shown decoded. Raises EventError for an event that cannot
+    be used.
     """
     run = prepared(pipeline, events, **how)
     placed = list(run.placed())

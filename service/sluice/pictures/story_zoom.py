@@ -14,18 +14,18 @@ class Zoom:
     """What of a story is drawn.
 
     key           the key of the windows; None: all keys
-    start, end    the range of the operator clock in seconds, both included; None: unbounded
+    start, end    the range of the operator clock in nanoseconds, both included; None: unbounded
     """
 
     key: str | None = None
-    start: float | None = None
-    end: float | None = None
+    start: int | None = None
+    end: int | None = None
 
     def starts_after(self, step: Step) -> bool:
-        return self.start is not None and step.at < self.start * SECOND
+        return self.start is not None and step.at < self.start
 
     def shows(self, step: Step) -> bool:
-        return not self.starts_after(step) and (self.end is None or step.at <= self.end * SECOND)
+        return not self.starts_after(step) and (self.end is None or step.at <= self.end)
 
 
 def keys(story: Story) -> list[str]:
@@ -40,7 +40,7 @@ def zoomed(story: Story, zoom: Zoom) -> Story:
         steps = [_of_key(step, zoom.key) for step in steps]
     before = [step for step in steps if zoom.starts_after(step)]
     shown = [step for step in steps if zoom.shows(step)]
-    return replace(story, steps=(*_opening(story, before, zoom), *shown))
+    return replace(story, steps=(*_opening(before, zoom), *shown))
 
 
 # ---- a key -----------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def _outputs(step: Step, key: str) -> Iterator[Shown]:
 # ---- a range ---------------------------------------------------------------------------------------------------------
 
 
-def _opening(story: Story, before: list[Step], zoom: Zoom) -> Iterator[Step]:
+def _opening(before: list[Step], zoom: Zoom) -> Iterator[Step]:
     """A step with the contents of all windows at the start of the range, if there is something in them."""
     contents: dict[WindowId, tuple[Chip, ...]] = {}
     for change in (change for step in before for change in step.changes):
@@ -84,5 +84,5 @@ def _opening(story: Story, before: list[Step], zoom: Zoom) -> Iterator[Step]:
     changes = tuple(Change(window, inside, entered=inside) for window, inside in contents.items())
     if before and (changes or before[-1].watermarks) and zoom.start is not None:
         count = sum(step.event is not None for step in before)
-        event = {"at": zoom.start, "before": count}
-        yield Step(before[-1].after, round(zoom.start * SECOND), event, before[-1].watermarks, changes, ())
+        event = {"at": zoom.start / SECOND, "before": count}
+        yield Step(before[-1].after, zoom.start, event, before[-1].watermarks, changes, ())

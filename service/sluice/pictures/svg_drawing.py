@@ -22,7 +22,7 @@ text.late{fill:var(--gone-edge)}
 text.fire,.sluice-picture .fire-head{stroke:none;fill:var(--fire)}
 text.fire{paint-order:stroke;stroke:var(--paper);stroke-width:3}
 .time{stroke:var(--time);stroke-dasharray:3 3;fill:none}
-text.time{stroke:none;fill:var(--time)}
+text.time{fill:var(--time);stroke-dasharray:none;paint-order:stroke;stroke:var(--paper);stroke-width:3}
 .past{display:none}
 .cover{display:none;fill:var(--paper);opacity:.8}
 """

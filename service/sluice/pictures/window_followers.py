@@ -53,7 +53,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
             case Join(window=window) if window is not None:
                 for side, of in (("left", spec.left), ("right", spec.right)):
                     port = replace(_port(pipeline, spec.name, side, of.stream, window), scale=None)
-                    found.append(Stored(port, _labels(pipeline, of.stream, ())))
+                    found.append(Stored(port, _labels(pipeline, of.stream, of.equality)))
             case Join(table=True):
                 port = _port(pipeline, spec.name, "right", spec.right.stream, spec.right.window)
                 port = replace(port, clause=f"table {spec.right.stream}: the newest row of each key")
@@ -63,7 +63,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 found += [
                     Traced(
                         _port(pipeline, spec.name, side, of.stream, of.window),
-                        _labels(pipeline, of.stream, ()),
+                        _labels(pipeline, of.stream, of.partition_by),
                         joins=True,
                     )
                     for side, of in sides
@@ -225,8 +225,8 @@ class Snapshots:
         self._made: dict[tuple[str, str], list[InspectedWindow]] = {}
 
     def of(self, operator: str, known: Iterable[str]) -> Iterator[tuple[str, InspectedWindow]]:
-        """The key and the snapshot of each partition that has read a tuple, and of the partitions with the keys `known`,
-        in the order in which the keys came.
+        """The key and the snapshot of each partition that has read a tuple, and of the partitions with the keys
+        `known`, in the order in which the keys came.
         """
         runner, state = self._operators[operator]
         # every windowed state has the keys of its partitions
@@ -243,7 +243,8 @@ class Snapshots:
     def _read(self, operator: str) -> set[str] | None:
         """The keys of the tuples that the operator read; None if they are not simply attributes."""
         found: set[str] = set()
-        for expressions, items in zip(_keys(self._operators[operator][0].spec), self._arrived.get(operator, ()), strict=False):
+        ports = zip(_keys(self._operators[operator][0].spec), self._arrived.get(operator, ()), strict=False)
+        for expressions, items in ports:
             if not all(isinstance(one, Attribute) for one in expressions):
                 return None
             if expressions and items.tuples.num_rows:

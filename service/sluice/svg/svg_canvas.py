@@ -21,8 +21,8 @@ DARK = {
     "fire": "#f0883e", "time": "#ab7df8", "topic": "#3a2d0f", "topic-edge": "#d9a441",
     "c0": "#58a6e0", "c1": "#f0884a", "c2": "#6fbf7a", "c3": "#c190dc", "c4": "#d0ac30", "c5": "#aaaaaa",
 }  # fmt: skip
-#: the number of colours of series
-SERIES = 6
+#: the number of colours of series, and the least letters of a text that is cut: fewer say nothing
+SERIES, LEAST = 6, 4
 NAME = "sluice-picture"
 #: one rule a line, for shapes in a picture; a picture has those of its classes, too
 RULES = """text{fill:var(--ink);white-space:pre}
@@ -68,8 +68,8 @@ class Canvas:
 
     def _inner(self, element: ET.Element, lines: TextLines) -> Canvas:
         inner = object.__new__(Canvas)
-        inner.element, inner._lines = element, lines  # noqa: SLF001 - of the same class
-        inner._letter, inner._right = self._letter, self._right  # noqa: SLF001
+        inner.element, inner._lines = element, lines
+        inner._letter, inner._right = self._letter, self._right
         return inner
 
     # ---- shapes ------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Canvas:
         life = _life(tag)
         room = self._lines.room(left, left + wide, y, life) - left
         columns = int(room / self._letter + 0.01)
-        if not words or columns < min(len(words), 2) or (anchor and columns < letters(words)):
+        if not words or columns < min(letters(words), LEAST) or (anchor and columns < letters(words)):
             return False
         shown = cut(words, columns)
         right = left + width_of(shown, self._letter)
