@@ -78,7 +78,8 @@ class ClockTimeline:
         for bar in bars:
             if bar.end is None and bar.chip.number not in inside:
                 bar.end, bar.evicted = number, bar.chip.number in gone
-        self._sizes.setdefault(change.window, []).append((number, len(change.inside)))
+        sizes = [max(map(len, change.fired), default=0), len(change.inside)] if change.fired else [len(change.inside)]
+        self._sizes.setdefault(change.window, []).extend((number, size) for size in sizes)
         if change.fired:
             fired = {chip.number for chips in change.fired for chip in chips}
             early = any(chip.number not in fired for chip in change.entered)
