@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,10 @@ from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
 
 Record = Mapping[str, Any]
+#: the numbers of elements of the lists of a partition
+Sizes = tuple[int, ...]
+#: the lists of partitions in the states of operators
+LISTS = ("partitions", "left_lists", "right_lists")
 
 
 class Follower:
@@ -224,21 +228,20 @@ class Snapshots:
         self._arrived = arrived
         self._made: dict[tuple[str, str], list[InspectedWindow]] = {}
 
-    def of(self, operator: str, known: Iterable[str]) -> Iterator[tuple[str, InspectedWindow]]:
-        """The key and the snapshot of each partition that has read a tuple, and of the partitions with the keys
-        `known`, in the order in which the keys came.
+    def of(self, operator: str, before: Mapping[str, Sizes]) -> Iterator[tuple[str, Sizes, list[InspectedWindow]]]:
+        """The key, the size and the snapshots of each partition that read a tuple or has another size than `before`, in
+        the order in which the keys came. Nothing else changes what a partition holds.
         """
         runner, state = self._operators[operator]
         # every windowed state has the keys of its partitions
         keys = state.keys  # type: ignore[union-attr]
         names = [name.decode() for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
         read = self._read(operator)
-        some = None if read is None else {*known, *read}
-        for name in names:
-            if some is None or not name or name in some:
+        for name, size in zip(names, _sizes(state, len(names)), strict=True):
+            if read is None or name in read or not name or before.get(name, size) != size:
                 if (operator, name) not in self._made:
                     self._made[operator, name] = list(runner.inspect(state, name))
-                yield from ((name, snapshot) for snapshot in self._made[operator, name])
+                yield name, size, self._made[operator, name]
 
     def _read(self, operator: str) -> set[str] | None:
         """The keys of the tuples that the operator read; None if they are not simply attributes."""
@@ -261,6 +264,12 @@ class Snapshots:
         return {name: json_values(last.column(name), type_)[0] for name, type_ in schema}
 
 
+def _sizes(state: Any, count: int) -> list[Sizes]:  # noqa: ANN401 - of any operator
+    """The numbers of tuples, sessions or periods of the first partitions, for each of the lists of a partition."""
+    lists = [getattr(state, name)["size"][:count] for name in LISTS if hasattr(state, name)]
+    return [*zip(*(np.pad(sizes, (0, count - len(sizes))).tolist() for sizes in lists), strict=True)]
+
+
 def _keys(spec: Operator) -> tuple[tuple[Expression, ...], ...]:
     """The expressions of the key of each port of an operator."""
     match spec:
@@ -280,27 +289,32 @@ class Stored(Follower):
     def __init__(self, port: Port, labels: Labels) -> None:
         super().__init__(port, labels)
         self._contents: dict[WindowId, list[Chip]] = {}
+        self._sizes: dict[str, Sizes] = {}
         self._count = 0
 
     def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
         del at
         own = self.port
-        some = snapshots.of(own.operator, {window.key for window in self._contents})
-        found = {WindowId(own.operator, own.side, key): one.held for key, one in some if one.side == own.side}
-        for window in [*found, *(window for window in self._contents if window not in found)]:
-            left, content, entered = self._contents.pop(window, []), [], []
-            for row in found.get(window, []):
-                chip = next((chip for chip in left if chip.values == row), None)
-                if chip is None:
-                    chip = self._new(row)
-                    entered.append(chip)
-                else:
-                    left.remove(chip)
-                content.append(chip)
-            if content:
-                self._contents[window] = content
-            if entered or left:
-                yield Change(window, tuple(content), tuple(entered), tuple(left))
+        for key, size, some in snapshots.of(own.operator, self._sizes):
+            self._sizes[key] = size
+            rows = [row for one in some if one.side == own.side for row in one.held]
+            yield from self._changed(WindowId(own.operator, own.side, key), rows)
+
+    def _changed(self, window: WindowId, rows: Sequence[Record]) -> Iterator[Change]:
+        """The change of a window to these tuples, if it is one."""
+        left, content, entered = self._contents.pop(window, []), [], []
+        for row in rows:
+            chip = next((chip for chip in left if chip.values == row), None)
+            if chip is None:
+                chip = self._new(row)
+                entered.append(chip)
+            else:
+                left.remove(chip)
+            content.append(chip)
+        if content:
+            self._contents[window] = content
+        if entered or left:
+            yield Change(window, tuple(content), tuple(entered), tuple(left))
 
     def _new(self, row: Record) -> Chip:
         self._count += 1
@@ -318,11 +332,12 @@ class Sessions(Follower):
         self._final = final
         self._open: dict[WindowId, list[Chip]] = {}
         self._sizes: dict[WindowId, int] = {}
+        self._partitions: dict[str, Sizes] = {}
         self._count = 0
 
     def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
         """The sessions that are new or larger, with the tuple that came, and those that are over or merged."""
-        sizes = dict(self._sessions(snapshots))
+        sizes = self._sessions(snapshots)
         arrived = snapshots.tuple_of(self.port.operator, self._labels.schema)
         chip = self._chip(arrived, at) if arrived is not None else None
         before, self._sizes = self._sizes, sizes
@@ -339,11 +354,16 @@ class Sessions(Follower):
             fired = () if self._final else (tuple(inside + entered),)
             yield Change(window, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[window]))
 
-    def _sessions(self, snapshots: Snapshots) -> Iterator[tuple[WindowId, int]]:
-        for key, snapshot in snapshots.of(self.port.operator, {window.key for window in self._open}):
-            for one in snapshot.policy["sessions"]:
+    def _sessions(self, snapshots: Snapshots) -> dict[WindowId, int]:
+        """The numbers of tuples of all open sessions."""
+        some = {key: (size, found) for key, size, found in snapshots.of(self.port.operator, self._partitions)}
+        self._partitions |= {key: size for key, (size, _) in some.items()}
+        sizes = {window: count for window, count in self._sizes.items() if window.key not in some}
+        for key, (_, snapshot) in some.items():
+            for one in (session for found in snapshot for session in found.policy["sessions"]):
                 start, end = (round(one[name] * SECOND) for name in ("start", "end"))
-                yield WindowId(self.port.operator, key=key, start=start, end=end), one["tuples"]
+                sizes[WindowId(self.port.operator, key=key, start=start, end=end)] = one["tuples"]
+        return sizes
 
     def _chip(self, arrived: Record, at: int) -> Chip:
         self._count += 1

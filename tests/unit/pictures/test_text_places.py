@@ -20,13 +20,15 @@ START = 1_767_261_600
 HEAD = """
 pipeline: p
 streams:
-  readings: {topic: readings, schema: {sensor: string, value: float64, ts: timestamp}, event_time: {attribute: ts, lag: 3}}
+  readings:
+    {topic: readings, schema: {sensor: string, value: float64, ts: timestamp}, event_time: {attribute: ts, lag: 3}}
   others: {topic: others, schema: {sensor: string, size: int64, ts: timestamp}, event_time: {attribute: ts, lag: 3}}
   out: {topic: out}
 operators:
 """
 AGGREGATE = (
-    "  - {{name: a, aggregate: readings, window: '{}', {}output: {{out: {{sensor: Any(sensor), mean: Average(value)}}}}}}\n"
+    "  - {{name: a, aggregate: readings, window: '{}', {}"
+    "output: {{out: {{sensor: Any(sensor), mean: Average(value)}}}}}}\n"
 )
 KEYED = "partition_by: [sensor], "
 JOIN = "  - {name: j, join: {left: readings, right: others}, equality_left: [sensor], equality_right: [sensor], "
@@ -59,7 +61,7 @@ class Text(NamedTuple):
 
     def covers(self, other: Text) -> bool:
         return (
-            self.left < other.right and other.left < self.right and abs(self.baseline - other.baseline) < 12  # noqa: PLR2004 - the height of the font
+            self.left < other.right and other.left < self.right and abs(self.baseline - other.baseline) < 12
             and self.since < other.until and other.since < self.until
         )  # fmt: skip
 
@@ -80,7 +82,12 @@ def events(pipeline: Pipeline, count: int, keys: int, name: str) -> list[dict[st
     for number in range(count):
         at += random.choice([0, 100, 1000, 1000, 2500, 2500, 60_000 if number % 80 == 9 else 500])
         ts = (at - random.choice([0, 0, 1000, 2125, 15_000])) / 1000
-        values = {"sensor": f"{name}{random.randrange(keys)}", "value": random.randrange(9999) / 8, "size": number, "ts": ts}
+        values = {
+            "sensor": f"{name}{random.randrange(keys)}",
+            "value": random.randrange(9999) / 8,
+            "size": number,
+            "ts": ts,
+        }
         found.append({"at": at / 1000, "stream": random.choice(reads), "record": {"value": values}})
     return found
 
@@ -97,7 +104,7 @@ def test_no_text_covers_another_one_and_the_size_has_a_bound(case: str, count: i
     root = picture(case, count, keys, name)
     drawn = sorted(texts(root), key=lambda one: one.baseline)
     assert len(drawn) > count / 4
-    near = ((one, other) for one, other in combinations(drawn, 2) if other.baseline - one.baseline < 12)  # noqa: PLR2004
+    near = ((one, other) for one, other in combinations(drawn, 2) if other.baseline - one.baseline < 12)
     assert [(one.words, other.words) for one, other in near if one.covers(other)] == []
     assert float(root.attrib["width"]) <= WIDEST
     assert float(root.attrib["height"]) <= HIGHEST
