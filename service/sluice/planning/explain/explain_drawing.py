@@ -11,7 +11,7 @@ from sluice.model.spec import Pipeline
 from sluice.planning.explain.explain_plan import Stage
 from sluice.svg.svg_canvas import Canvas
 
-WIDTH, HEIGHT, ACROSS, DOWN = 270, 50, 70, 22
+WIDTH, HEIGHT, ACROSS, DOWN = 310, 50, 70, 22
 MARGIN, TITLE = 24, 30
 #: the style of its shapes
 RULES = """.frame{fill:var(--band);stroke:var(--line)}
