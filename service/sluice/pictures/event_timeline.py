@@ -128,8 +128,8 @@ class EventTimeline:
     def draw(self, canvas: Canvas, top: float) -> float:
         top += DATE if self._dates() else 0
         lines = canvas.group()  # the first shapes lie below all others, so that no line crosses a text
-        y = self._head(canvas, top)
-        y = begin = self._arrivals(canvas, y)
+        head = self._head(canvas, top)
+        y = begin = self._arrivals(canvas, head)
         lanes = self._lanes()
         most = max(LEAST_LANE, min(MOST_LANE, MOST_ROWS // max(min(len(lanes), MOST_LANES), 1)))
         for key, panes in islice(lanes.items(), MOST_LANES):
@@ -137,7 +137,8 @@ class EventTimeline:
         if len(lanes) > MOST_LANES:
             y += 18
             canvas.text(LEFT, y - 4, f"{len(lanes) - MOST_LANES:,} more keys are not drawn", "soft")
-        self._watermark_lines(lines, top + 18, y)
+        one_row = head <= top + 44  # else lines from the axis would cross the times of the other rows
+        self._watermark_lines(lines, top + 18 if one_row else head - 6, y)
         return max(self._results(canvas, y), begin) + 12
 
     def _results(self, canvas: Canvas, y: float) -> float:
