@@ -9,18 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from html import escape
 
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.peers.measure import COUNTED, Load, latency
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
-from benchmarks.plot import DARK, LIGHT, STYLE
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
 from sluice.ops.metric_samples import Reading
+from sluice.svg.svg_canvas import SERIES, Canvas
 
 RATES = (1_000, 10_000)
 WORKLOAD, KEYS = WORKLOADS["slide"], 100
@@ -158,35 +157,22 @@ def _picture(accounts: Sequence[Account]) -> str:
     """For each part a row of bars: the share of its durations between two bounds, at each rate."""
     shown = [(number, title.strip("*")) for number, (name, _, title) in enumerate(PARTS) if "duration" not in name]
     bounds = [bound for bound, _ in accounts[0].parts[shown[0][0]].counts if bound <= 1]
-    wide = COLUMN * len(bounds)
-    width, height = NAMES + (wide + SPACE) * len(accounts), ROW * (len(shown) + 2)
-    colours = ["".join(f".c{number}{{fill:{one}}}" for number, one in enumerate(of)) for of in (LIGHT, DARK)]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
-        ' font-family="sans-serif" font-size="12">',
-        "<title>How long each part of a batch takes</title>",
-        f"<style>{STYLE % tuple(colours)}</style>",
-        f'<rect class="paper" width="{width}" height="{height}"/>',
-    ]
+    wide, canvas = COLUMN * len(bounds), Canvas("How long each part of a batch takes")
     for index, account in enumerate(accounts):
         left = NAMES + (wide + SPACE) * index
-        parts.append(_text(left, 18, f"{account.rate:,} records/s: up to so many milliseconds"))
-        parts += [_text(left + COLUMN * n, 38, f"{bound * 1000:g}") for n, bound in enumerate(bounds)]
+        canvas.text(left, 18, f"{account.rate:,} records/s: up to so many milliseconds")
+        for n, bound in enumerate(bounds):
+            canvas.text(left + COLUMN * n, 38, f"{bound * 1000:g}", most=COLUMN - 2)
         for row, (number, _) in enumerate(shown):
             foot = ROW * (row + 2) + ROW - 4
-            parts.append(f'<line class="grid" x1="{left}" x2="{left + wide}" y1="{foot}" y2="{foot}"/>')
+            canvas.line(left, foot, left + wide, foot, kind="line")
             for n, share in enumerate(account.parts[number].shares()[: len(bounds)]):
                 tall = share * (ROW - 6)
-                parts.append(
-                    f'<rect class="c{index}" x="{left + COLUMN * n}" y="{foot - tall:.1f}" width="{COLUMN - 4}" '
-                    f'height="{tall:.1f}"/>'
-                )
-    parts += [_text(6, ROW * (row + 2) + ROW - 8, title) for row, (_, title) in enumerate(shown)]
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _text(x: float, y: float, words: str) -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}">{escape(words)}</text>'
+                canvas.box(left + COLUMN * n, foot - tall, COLUMN - 4, max(tall, 0.5), f"c{index}", radius=0)
+    for row, (_, title) in enumerate(shown):
+        canvas.text(8, ROW * (row + 2) + ROW - 8, title, most=NAMES - 12)
+    width, height = NAMES + (wide + SPACE) * len(accounts), ROW * (len(shown) + 2)
+    return canvas.document(width, height, "\n".join(f".c{number}{{fill:var(--c{number})}}" for number in range(SERIES)))
 
 
 if __name__ == "__main__":

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+from sluice.svg.svg_canvas import SERIES, Canvas
+from sluice.svg.text_metrics import width_of
 
 Points = Sequence[tuple[float, float]]
-#: the plot and its margins, pixels; the legend is at its right, with so many pixels for a letter
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, LETTER = 440, 360, 80, 30, 50, 7
-#: the colours of the lines, on a light and on a dark screen
-LIGHT = ("#1b6ca8", "#c1440e", "#3a7d44", "#7b4397", "#8a6d00", "#555555")
-DARK = ("#58a6e0", "#f0884a", "#6fbf7a", "#c190dc", "#d0ac30", "#aaaaaa")
-STYLE = """text{fill:#1f2328}.paper{fill:#ffffff}.grid{stroke:#dddddd}%s
-@media (prefers-color-scheme:dark){text{fill:#e6edf3}.paper{fill:#0d1117}.grid{stroke:#3d444d}%s}"""
+#: the plot and its margins, pixels; the legend is at its right
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 440, 360, 80, 30, 50
+#: the style of lines, of their points, and of the squares of their legend
+RULES = "\n".join(
+    f".c{number}{{stroke:var(--c{number});fill:none;stroke-width:2}}\n.measured.c{number}{{fill:var(--paper)}}"
+    for number in range(SERIES)
+)
 #: a horizontal axis has a tick at each power of two up to this value, which suits counts of cores; else of ten
 MOST_BY_TWO = 256
 #: what the circles of a plot are
@@ -38,37 +40,26 @@ def svg(title: str, axes: tuple[str, str], lines: Sequence[Line]) -> str:
     y = _Scale(min(b for _, b in every), max(b for _, b in every), TOP + HEIGHT, TOP, 10)
     names = [line.name for line in lines] + [MEASURED] * any(line.measured for line in lines)
     legend = LEFT + WIDTH + 14
-    width = legend + 20 + LETTER * max(map(len, names)) + 10
-    height = TOP + HEIGHT + BOTTOM
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
-        ' font-family="sans-serif" font-size="12">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE % (_colours(LIGHT), _colours(DARK))}</style>",
-        f'<rect class="paper" width="{width}" height="{height}"/>',
-        *(_tick(x.at(value), None, _short(value)) for value in x.ticks()),
-        *(_tick(None, y.at(value), _short(value)) for value in y.ticks()),
-        _text(LEFT + WIDTH / 2, TOP + HEIGHT + 40, axes[0], "middle"),
-        _text(LEFT, TOP - 12, axes[1], "start"),
-    ]
+    canvas = Canvas(title)
+    for value in x.ticks():
+        canvas.line(x.at(value), TOP, x.at(value), TOP + HEIGHT, kind="line")
+        canvas.text(x.at(value), TOP + HEIGHT + 16, _short(value), anchor="middle")
+    for value in y.ticks():
+        canvas.line(LEFT, y.at(value), LEFT + WIDTH, y.at(value), kind="line")
+        canvas.text(LEFT - 6, y.at(value) + 4, _short(value), anchor="end")
+    canvas.text(LEFT + WIDTH / 2, TOP + HEIGHT + 40, axes[0], anchor="middle")
+    canvas.text(LEFT, TOP - 12, axes[1])
     for number, line in enumerate(lines):
-        colour = f"c{number % len(LIGHT)}"
-        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in line.points)
-        parts.append(f'<polyline class="{colour}" points="{path}" fill="none" stroke="currentColor" stroke-width="2"/>')
-        parts += [
-            f'<circle class="paper {colour}" cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="4" stroke="currentColor"'
-            ' stroke-width="2"/>'
-            for a, b in line.measured
-        ]
-        place = TOP + 10 + 20 * number
-        parts.append(f'<rect class="{colour}" x="{legend}" y="{place - 9}" width="14" height="4" fill="currentColor"/>')
-    parts += [_text(legend + 20, TOP + 7 + 20 * number, name, "start") for number, name in enumerate(names)]
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _colours(colours: Sequence[str]) -> str:
-    """The style that gives the lines their colours."""
-    return "".join(f".c{number}{{color:{colour}}}" for number, colour in enumerate(colours))
+        colour = f"c{number % SERIES}"
+        points = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in line.points)
+        canvas.shape("polyline", colour, points=points)
+        for a, b in line.measured:
+            canvas.shape("circle", f"measured {colour}", cx=x.at(a), cy=y.at(b), r=4)
+        place = TOP + 3 + 20 * number
+        canvas.line(legend, place, legend + 14, place, kind=colour)
+    for number, name in enumerate(names):
+        canvas.text(legend + 20, TOP + 7 + 20 * number, name)
+    return canvas.document(legend + 30 + max(map(width_of, names)), TOP + HEIGHT + BOTTOM, RULES)
 
 
 class _Scale:
@@ -89,18 +80,6 @@ class _Scale:
         if self._base != 10 or len(powers) > 3:  # noqa: PLR2004 - more lines than that help no reader
             return powers
         return sorted({step * power for power in powers for step in (1, 2, 5) if step * power <= powers[-1]})
-
-
-def _tick(x: float | None, y: float | None, words: str) -> str:
-    if x is not None:
-        line = f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{TOP + HEIGHT}"/>'
-        return line + _text(x, TOP + HEIGHT + 16, words, "middle")
-    line = f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + WIDTH}" y2="{y:.1f}"/>'
-    return line + _text(LEFT - 6, (y or 0.0) + 4, words, "end")
-
-
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _short(value: float) -> str:

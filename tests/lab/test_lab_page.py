@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,37 @@ DRAWN = "document.querySelector('#picture svg') !== null"
 TEXTS = "[...document.querySelectorAll('#picture text')].map((one) => one.textContent).join('|')"
 
 
+KEYED = """\
+pipeline: sums
+streams:
+  numbers: {topic: numbers, schema: {key: string, x: int64}}
+  sums: {topic: sums}
+operators:
+  - name: sum
+    aggregate: numbers
+    window: sliding, count(3), count(1), partitioned
+    partition_by: [key]
+    output: {sums: {key: key, sum: Sum(x)}}
+"""
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    command = [sys.executable, "-m", "sluice", "lab", "--port", "0"]
+    yield from served()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page with 300 records of three keys, one a second."""
+    file = tmp_path_factory.mktemp("lab") / "sums.yaml"
+    file.write_text(KEYED)
+    records = [{"at": 1767261600 + n, "record": {"value": {"key": f"k{n % 3}", "x": n}}} for n in range(300)]
+    file.with_suffix(".jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    yield from served(str(file), str(file.with_suffix(".jsonl")))
+
+
+def served(*arguments: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "sluice", "lab", *arguments, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield next(word for word in server.stdout.readline().split() if word.startswith("http://"))
@@ -165,6 +194,44 @@ def test_the_slider_pales_what_comes_later(page: Browser):
     third = page.value("Number(document.querySelector('#picture .cover').dataset.positions.split(' ')[2])")
     assert left == pytest.approx(third - 5)
     assert width > 0
+
+
+MARBLES = "[...document.querySelectorAll('.marble')].map((one) => one.textContent).join('|')"
+
+
+def test_records_are_decoded_and_the_picture_zooms_to_a_key_and_a_range(recorded: str, tmp_path: Path):
+    with Browser(tmp_path / "profile") as page:
+        page.size(1280, 900)
+        page.open(recorded)
+        page.until(DRAWN)
+        page.until(f"{MARBLES}.startsWith('k0·0|k1·1|')")
+        assert page.value("document.querySelector('td.wide .decoded').textContent") == "key=k0 x=0"
+        assert "k1" in page.value(TEXTS).split("|")
+        page.value("document.getElementById('key').value = 'k2'")
+        page.value("document.getElementById('key').dispatchEvent(new Event('change'))")
+        page.until(f"!{TEXTS}.split('|').includes('k1')")
+        assert page.value("document.getElementById('slider').max") == "99"
+        page.value("document.getElementById('from').select()")
+        page.write("2026-01-01 10:04:50")
+        page.until("document.getElementById('slider').max === '4'")
+        page.value("document.getElementById('all').click()")
+        page.until("document.getElementById('slider').max === '299'")
+        assert page.errors == []
+
+
+def test_many_events_fit_the_screen(recorded: str, tmp_path: Path):
+    with Browser(tmp_path / "profile") as page:
+        page.size(390, 900)
+        page.open(recorded)
+        page.until(DRAWN)
+        assert page.value("document.documentElement.scrollWidth") <= 390
+        assert page.value("document.getElementById('picture').clientHeight") <= 900
+        boxes = "[...document.querySelectorAll('.marble:not(.dot)')].map((one) => one.getBoundingClientRect())"
+        covered = "a !== b && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom"
+        assert (
+            page.value(f"(() => {{ const all = {boxes}; return all.some((a) => all.some((b) => {covered})); }})()")
+            is False
+        )
 
 
 def test_each_preset_is_drawn(page: Browser):

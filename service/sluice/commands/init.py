@@ -23,13 +23,7 @@ LIMIT = 1000
     "--last", type=click.IntRange(1), default=LIMIT, show_default=True, help="Records of each topic partition to read."
 )
 @options.kafka
-@click.option(
-    "--registry",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=options.properties,
-    help="A property of the schema registry's client, such as url=http://HOST:8081. Repeatable.",
-)
+@options.registry
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 def init(topic: str, last: int, kafka: dict[str, str], registry: dict[str, str], file: Path | None) -> None:
     """Write a first pipeline FILE for a topic, with comments [default: TOPIC.yaml; `-`: standard output].
@@ -51,7 +45,7 @@ def init(topic: str, last: int, kafka: dict[str, str], registry: dict[str, str],
     if str(file) != "-" and file.exists():
         message = f"{file} exists; name another FILE, or `-` for standard output"
         raise click.UsageError(message)
-    text = _drafted(topic, last, str(file), kafka, registry)
+    text = drafted(topic, last, str(file), kafka, registry)
     if str(file) == "-":
         click.echo(text, nl=False)
         return
@@ -65,8 +59,8 @@ def init(topic: str, last: int, kafka: dict[str, str], registry: dict[str, str],
         click.echo(line)
 
 
-def _drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: dict[str, str]) -> str:
-    """The text of the file, which `check` accepts."""
+def drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: dict[str, str]) -> str:
+    """The text of a pipeline file for the topic, which `check` accepts."""
     from sluice.draft.draft_pipeline import draft  # noqa: PLC0415 - the call may be wrong, and this takes 0.2 s
     from sluice.draft.sampled_records import Sampled, sample  # noqa: PLC0415
     from sluice.inspect.record_topic import known_as_compacted, last_values  # noqa: PLC0415

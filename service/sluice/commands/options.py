@@ -57,3 +57,11 @@ kafka = click.option(
     callback=properties,
     help="A property of the Kafka clients, in addition to those of the file. Repeatable.",
 )
+
+registry = click.option(
+    "--registry",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=properties,
+    help="A property of the schema registry's client, such as url=http://HOST:8081. Repeatable.",
+)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,20 @@ from sluice.pictures import labels
 from sluice.pictures.step_rows import event_words
 from sluice.pictures.story import Story
 from sluice.pictures.story_builder import CALENDAR, build_story
-from sluice.pictures.svg_drawing import drawing
-from sluice.replayer.event_clock import clock_time
+from sluice.pictures.story_zoom import Zoom, keys, zoomed
+from sluice.pictures.svg_drawing import WIDTH, drawing
+from sluice.replayer.event_clock import EXPECTED, clock_time
+from sluice.replayer.event_file import EXACT_BELOW
 from sluice.replayer.player import period
 from sluice.time_units import SECOND
 
 #: the most timer ticks of a run; the page must answer while a user types
 MAX_TICKS = 2_000
-#: the most events of a run
-MAX_EVENTS = 500
+#: the most events of a run, and the most steps: events, and the timers between them
+MAX_EVENTS, MAX_STEPS = 500, 2_000
+NUMBER = re.compile(r"-?\d+(\.\d*)?")
+#: what a time of the calendar lacks, by the number of its colons: pictures show `2026-01-01 10:00`
+ZEROS = ("T00:00:00", ":00", "")
 
 Event = Mapping[str, Any]
 
@@ -32,25 +39,30 @@ class LabError(SluiceError):
     """A run that the lab refuses because it would take too long."""
 
 
-def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
+def answer(text: str, events: Sequence[Event], file: str, view: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The answer as values of JSON.
 
     problems, hints   what `sluice check` prints, each with its line (null: the whole file)
     error             why the events cannot be run; `event` is the number of the event, null for all
-    svg, steps        the picture, and one text for each step
+    svg, steps        the picture, and one text for each step of it
+    keys, range       the keys of all windows, and the first and the last time of the clock as texts
+    shown             by the number of an event with a record, what it is decoded: a short label and a text
     streams           the input streams with the attributes that the tuple of an event needs
+
+    `view` says what is drawn: `key`, `from` and `to` (seconds or times of the calendar in UTC), and `width` in pixels;
+    all are optional.
     """
     checked = check_text(text, file, environment=None)
     found: dict[str, Any] = {
         "problems": [_finding(one, file) for one in checked.problems],
         "hints": [_finding(one, file) for one in checked.cautions],
-        "error": None, "event": None, "svg": None, "steps": [], "streams": [],
+        "error": None, "event": None, "svg": None, "steps": [], "streams": [], "keys": [], "range": [], "shown": {},
     }  # fmt: skip
     if checked.pipeline is None:
         return found
     found["streams"] = [{"name": stream.name, "attributes": _needed(stream)} for stream in checked.pipeline.inputs]
     try:
-        return found | _ran(checked.pipeline, events)
+        return found | _ran(checked.pipeline, events, view or {})
     except SluiceError as error:
         return found | {"error": str(error), "event": _event_of(str(error))}
 
@@ -60,13 +72,57 @@ def _needed(stream: Stream) -> dict[str, str]:
     return {name: str(type_) for name, type_ in stream.schema if name != stream.record_timestamp}
 
 
-def _ran(pipeline: Pipeline, events: Sequence[Event]) -> dict[str, Any]:
-    story = _story(pipeline, events)
-    return {"svg": drawing(story), "steps": [_step(story, number) for number in range(len(story.steps))]}
+def _ran(pipeline: Pipeline, events: Sequence[Event], view: Mapping[str, Any]) -> dict[str, Any]:
+    zoom = _zoom(view)
+    whole = _story(pipeline, events)
+    story = zoomed(whole, zoom)
+    ends = [0, len(whole.steps) - 1] if whole.steps else []
+    return {
+        "svg": drawing(story, width=float(view.get("width") or WIDTH)),
+        "steps": [_step(story, number) for number in range(len(story.steps))],
+        "keys": keys(whole), "range": [labels.at_step(whole, number) for number in ends],
+        "shown": _decoded(whole, events),
+    }  # fmt: skip
 
 
 def _story(pipeline: Pipeline, events: Sequence[Event]) -> Story:
-    return build_story(pipeline, events, clock_origin=check_length(pipeline, events))
+    exact = [*map(_exact, events)]
+    return build_story(pipeline, exact, most=MAX_STEPS, clock_origin=check_length(pipeline, events))
+
+
+def _exact(event: Event) -> Event:
+    """The event with the time as it is written: a float64 of seconds since 1970 is some 100 ns off."""
+    at = event.get("at")
+    return {**event, "at": Decimal(repr(at))} if isinstance(at, float) and abs(at) >= EXACT_BELOW else event
+
+
+def _decoded(story: Story, events: Sequence[Event]) -> dict[str, Any]:
+    """The events that are records, decoded: by number a short label and a text."""
+    return {
+        str(step.after): {"label": labels.marble(step.event), "text": labels.arrival(step.event)}
+        for step in story.steps
+        if step.event is not None and "record" in events[step.after]
+    }
+
+
+def _zoom(view: Mapping[str, Any]) -> Zoom:
+    """Raises LabError if a time cannot be read."""
+    return Zoom(view.get("key") or None, _time(view, "from"), _time(view, "to"))
+
+
+def _time(view: Mapping[str, Any], name: str) -> int | None:
+    """A time of the view in nanoseconds; None if it has none."""
+    text = str(view.get(name) or "").strip()
+    if not text:
+        return None
+    try:
+        if NUMBER.fullmatch(text):
+            return clock_time(Decimal(text))
+        missing = "" if text.endswith("Z") else ZEROS[text.count(":")]
+        return clock_time(text.replace(" ", "T", 1) + missing)
+    except (TypeError, ValueError, ArithmeticError, IndexError):
+        message = f"`{name}`: expected {EXPECTED}, got {text[:60]}"
+        raise LabError(message) from None
 
 
 def _is_calendar_time(event: Event) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.files import project_file, read_file
-from sluice.lab.lab_answer import Event, parsed
+from sluice.lab.lab_answer import MAX_EVENTS, Event, parsed
 from sluice.model.errors import SluiceError
 
 #: the example that the lab starts with
@@ -35,6 +35,11 @@ def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
         name = str(example.relative_to(folder).with_suffix(""))
         found.setdefault(name, _preset(name, example, example.with_suffix(".jsonl")))
     return found
+
+
+def recorded(name: str, path: str, text: str, events: Sequence[Event]) -> Preset:
+    """A pipeline with records of a topic: the newest, of which the lab takes MAX_EVENTS."""
+    return Preset(name, path, text, tuple(events[-MAX_EVENTS:]))
 
 
 def as_text(event: Event) -> Event:

@@ -27,11 +27,14 @@ from sluice.lab.lab_answer import answer
 from sluice.lab.lab_export import test_of
 from sluice.lab.lab_presets import Preset, as_text
 from sluice.model.errors import SluiceError
+from sluice.pictures.svg_drawing import WIDTH
 
 ADDRESS = "127.0.0.1"
 HOSTS = ["127.0.0.1", "localhost"]
 #: the most bytes of a request
 MAX_BODY = 2 << 20
+#: the least and the most width of the page's picture, pixels
+MIN_WIDTH, MAX_WIDTH = 200, 4_000
 STATIC = PACKAGE / "lab" / "static"
 #: the path of each file that is served; the style sheet is the one of the page of the service, too
 PAGES = {
@@ -111,7 +114,8 @@ async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Respon
     except ValueError:
         given = None
     if not _sound(given):
-        return PlainTextResponse('expected {"text": ..., "events": [...], "preset": ...}', 400, headers=HEADERS)
+        form = '{"text": ..., "events": [...], "preset": ..., "view": {...}}'
+        return PlainTextResponse(f"expected {form}", 400, headers=HEADERS)
     try:
         return await run_in_threadpool(give, given)
     except SluiceError as error:
@@ -121,8 +125,16 @@ async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Respon
 def _sound(given: object) -> bool:
     if not isinstance(given, dict) or not isinstance(given.get("text"), str):
         return False
-    events = given.get("events")
-    return isinstance(events, list) and all(isinstance(event, dict) for event in events)
+    events, view = given.get("events"), given.get("view", {})
+    return isinstance(events, list) and all(isinstance(event, dict) for event in events) and _is_view(view)
+
+
+def _is_view(view: object) -> bool:
+    """Whether it is an object with texts and numbers, and a width that a screen has."""
+    if not isinstance(view, dict) or not all(isinstance(value, str | int | float | None) for value in view.values()):
+        return False
+    width = view.get("width", WIDTH)
+    return isinstance(width, int | float) and MIN_WIDTH <= width <= MAX_WIDTH
 
 
 def _arguments(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple[str, list[dict[str, Any]], str]:
@@ -140,5 +152,5 @@ def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
 
 def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:
     start = time.perf_counter()
-    found = answer(*_arguments(given, presets))
+    found = answer(*_arguments(given, presets), given.get("view"))
     return found | {"milliseconds": round((time.perf_counter() - start) * 1000, 1)}

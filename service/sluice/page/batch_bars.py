@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from xml.etree import ElementTree as ET
 
 from sluice.ops.metrics import WHOLE
 from sluice.page.history import Batch
 from sluice.page.times import duration
+from sluice.svg.svg_canvas import Canvas
 
 WIDTH, HEIGHT, BOTTOM, TOP = 1000, 220, 22, 8
 #: the least share of the width at which the labels of the first and the last batch do not touch on a phone
@@ -42,26 +42,23 @@ def drawing(batches: Sequence[Batch]) -> str:
     The bars are an SVG element of their own, which is stretched, so that the letters keep their size. The labels of the
     axis are left of the element.
     """
-    svg = ET.Element("svg", {"class": "bars", "role": "img", "width": "100%", "height": str(HEIGHT)})
-    ET.SubElement(svg, "title").text = "Durations of the last batches by phase"
+    canvas = Canvas("Durations of the last batches by phase", class_="bars", role="img", width="100%", height=HEIGHT)
     most = max([sum(seconds for *_, seconds in parts(one)) for one in batches], default=0.0) or 1.0
     step = next((one for one in STEPS if most / one <= 5), STEPS[-1])  # noqa: PLR2004 - lines
     tall = HEIGHT - BOTTOM - TOP
     for number in range(int(most / step) + 1):
         y = HEIGHT - BOTTOM - number * step / most * tall
-        ET.SubElement(svg, "line", {"class": "grid"}, x1="0", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}")
-        label = ET.SubElement(svg, "text", {"class": "axis", "text-anchor": "end"}, x="-6", y=f"{y + 4:.1f}")
-        label.text = duration(number * step) if number else "0"
-    stretched = {"viewBox": f"0 0 {WIDTH} {tall}", "preserveAspectRatio": "none", "y": str(TOP)}
-    bars = ET.SubElement(svg, "svg", stretched, width="100%", height=str(tall))
+        canvas.shape("line", "grid", x1=0, x2="100%", y1=y, y2=y)
+        canvas.text(-6, y + 4, duration(number * step) if number else "0", "axis", anchor="end")
+    stretched = {"viewBox": f"0 0 {WIDTH} {tall}", "preserveAspectRatio": "none"}
+    bars = canvas.nested(**stretched, y=TOP, width="100%", height=tall)
     wide = WIDTH / max(MIN_BARS, len(batches))
     for index, batch in enumerate(batches):
         _bar(bars, batch, index * wide, wide, tall / most)
     for batch, share, anchor in _ends(batches):
-        style = {"class": "axis", "text-anchor": anchor}
-        label = ET.SubElement(svg, "text", style, x=f"{share:.0%}", y=str(HEIGHT - 6))
+        label = canvas.shape("text", "axis", text_anchor=anchor, x=f"{share:.0%}", y=HEIGHT - 6)
         label.text = f"batch {batch.number}"
-    return ET.tostring(svg, encoding="unicode")
+    return canvas.inline()
 
 
 def _ends(batches: Sequence[Batch]) -> list[tuple[Batch, float, str]]:
@@ -72,15 +69,11 @@ def _ends(batches: Sequence[Batch]) -> list[tuple[Batch, float, str]]:
     return [(batches[0], 0.0, "start"), *([(batches[-1], share, "end")] if share > APART else [])]
 
 
-def _bar(svg: ET.Element, batch: Batch, x: float, wide: float, scale: float) -> None:
-    group = ET.SubElement(svg, "g")
+def _bar(canvas: Canvas, batch: Batch, x: float, wide: float, scale: float) -> None:
     lines = [f"{name}: {duration(seconds)}" for _, name, seconds in parts(batch) if seconds]
     title = f"batch {batch.number}, {batch.records:,} records\n" + "\n".join(lines)
-    ET.SubElement(group, "title").text = title
-    y = float(HEIGHT - BOTTOM - TOP)
+    group, y = canvas.group(title=title), float(HEIGHT - BOTTOM - TOP)
     for style, _, seconds in parts(batch):
-        tall = seconds * scale
-        if tall:
+        if tall := seconds * scale:
             y -= tall
-            corner = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{wide * 0.9:.2f}", "height": f"{tall:.2f}"}
-            ET.SubElement(group, "rect", {"class": style, **corner})
+            group.shape("rect", style, x=x, y=y, width=wide * 0.9, height=tall)

@@ -7,9 +7,10 @@ page's style sheet, so that the picture follows its light and dark colours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from xml.etree import ElementTree as ET
+from itertools import accumulate
 
 from sluice.planning.explain.explain_drawing import Band, Box
+from sluice.svg.svg_canvas import Canvas
 
 HEIGHT, ACROSS, DOWN = 104, 46, 18
 MARGIN, TITLE, LINE = 14, 34, 17
@@ -32,22 +33,20 @@ def drawing(bands: Sequence[tuple[Band, Notes]], width: int, style: str) -> str:
     """
     columns = _columns(bands, width)
     lines = _lines([wide for _, wide in columns], width)
-    svg = ET.Element("svg", {"class": f"graph {style}", "role": "img"})
-    ET.SubElement(svg, "title").text = "The operators of the pipeline, its topics, and what each of them does now"
-    top = 0
-    for band, notes in bands:
-        _text(svg, MARGIN, top + 21, band.title, "band")
+    right = max(left + wide for left, wide in columns) + MARGIN
+    tops = list(accumulate((_height(band, lines) for band, _ in bands), initial=0))
+    canvas = Canvas(
+        "The operators of the pipeline, its topics, and what each of them does now", letter=LETTER,
+        class_=f"graph {style}", role="img", viewBox=f"0 0 {right} {tops[-1]}", width=right, height=tops[-1],
+    )  # fmt: skip
+    for (band, notes), top in zip(bands, tops, strict=False):
+        canvas.text(MARGIN, top + 21, band.title, "band")
         places = _places(band, top + TITLE, columns, lines)
-        for source, target, stream in band.arrows:
-            _arrow(svg, places[source], places[target], stream)
+        for source, target, _ in band.arrows:
+            _arrow(canvas, places[source], places[target])
         for key, box in band.boxes.items():
-            _box(svg, box, places[key], notes.get(key, ()))
-        top = max(y for _, y, _ in places.values()) + HEIGHT + DOWN
-    right = max(columns[column][0] + columns[column][1] for column in range(len(columns))) + MARGIN
-    svg.set("viewBox", f"0 0 {right} {top}")
-    svg.set("width", str(right))
-    svg.set("height", str(top))
-    return ET.tostring(svg, encoding="unicode")
+            _box(canvas, box, places[key], notes.get(key, ()))
+    return canvas.inline()
 
 
 def _columns(bands: Sequence[tuple[Band, Notes]], width: int) -> list[tuple[int, int]]:
@@ -83,52 +82,43 @@ def _lines(widths: Sequence[int], width: int) -> list[int]:
     return [number for number, line in enumerate(_split(widths, width)) for _ in line]
 
 
+def _rows(band: Band, lines: Sequence[int]) -> list[int]:
+    """The number of rows of each line."""
+    rows = [0] * (max(lines) + 1)
+    for box in band.boxes.values():
+        rows[lines[box.column]] = max(rows[lines[box.column]], box.row + 1)
+    return rows
+
+
+def _height(band: Band, lines: Sequence[int]) -> int:
+    return TITLE + sum(_rows(band, lines)) * (HEIGHT + DOWN)
+
+
 def _places(
     band: Band, top: int, columns: Sequence[tuple[int, int]], lines: Sequence[int]
 ) -> dict[str, tuple[int, int, int]]:
     """By key of a box: its left edge, its upper edge, and its width."""
-    rows = [0] * (max(lines) + 1)
-    for box in band.boxes.values():
-        rows[lines[box.column]] = max(rows[lines[box.column]], box.row + 1)
-    tops = [top + sum(rows[:line]) * (HEIGHT + DOWN) for line in range(len(rows))]
+    tops = [top + rows * (HEIGHT + DOWN) for rows in accumulate(_rows(band, lines), initial=0)]
     return {
         key: (columns[box.column][0], tops[lines[box.column]] + box.row * (HEIGHT + DOWN), columns[box.column][1])
         for key, box in band.boxes.items()
     }
 
 
-def _box(svg: ET.Element, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
+def _box(canvas: Canvas, box: Box, position: tuple[int, int, int], notes: Sequence[str]) -> None:
     x, y, wide = position
-    group = ET.SubElement(svg, "g", {"class": box.kind})
-    ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
-    ET.SubElement(group, "rect", x=str(x), y=str(y), width=str(wide), height=str(HEIGHT), rx="7")
-    letters = round((wide - BESIDE) / LETTER)
-    _text(group, x + 11, y + 22, _cut(box.name, letters), "name")
+    group = canvas.group(box.kind, title=f"{box.name}: {box.detail}")
+    group.box(x, y, wide, HEIGHT, "", radius=7)
+    group.text(x + 11, y + 22, box.name, "name", most=wide - 14)
     for number, note in enumerate(notes[:MAX_NOTES]):
         style = "warn" if note.startswith("!") else "note"
-        _text(group, x + 11, y + 41 + number * LINE, _cut(note.removeprefix("!"), letters), style)
+        group.text(x + 11, y + 41 + number * LINE, note.removeprefix("!"), style, most=wide - 14)
 
 
-def _arrow(svg: ET.Element, start: tuple[int, int, int], end: tuple[int, int, int], stream: str) -> None:
+def _arrow(canvas: Canvas, start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
     """An arrow from the right side of a box to the left side of another one: to a later column of the same line, or
     around the end of the line to the next one.
     """
-    x, y = start[0] + start[2], start[1] + HEIGHT // 2
-    to, at = end[0], end[1] + HEIGHT // 2
-    bend = ACROSS // 2
-    turn = max(x, to - ACROSS)  # an arrow across several columns stays in the row of its start up to the last gap
-    path = f"M {x} {y} H {turn} C {turn + bend} {y}, {to - bend} {at}, {to - 5} {at}"
-    if to < x:
-        path = f"M {x} {y} h {AROUND} V {end[1] - DOWN // 2} H {to - AROUND} V {at} H {to - 5}"
-    ET.SubElement(svg, "path", {"class": "arrow"}, d=path)
-    ET.SubElement(svg, "path", {"class": "head"}, d=f"M {to - 7} {at - 4} L {to} {at} L {to - 7} {at + 4} z")
-    if stream:
-        ET.SubElement(ET.SubElement(svg, "g"), "title").text = stream
-
-
-def _text(parent: ET.Element, x: int, y: int, words: str, style: str) -> None:
-    ET.SubElement(parent, "text", {"class": style}, x=str(x), y=str(y)).text = words
-
-
-def _cut(words: str, letters: int) -> str:
-    return words if len(words) <= letters else f"{words[: letters - 1]}…"
+    (x, y), (to, at) = (start[0] + start[2], start[1] + HEIGHT / 2), (end[0], end[1] + HEIGHT / 2)
+    around = f"M{x} {y}h{AROUND}V{end[1] - DOWN / 2}H{to - AROUND}V{at}" if to < x else ""
+    canvas.arrow((x, y), (to, at), ACROSS, around)

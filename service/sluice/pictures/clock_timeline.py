@@ -5,19 +5,32 @@
       [2------)▼   [4----
             [3)▼
                [1, 2, 3] ■
+
+A window with more tuples at a time than a lane has rows is an area as high as the number of its tuples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sluice.pictures import labels
-from sluice.pictures.layout import ROW, Axis, packed, width_of
+from sluice.pictures.layout import ROW, Axis, packed
 from sluice.pictures.story import Change, Chip, Port, Shown, Step, Story, WindowId
-from sluice.pictures.svg_canvas import Canvas, shown_from
+from sluice.svg.svg_canvas import Canvas, shown_from
+from sluice.svg.text_metrics import cut, width_of
 
 #: where the axis begins, how far an eviction lies before its step, and the least distance of two steps
 LEFT, BEFORE, LEAST = 112.0, 4.0, 46.0
+#: rows of all lanes, the least and the most rows of a lane, and lanes of a timeline
+MOST_ROWS, LEAST_LANE, MOST_LANE, MOST_LANES = 60, 4, 14, 24
+#: rows of the texts that come out
+MOST_RESULTS = 8
+#: height of the area of a window with many tuples
+AREA = 44.0
+#: the least distance of steps at which the line of a firing is behind the text of a bar, not across it
+CLEAR = 30.0
 
 
 @dataclass(slots=True)
@@ -33,19 +46,21 @@ class Bar:
 class ClockTimeline:
     """The timeline of one port. `draw` draws it below `top` and returns the y behind it."""
 
-    def __init__(self, story: Story, port: Port, outputs: dict[int, list[str]], width: float) -> None:
+    def __init__(self, story: Story, port: Port, outputs: dict[int, list[str]], width: float, most: float) -> None:
         """`outputs` has the texts that come out at each step; they are drawn below the windows."""
         self._story, self._port, self._outputs = story, port, outputs
         steps = story.steps
-        texts = [labels.at_step(story, number) for number in range(len(steps))]
+        whole = [labels.at_step(story, number) for number in range(len(steps))]
+        texts = [labels.after(before, text) for before, text in pairwise(whole)]
         texts += [f"{chip.label}." for step in steps for change in step.changes for chip in change.entered]
         least = min(max([LEAST, *(width_of(text) + 8 for text in texts)]), 130.0) if len(steps) <= 60 else LEAST / 2  # noqa: PLR2004
-        self._axis = Axis([step.at for step in steps], LEFT, min(width - LEFT, 80.0 * len(steps)), least)
-        self._least = least
+        times = [step.at for step in steps]
+        self._axis = Axis(times, LEFT, min(width - LEFT, 80.0 * len(steps)), least, most - LEFT)
         chips = [width_of(chip.label) + 11 for step in steps for change in step.changes for chip in change.entered]
         #: how far behind the tuple of its step a firing is drawn
-        self._behind = min(max([24.0, *chips]), 0.9 * least)
+        self._behind = min(max([24.0, *chips]), 0.9 * self._axis.least)
         self._bars: dict[WindowId, list[Bar]] = {}
+        self._sizes: dict[WindowId, list[tuple[int, int]]] = {}
         self._fires: dict[WindowId, list[tuple[int, bool]]] = {}
         for number, step in enumerate(steps):
             for change in step.of(port):
@@ -53,7 +68,7 @@ class ClockTimeline:
 
     @property
     def right(self) -> float:
-        return self._axis.right + self._least
+        return self._axis.right + max(self._axis.least, 24.0)
 
     def _note(self, number: int, change: Change) -> None:
         bars = self._bars.setdefault(change.window, [])
@@ -63,6 +78,8 @@ class ClockTimeline:
         for bar in bars:
             if bar.end is None and bar.chip.number not in inside:
                 bar.end, bar.evicted = number, bar.chip.number in gone
+        sizes = [max(map(len, change.fired), default=0), len(change.inside)] if change.fired else [len(change.inside)]
+        self._sizes.setdefault(change.window, []).extend((number, size) for size in sizes)
         if change.fired:
             fired = {chip.number for chips in change.fired for chip in chips}
             early = any(chip.number not in fired for chip in change.entered)
@@ -74,8 +91,12 @@ class ClockTimeline:
         y = self._head(canvas, top)
         begin = y
         groups = [(window, bars) for window, bars in self._bars.items() if bars]
-        for window, bars in groups:
-            y = self._group(canvas, y, window, bars)
+        lanes = groups[:MOST_LANES]
+        for window, bars in lanes:
+            y = self._group(canvas, y, window, bars, max(LEAST_LANE, min(MOST_LANE, MOST_ROWS // len(lanes))))
+        if len(groups) > len(lanes):
+            y += 18
+            canvas.text(LEFT, y - 4, f"{len(groups) - len(lanes):,} more windows are not drawn", "soft")
         for window, fires in self._fires.items():
             if not self._bars.get(window):
                 self._lines(canvas, begin, max(y, begin + 8), fires)
@@ -90,13 +111,14 @@ class ClockTimeline:
         for number in range(len(self._story.steps)):
             x, tag = self._axis.positions[number], shown_from(number)
             full = labels.at_step(self._story, number)
-            if x >= last:
-                words, before = labels.after(before, full), full
+            words = labels.after(before, full)
+            if x >= last and x + width_of(words) < self.right + LEFT:
+                before = full
                 canvas.text(x, top + 12, words, "soft", tag=tag)
-                last = x + width_of(words) + 4
-            canvas.line(x, top + 15, x, top + 21, kind="line")
-        for gap in self._axis.broken:
-            canvas.break_in_axis((self._axis.positions[gap] + self._axis.positions[gap + 1]) / 2, top + 18)
+                last = x + width_of(words) + 8
+                canvas.line(x, top + 15, x, top + 21, kind="line")
+        for middle in self._axis.breaks():
+            canvas.break_in_axis(middle, top + 18)
         signs = [(number, self._sign(step)) for number, step in enumerate(self._story.steps)]
         signs = [(number, sign) for number, sign in signs if sign]
         if not signs:
@@ -116,21 +138,36 @@ class ClockTimeline:
             return ""
         return labels.arrival(step.event).removesuffix(" window mark").removesuffix(" final mark")
 
-    def _group(self, canvas: Canvas, top: float, window: WindowId, bars: list[Bar]) -> float:
-        """The bars of one window partition."""
-        spans = [self._span(window, bar) for bar in bars]
+    def _group(self, canvas: Canvas, top: float, window: WindowId, bars: list[Bar], most: int) -> float:
+        """The bars of one window partition, in at most `most` rows, or the area of its sizes."""
+        fires = self._fires.get(window, [])
+        spans = [self._span(bar, dict(fires)) for bar in bars]
         rows = packed(spans, 2.0)
-        bottom = top + (max(rows) + 1) * ROW
+        fits = max(rows) < most
+        bottom = top + ((max(rows) + 1) * ROW if fits else AREA + 6)
         canvas.box(LEFT - 6, top - 2, self.right - LEFT + 6, bottom - top, "band", radius=4)
         if window.key:
-            canvas.text(8, top + 13, labels.cut(window.key, 13), "head", title=window.key)
+            canvas.text(8, top + 13, cut(window.key, 13), "head", title=window.key)
+        if not fits:
+            self._area(canvas, top, window)
         for bar, (left, right), row in zip(bars, spans, rows, strict=True):
-            kind = "chip" if bar.end is not None else "open"
-            title = f"{labels.named(bar.chip.values)}\n{self._stay(bar)}"
-            tag = shown_from(bar.start)
-            canvas.labelled(left, top + row * ROW, right - left, bar.chip.label, kind=kind, title=title, tag=tag)
-        self._lines(canvas, top - 2, bottom - 2, self._fires.get(window, []))
+            if fits:
+                kind = "chip" if bar.end is not None else "open"
+                title = f"{labels.named(bar.chip.values)}\n{self._stay(bar)}"
+                tag = shown_from(bar.start)
+                canvas.labelled(left, top + row * ROW, right - left, bar.chip.label, kind=kind, title=title, tag=tag)
+        self._lines(canvas, top - 2, bottom - 2, fires)
         return bottom + 4
+
+    def _area(self, canvas: Canvas, top: float, window: WindowId) -> None:
+        """The number of tuples of a window over the clock, and the most at a time."""
+        sizes = self._sizes[window]
+        most = max(*(size for _, size in sizes), 1)
+        path, foot = f"M{self._axis.positions[sizes[0][0]]:.1f} {top + AREA:.1f}", top + AREA
+        for number, size in sizes:
+            path += f"H{self._axis.positions[number]:.1f}V{foot - size / most * (AREA - 4):.1f}"
+        canvas.path(f"{path}H{self.right:.1f}V{foot:.1f}z", "chip", title=f"up to {most:,} tuples at a time")
+        canvas.text(8, top + 13 + (18 if window.key else 0), f"≤ {most:,} tuples", "soft")
 
     def _stay(self, bar: Bar) -> str:
         start = f"inserted at {labels.at_step(self._story, bar.start)}"
@@ -139,16 +176,15 @@ class ClockTimeline:
         end = labels.at_step(self._story, bar.end)
         return f"{start}, {'evicted' if bar.evicted else 'out with the firing'} at {end}"
 
-    def _span(self, window: WindowId, bar: Bar) -> tuple[float, float]:
+    def _span(self, bar: Bar, fires: Mapping[int, bool]) -> tuple[float, float]:
         left = self._axis.positions[bar.start]
         if bar.end is None:
             return left, self.right
-        fires = dict(self._fires.get(window, []))
         if bar.evicted or bar.end not in fires:
             right = self._axis.positions[bar.end] - BEFORE
         else:
             right = self._fire_at(bar.end, early=fires[bar.end])
-        return left, max(right, left + 14)
+        return left, max(right, left + min(14.0, self._axis.least))
 
     def _fire_at(self, number: int, *, early: bool) -> float:
         """Where a firing is drawn: before the tuple of its step, or behind it."""
@@ -158,13 +194,15 @@ class ClockTimeline:
         return x - BEFORE if early else x + self._behind if entered else x
 
     def _lines(self, canvas: Canvas, top: float, bottom: float, fires: list[tuple[int, bool]]) -> None:
+        """A line for each firing; where lines would cross the texts of bars, only their heads."""
         for number, early in fires:
             x, tag = self._fire_at(number, early=early), shown_from(number)
-            canvas.line(x, top, x, bottom, kind="fire", tag=tag)
+            if self._axis.least >= CLEAR:
+                canvas.line(x, top, x, bottom, kind="fire", tag=tag)
             canvas.path(f"M{x - 4:.1f} {bottom:.1f}h8l-4 6z", "fire-head", tag)
 
     def _results(self, canvas: Canvas, top: float) -> float:
-        """What comes out, below the step that brings it out."""
+        """What comes out, below the step that brings it out, as far as there is room."""
         texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
         if not texts:
             return top + 4
@@ -172,11 +210,15 @@ class ClockTimeline:
         fires = {number: self._fire_at(number, early=early) for some in self._fires.values() for number, early in some}
         begins = [fires.get(number, self._axis.positions[number]) for number, _ in texts]
         spans = [(begin, begin + width_of(text)) for begin, (_, text) in zip(begins, texts, strict=True)]
-        rows = packed(spans, 14.0)
+        rows = packed(spans, 14.0, MOST_RESULTS)
         for (number, text), (left, _), row in zip(texts, spans, rows, strict=True):
             kind = "late" if text.startswith(labels.LATE) else ""
-            canvas.text(left, top + 18 + row * 18, text, kind, tag=shown_from(number))
-        return top + 18 + (max(rows) + 1) * 18
+            if row < MOST_RESULTS:
+                canvas.text(left, top + 18 + row * 18, text, kind, tag=shown_from(number))
+        if left_out := sum(row == MOST_RESULTS for row in rows):
+            canvas.text(8, top + 36, f"{left_out:,} have no", "soft")
+            canvas.text(8, top + 54, "room here", "soft")
+        return top + 18 + min(max(rows) + 1, MOST_RESULTS) * 18
 
 
 def several_streams(story: Story) -> bool:

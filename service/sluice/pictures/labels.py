@@ -10,6 +10,8 @@ from typing import Any
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
 from sluice.pictures.story import Scale, Shown, Story
+from sluice.replayer.event_clock import clock_time
+from sluice.svg.text_metrics import cut
 from sluice.time_units import SECOND
 
 #: the most letters of a chip, of the text of a record, and of the reason why a tuple is late
@@ -22,8 +24,8 @@ def event_time(value: Any, tick: int) -> int | None:  # noqa: ANN401 - of JSON
     try:
         if isinstance(value, int):
             return value * tick
-        found = watermark(value)
-    except ValueError:
+        found = clock_time(value) if isinstance(value, str) else watermark(value)
+    except (TypeError, ValueError, ArithmeticError):
         return None
     return found if abs(found) < MAX_TIME else None
 
@@ -57,10 +59,6 @@ def cut_result(text: str) -> str:
     return cut(text, MOST_REASON if text.startswith(LATE) else MOST_TEXT)
 
 
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def named(values: Mapping[str, Any]) -> str:
     """A tuple with the names of its attributes: `symbol=A price=10.0`."""
     return " ".join(f"{name}={short(value)}" for name, value in values.items())
@@ -80,17 +78,28 @@ def record(one: Shown) -> str:
 
 
 def arrival(event: Mapping[str, Any]) -> str:
-    """An event of the replay: its tuple, deletion, mark or watermark."""
+    """An event of the replay: its tuple with the mark that follows it, its deletion, mark, watermark or record."""
     if "tuple" in event:
-        return named(event["tuple"])
+        return " ".join([named(event["tuple"]), *(MARK for _ in range("punct" in event))])
     if "delete" in event:
         return f"delete {named(event['delete'])}"
     if "punct" in event:
         return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
     if "watermark" in event:
         return f"w {event['watermark']}"
+    if "before" in event:
+        return f"{event['before']:,} events before"
     value = event.get("record", {}).get("value", "")
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return f"{LATE} {shown}" if "rejected" in event else shown
+
+
+def marble(event: Mapping[str, Any]) -> str:
+    """An event in a few letters."""
+    if "tuple" in event:
+        return label([*event["tuple"].values()])
+    return f"{LATE}" if "rejected" in event else cut(arrival(event), MOST_CHIP)
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------

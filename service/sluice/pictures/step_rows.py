@@ -2,44 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sluice.pictures import labels
 from sluice.pictures.clock_timeline import result_texts, several_streams
-from sluice.pictures.layout import LETTER, width_of
 from sluice.pictures.story import Change, Chip, Step, Story
-from sluice.pictures.svg_canvas import Canvas, shown_from
+from sluice.svg.svg_canvas import Canvas, shown_from
+from sluice.svg.text_metrics import cut, width_of
 
-#: height of a line, the most letters of an event and of an output, the most tuples of a window that are drawn
-LINE, MOST_EVENT, MOST_OUTPUT, MOST_CHIPS = 22.0, 38, 52, 12
+#: height of a line, the most letters of an event and of an output
+LINE, MOST_EVENT, MOST_OUTPUT = 22.0, 38, 52
+#: the most lines of a picture, and of one step
+MOST_LINES, MOST_OF_STEP = 160, 8
+#: the most tuples of a window that are drawn, and the width that they may take
+MOST_CHIPS, MOST_WIDTH = 12, 320.0
 
 
 def draw(canvas: Canvas, story: Story, top: float) -> float:
     """Draws the steps below `top` and returns the y behind them."""
     clock = labels.clock_name(story)
-    clocks = [labels.at_step(story, number) for number in range(len(story.steps))]
-    events = [labels.cut(event_words(step), MOST_EVENT) for step in story.steps]
+    steps = _fitting(story)
+    whole = [labels.at_step(story, number) for number in range(len(steps))]
+    clocks = [labels.after(before, text) for before, text in zip(["", *whole], whole, strict=False)]
+    events = [cut(event_words(step), MOST_EVENT) for step in steps]
     names = several_streams(story)
     at = 8.0 + max([width_of(words) for words in [*clocks, clock]]) + 16
     inside = at + max([width_of(words) for words in [*events, "arrives"]]) + 16
-    widths = [_width(change, story) for step in story.steps for change in step.changes]
+    widths = [_width(change, story) for step in steps for change in step.changes[:MOST_OF_STEP]]
     out = inside + max([90.0, *widths]) + 16
     for x, words in ((8.0, clock), (at, "arrives"), (inside, "windows"), (out, "comes out")):
         canvas.text(x, top + 14, words, "soft")
     y = top + LINE
-    for number, step in enumerate(story.steps):
+    for number, step in enumerate(steps):
         tag = shown_from(number)
         canvas.line(8, y - 1, out + 120, y - 1, kind="line")
         canvas.text(8, y + 15, clocks[number], "soft", tag=tag)
         kind = "late" if any(change.late for change in step.changes) else ""
         title = event_words(step)
         canvas.text(at, y + 15, events[number], kind, tag=tag, title=title if title != events[number] else "")
-        for line, change in enumerate(step.changes):
+        for line, change in enumerate(step.changes[:MOST_OF_STEP]):
             _change(canvas, inside, y + line * LINE, change, story=story, step=number)
         texts = result_texts(step.outputs, named=names)
-        for line, text in enumerate(texts):
+        for line, text in enumerate(texts[:MOST_OF_STEP]):
             late = "late" if labels.LATE in text else ""
-            canvas.text(out, y + 15 + line * LINE, labels.cut(text, MOST_OUTPUT), late, tag=tag, title=text)
-        y += max(1, len(step.changes), len(texts)) * LINE
+            canvas.text(out, y + 15 + line * LINE, cut(text, MOST_OUTPUT), late, tag=tag, title=text)
+        y += _lines(step, names=names) * LINE
+        for x, some, what in ((inside, step.changes, "windows"), (out, texts, "results")):
+            if len(some) > MOST_OF_STEP:
+                canvas.text(x, y - 7, f"{len(some) - MOST_OF_STEP:,} more {what}", "soft", tag=tag)
+    if len(steps) < len(story.steps):
+        left_out = f"{len(story.steps) - len(steps):,} more steps are in the timelines only; zoom to see them here"
+        canvas.text(8, y + 15, left_out, "soft")
+        y += LINE
     return y + 6
+
+
+def _fitting(story: Story) -> list[Step]:
+    """The first steps, with at most MOST_LINES lines."""
+    names, lines, fitting = several_streams(story), 0, []
+    for step in story.steps:
+        lines += _lines(step, names=names)
+        if lines > MOST_LINES:
+            break
+        fitting.append(step)
+    return fitting
+
+
+def _lines(step: Step, *, names: bool) -> int:
+    """The lines of a step; one more says how much is left out."""
+    return max(1, min(max(len(step.changes), len(result_texts(step.outputs, named=names))), MOST_OF_STEP + 1))
 
 
 def event_words(step: Step) -> str:
@@ -73,10 +104,22 @@ def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
     return gone, list(change.inside), [*change.late]
 
 
+def _drawn(chips: list[Chip]) -> int:
+    """The number of tuples of a window that are drawn."""
+    room, number = MOST_WIDTH, 0
+    while number < min(len(chips), MOST_CHIPS) and room > 0:
+        room -= _chip_width(chips[number])
+        number += 1
+    return number
+
+
+def _chip_width(chip: Chip) -> float:
+    return max(width_of(chip.label) + 8, 18.0) + 3
+
+
 def _width(change: Change, story: Story) -> float:
-    chips = [chip for some in shown_chips(change) for chip in some[:MOST_CHIPS]]
-    boxes = sum(max(width_of(chip.label) + 8, 18.0) + 3 for chip in chips)
-    return width_of(window_words(change, story)) + 10 + boxes + 54
+    chips = [chip for some in shown_chips(change) for chip in some[: _drawn(some)]]
+    return width_of(window_words(change, story)) + 10 + sum(map(_chip_width, chips)) + 54
 
 
 def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story, step: int) -> None:
@@ -86,16 +129,9 @@ def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story,
         canvas.text(x, y + 15, where, "soft", tag=tag)
         x += width_of(where) + 10
     gone, chips, behind = shown_chips(change)
-    for chip in gone:
-        x = _chip(canvas, x, y, chip, kind="gone", tag=tag, struck=True)
+    x = _chips(canvas, x, y, gone, kinds={}, usual="gone", tag=tag)
     start = x
-    new = set(change.entered)
-    for chip in chips[:MOST_CHIPS]:
-        x = _chip(canvas, x, y, chip, kind="new" if chip in new else "chip", tag=tag)
-    if len(chips) > MOST_CHIPS:
-        words = f"+{len(chips) - MOST_CHIPS}"
-        canvas.text(x, y + 15, words, "soft", tag=tag)
-        x += len(words) * LETTER + 4
+    x = _chips(canvas, x, y, chips, kinds=dict.fromkeys(change.entered, "new"), usual="chip", tag=tag)
     if change.fired:
         width = max(x - start, 8.0)
         canvas.box(start - 2, y + 0.5, width, LINE - 3, "fire", tag=tag, title="fires")
@@ -104,18 +140,26 @@ def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story,
         x = start + width + 20 + width_of(times)
     elif not chips and not behind and not gone:
         canvas.text(x, y + 15, change.ended or "empty", "soft", tag=tag)
-    for chip in behind:
-        late = chip in change.late
-        x = _chip(canvas, x, y, chip, kind="gone" if late else "new", tag=tag)
-        if late:
-            canvas.text(x, y + 15, "late", "late", tag=tag)
+    x = _chips(canvas, x, y, behind, kinds=dict.fromkeys(change.late, "gone"), usual="new", tag=tag, struck=False)
+    if change.late:
+        canvas.text(x, y + 15, "late", "late", tag=tag)
 
 
-def _chip(
-    canvas: Canvas, x: float, y: float, chip: Chip, *, kind: str, tag: dict[str, str], struck: bool = False
-) -> float:
-    width = max(width_of(chip.label) + 8, 18.0)
-    canvas.labelled(x, y + 2, width, chip.label, kind=kind, title=labels.named(chip.values), tag=tag)
-    if struck:
-        canvas.line(x + 2, y + 10.5, x + width - 2, y + 10.5, kind="strike", tag=tag)
-    return x + width + 3
+def _chips(
+    canvas: Canvas, x: float, y: float, chips: list[Chip], *, kinds: Mapping[Chip, str], usual: str,
+    tag: dict[str, str], struck: bool = True,
+) -> float:  # fmt: skip
+    """Draws tuples beside each other, those that left with a line through them. Returns the x behind them."""
+    count = _drawn(chips)
+    for chip in chips[:count]:
+        width = _chip_width(chip) - 3
+        kind = kinds.get(chip, usual)
+        canvas.labelled(x, y + 2, width, chip.label, kind=kind, title=labels.named(chip.values), tag=tag)
+        if kind == "gone" and struck:
+            canvas.line(x + 2, y + 10.5, x + width - 2, y + 10.5, kind="strike", tag=tag)
+        x += width + 3
+    if len(chips) > count:
+        words = f"+{len(chips) - count}"
+        canvas.text(x, y + 15, words, "soft", tag=tag)
+        x += width_of(words) + 4
+    return x

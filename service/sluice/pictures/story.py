@@ -110,7 +110,8 @@ class Step:
 
     after        the number of the event; for timers, the event that moved the clock past them
     at           the operator clock in nanoseconds
-    event        the event as the file has it; None for timers
+    event        the event with its record decoded; None for timers; `before`: of a zoomed story, the number of events
+                 before its range
     watermarks   the watermark of each stream with an event time, after the step, nanoseconds
     """
 

@@ -13,11 +13,12 @@ from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
 from sluice.model.spec import Pipeline
+from sluice.pictures.decoded_events import decoded
 from sluice.pictures.story import Shown, Step, Story
-from sluice.pictures.window_followers import Follower, ports
+from sluice.pictures.window_followers import Follower, Snapshots, ports
 from sluice.replayer.event_batches import Batch
 from sluice.replayer.event_file import Event, LocatedEvent
-from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
+from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared, single_events
 
 #: the most steps of a story; a longer picture cannot be surveyed
 MAX_STEPS = 400
@@ -28,7 +29,8 @@ CALENDAR = 100_000_000 * 1_000_000_000
 def build_story(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int = MAX_STEPS, **how: Any) -> Story:  # noqa: ANN401
     """The story of the pipeline over the first `most` events. `how` has arguments of `prepared`.
 
-    The story has at most `most` steps. Raises EventError for an event that cannot be used.
+    The story has at most `most` steps. Kafka records are shown decoded. Raises EventError for an event that cannot
+    be used.
     """
     run = prepared(pipeline, events, **how)
     placed = list(run.placed())
@@ -43,26 +45,35 @@ class _StoryBuilder:
     """Runs a pipeline and groups the records of its replay into steps.
 
     Where a port needs snapshots of the state, the pipeline runs one event at a time, and the clock stops at each timer
-    that is due between two events. Otherwise all events are one batch, which takes less time.
+    that is due between two events. Otherwise all events are one batch, which takes less time. They are decoded at once
+    in both cases.
     """
 
     def __init__(self, run: Prepared) -> None:
         self._watermarks = _Watermarks({operator.name: operator.inputs for operator in run.pipeline.operators})
-        self._player = Player(run.pipeline, run.counts, trace=True, observer=self._watermarks.observe)
+        self._arrived: dict[str, list[Items]] = {}
+        self._player = Player(run.pipeline, run.counts, trace=True, observer=self._observe)
         self._state: GraphState = self._player.graph.initial()
         self._cutter = run.cutter
+        self._inputs = {stream.name: stream for stream in run.pipeline.inputs}
         self.ports: list[Follower] = ports(run.pipeline)
 
+    def _observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
+        self._arrived[operator] = ports
+        self._watermarks.observe(operator, ports, clock)
+
     def steps(self, placed: list[LocatedEvent]) -> Iterator[Step]:
-        if not any(port.inspects for port in self.ports):
-            if placed:
-                yield from self._fed(self._cutter.batch(placed), [event for _, event in placed])
+        if not placed:
             return
-        for event in placed:
-            batch = self._cutter.batch([event])
-            if batch.first:
-                yield from self._timers(batch.first, int(batch.at[0]))
-            yield from self._fed(batch, [event[1]])
+        batch = self._cutter.batch(placed)
+        events = decoded([event for _, event in placed], batch, self._inputs)
+        if not any(port.inspects for port in self.ports):
+            yield from self._fed(batch, events)
+            return
+        for one, event in zip(single_events(batch), events, strict=True):
+            if one.first:
+                yield from self._timers(one.first, int(one.at[0]))
+            yield from self._fed(one, [event])
 
     def _timers(self, number: int, until: int) -> Iterator[Step]:
         """The steps of timers that are due by `until`, in the order of their times."""
@@ -77,6 +88,7 @@ class _StoryBuilder:
         found: dict[Moment, list[Timed]] = {}
         for number, at in enumerate(batch.at[: len(events)].tolist(), batch.first):
             found[Moment(number, at, by_event=True)] = []
+        self._arrived.clear()
         for one in self._player.timed(self._state, batch):
             found.setdefault(Moment(one.after, one.at, one.by_event), []).append(one)
         moments = sorted(found)
@@ -90,9 +102,8 @@ class _StoryBuilder:
         traced = [one.record for one in records if "window_event" in one.record]
         changes = [change for port in self.ports for change in port.traced(traced)]
         if inspect:
-            arrived = event.get("tuple") if event is not None else None
-            graph, state = self._player.graph, self._state
-            changes += [one for port in self.ports for one in port.inspected(graph, state, moment.at, arrived)]
+            snapshots = Snapshots(self._player.graph, self._state, self._arrived)
+            changes += [change for port in self.ports for change in port.inspected(snapshots, moment.at)]
         outputs = tuple(shown(one.record) for one in records if "window_event" not in one.record)
         watermarks = self._watermarks.until(moment.at, moment.after)
         return Step(moment.after, moment.at, event, watermarks, tuple(changes), outputs)

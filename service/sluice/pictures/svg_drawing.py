@@ -5,22 +5,40 @@ from __future__ import annotations
 from sluice.pictures import labels, step_rows
 from sluice.pictures.clock_timeline import ClockTimeline, result_texts, several_streams
 from sluice.pictures.event_timeline import EventTimeline
-from sluice.pictures.layout import width_of
 from sluice.pictures.story import Port, Story
-from sluice.pictures.svg_canvas import Canvas
+from sluice.svg.svg_canvas import Canvas
+from sluice.svg.text_metrics import width_of
 
-#: the width that a timeline is stretched to, pixels
-WIDTH = 760.0
+#: the width that a timeline is stretched to, and the most that it gets if its events need it, pixels
+WIDTH, MOST_WIDTH = 760.0, 1600.0
+#: the style of the shapes of timelines and steps
+RULES = """.chip{fill:var(--chip);stroke:var(--edge)}
+.open{fill:var(--band);stroke:var(--edge);stroke-dasharray:4 3}
+.new{fill:var(--new);stroke:var(--new-edge)}
+.gone{fill:var(--gone);stroke:var(--gone-edge)}
+.strike{stroke:var(--gone-edge)}
+text.late{fill:var(--gone-edge)}
+.fire{stroke:var(--fire);stroke-width:1.5;fill:none}
+text.fire,.sluice-picture .fire-head{stroke:none;fill:var(--fire)}
+text.fire{paint-order:stroke;stroke:var(--paper);stroke-width:3}
+.time{stroke:var(--time);stroke-dasharray:3 3;fill:none}
+text.time{fill:var(--time);stroke-dasharray:none;paint-order:stroke;stroke:var(--paper);stroke-width:3}
+.past{display:none}
+.cover{display:none;fill:var(--paper);opacity:.8}
+"""
 
 
-def drawing(story: Story, *, steps: bool = True, heading: str = "") -> str:
-    """The SVG document. `steps`: with the steps below the timelines; `heading`: instead of the pipeline's name."""
+def drawing(story: Story, *, steps: bool = True, heading: str = "", width: float = WIDTH) -> str:
+    """The SVG document. `steps`: with the steps below the timelines; `heading`: instead of the pipeline's name;
+    `width`: that of the timelines of a short story.
+    """
     canvas = Canvas()
     canvas.text(8, 20, heading or f"pipeline {story.pipeline}", "head")
     y = 34.0
     owners = _owners(story)
     for port in story.ports:
-        y = _timeline(canvas, story, port, y, owner=owners.get(port.operator) is port, heading=bool(heading))
+        own = owners.get(port.operator) is port
+        y = _timeline(canvas, story, port, y, owner=own, heading=bool(heading), width=width)
     if steps or not story.ports:
         y = step_rows.draw(canvas, story, y + 4)
     if steps and story.ports:
@@ -28,7 +46,7 @@ def drawing(story: Story, *, steps: bool = True, heading: str = "") -> str:
     if story.left_out:
         y += 18
         canvas.text(8, y, f"{story.left_out:,} more events are not drawn", "soft")
-    return canvas.document(y + 8)
+    return canvas.document(canvas.right + 14, y + 8, RULES)
 
 
 def _legend(canvas: Canvas, story: Story, top: float) -> float:
@@ -57,17 +75,19 @@ def _owners(story: Story) -> dict[str, Port]:
     return {port.operator: port for port in story.ports}
 
 
-def _timeline(canvas: Canvas, story: Story, port: Port, top: float, *, owner: bool, heading: bool) -> float:
+def _timeline(
+    canvas: Canvas, story: Story, port: Port, top: float, *, owner: bool, heading: bool, width: float
+) -> float:
     if not story.steps:
         return top
     if not heading or len(story.ports) > 1:
         side = f" {port.side}" if port.side else ""
         canvas.text(8, top + 12, f"{port.operator}{side}", "head")
-        canvas.text(8 + (len(port.operator) + len(side) + 2) * 7.3, top + 12, port.clause, "soft")
+        canvas.text(8 + width_of(f"{port.operator}{side}  "), top + 12, port.clause, "soft")
         top += 22
     outputs = _outputs(story, port) if owner else {}
     kind = ClockTimeline if port.scale is None else EventTimeline
-    return kind(story, port, outputs, WIDTH).draw(canvas, top) + 10
+    return kind(story, port, outputs, width, max(MOST_WIDTH, width)).draw(canvas, top) + 10
 
 
 def _outputs(story: Story, port: Port) -> dict[int, list[str]]:

@@ -8,15 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from sluice.columns.json_columns import json_values
+from sluice.columns.key_bytes import key_bytes
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
+from sluice.engine.stream.items import Items
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Pipeline, Sort, Window
+from sluice.model.spec import Aggregate, Custom, Dedup, Join, Operator, Pipeline, Sort, Window
+from sluice.model.types import Schema
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
 
 Record = Mapping[str, Any]
+#: the numbers of elements of the lists of a partition
+Sizes = tuple[int, ...]
+#: the lists of partitions in the states of operators
+LISTS = ("partitions", "left_lists", "right_lists")
 
 
 class Follower:
@@ -35,9 +43,9 @@ class Follower:
         del records
         return iter(())
 
-    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
-        """The changes since the last call, by the state itself. `arrived` is the tuple of the event, if it has one."""
-        del graph, state, at, arrived
+    def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
+        """The changes since the last call, by the state itself. The operator read at most one tuple since then."""
+        del snapshots, at
         return iter(())
 
 
@@ -49,7 +57,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
             case Join(window=window) if window is not None:
                 for side, of in (("left", spec.left), ("right", spec.right)):
                     port = replace(_port(pipeline, spec.name, side, of.stream, window), scale=None)
-                    found.append(Stored(port, _labels(pipeline, of.stream, ())))
+                    found.append(Stored(port, _labels(pipeline, of.stream, of.equality)))
             case Join(table=True):
                 port = _port(pipeline, spec.name, "right", spec.right.stream, spec.right.window)
                 port = replace(port, clause=f"table {spec.right.stream}: the newest row of each key")
@@ -59,7 +67,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 found += [
                     Traced(
                         _port(pipeline, spec.name, side, of.stream, of.window),
-                        _labels(pipeline, of.stream, ()),
+                        _labels(pipeline, of.stream, of.partition_by),
                         joins=True,
                     )
                     for side, of in sides
@@ -89,6 +97,7 @@ class Labels:
     attributes: tuple[str, ...]
     time: str | None
     tick: int
+    schema: Schema
 
     def chip(self, number: int, values: Record) -> Chip:
         time = event_time(values[self.time], self.tick) if self.time is not None and self.time in values else None
@@ -111,7 +120,7 @@ def _labels(pipeline: Pipeline, stream: str, partition_by: tuple[Expression, ...
     time = of.event_time.attribute if of.event_time is not None else None
     names = [name for name, _ in of.schema]
     labels = [name for name in names if name not in keys and name != time] or names
-    return Labels(tuple(labels), time, of.event_time.tick if of.event_time is not None else 1)
+    return Labels(tuple(labels), time, of.event_time.tick if of.event_time is not None else 1, of.schema)
 
 
 # ---- from window events ----------------------------------------------------------------------------------------------
@@ -207,16 +216,68 @@ class Traced(Follower):
 # ---- from snapshots --------------------------------------------------------------------------------------------------
 
 
-def _snapshots(graph: Graph, state: GraphState, operator: str) -> Iterator[tuple[str, InspectedWindow]]:
-    """The key and the snapshot of each partition of an operator, in the order in which the keys came."""
-    pairs = zip(graph.operators, state.operators, strict=True)
-    runner, of = next((runner, of) for runner, of in pairs if runner.spec.name == operator)
-    # every windowed state has the keys of its partitions
-    keys = of.keys  # type: ignore[union-attr]
-    names = [name.decode() for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
-    for name in names:
-        for found in runner.inspect(of, name):
-            yield name, found
+class Snapshots:
+    """The snapshots of operators after a step. Each is made once, and only of partitions that may have changed."""
+
+    def __init__(self, graph: Graph, state: GraphState, arrived: Mapping[str, Sequence[Items]]) -> None:
+        """`arrived` has by operator the items that its ports read in this step."""
+        self._operators = {
+            runner.spec.name: (runner, own) for runner, own in zip(graph.operators, state.operators, strict=True)
+        }
+        self._arrived = arrived
+        self._made: dict[tuple[str, str], list[InspectedWindow]] = {}
+
+    def of(self, operator: str, before: Mapping[str, Sizes]) -> Iterator[tuple[str, Sizes, list[InspectedWindow]]]:
+        """The key, the size and the snapshots of each partition that read a tuple or has another size than `before`, in
+        the order in which the keys came. Nothing else changes what a partition holds.
+        """
+        runner, state = self._operators[operator]
+        # every windowed state has the keys of its partitions
+        keys = state.keys  # type: ignore[union-attr]
+        names = [name.decode() for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
+        read = self._read(operator)
+        for name, size in zip(names, _sizes(state, len(names)), strict=True):
+            if read is None or name in read or not name or before.get(name, size) != size:
+                if (operator, name) not in self._made:
+                    self._made[operator, name] = list(runner.inspect(state, name))
+                yield name, size, self._made[operator, name]
+
+    def _read(self, operator: str) -> set[str] | None:
+        """The keys of the tuples that the operator read; None if they are not simply attributes."""
+        found: set[str] = set()
+        ports = zip(_keys(self._operators[operator][0].spec), self._arrived.get(operator, ()), strict=False)
+        for expressions, items in ports:
+            if not all(isinstance(one, Attribute) for one in expressions):
+                return None
+            if expressions and items.tuples.num_rows:
+                columns = [items.tuples.column(one.name) for one in expressions if isinstance(one, Attribute)]
+                found |= {key.decode() for key in key_bytes(columns).to_pylist()}
+        return found
+
+    def tuple_of(self, operator: str, schema: Schema) -> Record | None:
+        """The tuple that the first port of the operator read in this step."""
+        items = self._arrived.get(operator, ())
+        if not items or not items[0].tuples.num_rows:
+            return None
+        last = items[0].tuples.slice(items[0].tuples.num_rows - 1)
+        return {name: json_values(last.column(name), type_)[0] for name, type_ in schema}
+
+
+def _sizes(state: Any, count: int) -> list[Sizes]:  # noqa: ANN401 - of any operator
+    """The numbers of tuples, sessions or periods of the first partitions, for each of the lists of a partition."""
+    lists = [getattr(state, name)["size"][:count] for name in LISTS if hasattr(state, name)]
+    return [*zip(*(np.pad(sizes, (0, count - len(sizes))).tolist() for sizes in lists), strict=True)]
+
+
+def _keys(spec: Operator) -> tuple[tuple[Expression, ...], ...]:
+    """The expressions of the key of each port of an operator."""
+    match spec:
+        case Join():
+            return spec.left.equality, spec.right.equality
+        case Dedup():
+            return (spec.by,)
+        case _:
+            return (getattr(spec, "partition_by", ()),)
 
 
 class Stored(Follower):
@@ -227,27 +288,32 @@ class Stored(Follower):
     def __init__(self, port: Port, labels: Labels) -> None:
         super().__init__(port, labels)
         self._contents: dict[WindowId, list[Chip]] = {}
+        self._sizes: dict[str, Sizes] = {}
         self._count = 0
 
-    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
-        del at, arrived
+    def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
+        del at
         own = self.port
-        snapshots = _snapshots(graph, state, own.operator)
-        found = {WindowId(own.operator, own.side, key): one.held for key, one in snapshots if one.side == own.side}
-        for window in [*found, *(window for window in self._contents if window not in found)]:
-            left, content, entered = self._contents.pop(window, []), [], []
-            for row in found.get(window, []):
-                chip = next((chip for chip in left if chip.values == row), None)
-                if chip is None:
-                    chip = self._new(row)
-                    entered.append(chip)
-                else:
-                    left.remove(chip)
-                content.append(chip)
-            if content:
-                self._contents[window] = content
-            if entered or left:
-                yield Change(window, tuple(content), tuple(entered), tuple(left))
+        for key, size, some in snapshots.of(own.operator, self._sizes):
+            self._sizes[key] = size
+            rows = [row for one in some if one.side == own.side for row in one.held]
+            yield from self._changed(WindowId(own.operator, own.side, key), rows)
+
+    def _changed(self, window: WindowId, rows: Sequence[Record]) -> Iterator[Change]:
+        """The change of a window to these tuples, if it is one."""
+        left, content, entered = self._contents.pop(window, []), [], []
+        for row in rows:
+            chip = next((chip for chip in left if chip.values == row), None)
+            if chip is None:
+                chip = self._new(row)
+                entered.append(chip)
+            else:
+                left.remove(chip)
+            content.append(chip)
+        if content:
+            self._contents[window] = content
+        if entered or left:
+            yield Change(window, tuple(content), tuple(entered), tuple(left))
 
     def _new(self, row: Record) -> Chip:
         self._count += 1
@@ -265,11 +331,13 @@ class Sessions(Follower):
         self._final = final
         self._open: dict[WindowId, list[Chip]] = {}
         self._sizes: dict[WindowId, int] = {}
+        self._partitions: dict[str, Sizes] = {}
         self._count = 0
 
-    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
-        """The sessions that are new or larger, with the tuple of the event, and those that are over or merged."""
-        sizes = dict(self._sessions(graph, state))
+    def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
+        """The sessions that are new or larger, with the tuple that came, and those that are over or merged."""
+        sizes = self._sessions(snapshots)
+        arrived = snapshots.tuple_of(self.port.operator, self._labels.schema)
         chip = self._chip(arrived, at) if arrived is not None else None
         before, self._sizes = self._sizes, sizes
         grown = {window: n for window, n in sizes.items() if before.get(window) != n}
@@ -285,11 +353,16 @@ class Sessions(Follower):
             fired = () if self._final else (tuple(inside + entered),)
             yield Change(window, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[window]))
 
-    def _sessions(self, graph: Graph, state: GraphState) -> Iterator[tuple[WindowId, int]]:
-        for key, snapshot in _snapshots(graph, state, self.port.operator):
-            for one in snapshot.policy["sessions"]:
+    def _sessions(self, snapshots: Snapshots) -> dict[WindowId, int]:
+        """The numbers of tuples of all open sessions."""
+        some = {key: (size, found) for key, size, found in snapshots.of(self.port.operator, self._partitions)}
+        self._partitions |= {key: size for key, (size, _) in some.items()}
+        sizes = {window: count for window, count in self._sizes.items() if window.key not in some}
+        for key, (_, snapshot) in some.items():
+            for one in (session for found in snapshot for session in found.policy["sessions"]):
                 start, end = (round(one[name] * SECOND) for name in ("start", "end"))
-                yield WindowId(self.port.operator, key=key, start=start, end=end), one["tuples"]
+                sizes[WindowId(self.port.operator, key=key, start=start, end=end)] = one["tuples"]
+        return sizes
 
     def _chip(self, arrived: Record, at: int) -> Chip:
         self._count += 1

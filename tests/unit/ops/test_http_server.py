@@ -7,7 +7,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from sluice.ops.http_connections import BoundedConnection
-from sluice.ops.http_server import METRICS_AT_ONCE, OpsServer, PortError
+from sluice.ops.http_server import MADE_AT_ONCE, OpsServer, PortError
 from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
@@ -170,7 +170,7 @@ def test_of_too_many_connections_the_oldest_is_dropped(pipelines):
 
 
 def test_after_many_clients_at_once_few_threads_stay(pipelines):
-    """Each page of metrics is made in a thread, METRICS_AT_ONCE at a time."""
+    """Each page of metrics is made in a thread, MADE_AT_ONCE at a time."""
     began, all_there = [], threading.Event()
 
     def slow():
@@ -182,12 +182,12 @@ def test_after_many_clients_at_once_few_threads_stay(pipelines):
         clients = [connected(server) for _ in range(50)]
         for client in clients:
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        while len(began) < METRICS_AT_ONCE:
+        while len(began) < MADE_AT_ONCE:
             pass
         assert ask(server, "/healthz") == (200, b"ok\n")
         all_there.set()
         assert all(client.recv(15) == b"HTTP/1.1 200 OK" for client in clients)
         assert len(began) == 50
-        assert len({*began}) <= METRICS_AT_ONCE
+        assert len({*began}) <= MADE_AT_ONCE
         for client in clients:
             client.close()

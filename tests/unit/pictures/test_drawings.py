@@ -74,7 +74,7 @@ def test_a_tuple_that_is_late_has_the_colour_of_an_error():
 
 def test_only_the_last_extent_of_a_session_is_visible():
     svg = drawing(story(SESSION, event(0, ts=1.0, x=1), event(1, ts=3.0, x=2)), steps=False)
-    assert (shapes(svg, "open"), shapes(svg, "open past")) == (1, 1)
+    assert (shapes(svg, "open grown"), shapes(svg, "open past")) == (1, 1)
 
 
 @pytest.mark.parametrize("operator", [TUMBLING, PANES, SESSION], ids=["tumbling", "panes", "session"])

@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from sluice.config.load import load_text
+from sluice.engine.contents.window_inspection import InspectedWindow
+from sluice.engine.operators.session.session_operator import SessionOperator
+from sluice.engine.operators.session.session_state import SessionState
 from sluice.pictures.story import Change, Story
 from sluice.pictures.story_builder import build_story
 from sluice.replayer.event_errors import EventError
@@ -160,3 +164,30 @@ def test_an_event_that_cannot_be_used_is_an_error_with_its_place():
     events = ({"at": 0, "tuple": {"x": "a"}}, {"at": 1, "tuple": {"x": 1}})
     with pytest.raises(EventError, match=r'event 1: attribute "x" must be string, got 1'):
         story({"window": "tumbling, count(2)", "schema": {"x": "string"}}, *events)
+
+
+SESSIONS = """
+pipeline: sessions
+streams:
+  in: {topic: in, schema: {x: int64, key: string, ts: float64}, event_time: {attribute: ts, lag: 0}}
+  out: {topic: out}
+operators:
+  - {name: sum, aggregate: in, window: "WINDOW", partition_by: [key], output: {out: {x: Sum(x)}}}
+"""
+
+
+@pytest.mark.parametrize("window", ["session, inactivityGap(50)", "session, inactivityGap(2)"])
+def test_each_step_looks_at_the_sessions_of_few_keys(window: str, monkeypatch: pytest.MonkeyPatch):
+    """Looking at all keys after each event would take a time that grows with the square of their number."""
+    looked: list[str | None] = []
+    inspect = SessionOperator.inspect
+
+    def counted(self: SessionOperator, state: SessionState, key: str | None) -> list[InspectedWindow]:
+        looked.append(key)
+        return inspect(self, state, key)
+
+    monkeypatch.setattr(SessionOperator, "inspect", counted)
+    events = [{"at": n, "tuple": {"x": n, "key": f"k{n % 40}", "ts": float(n)}} for n in range(200)]
+    built = build_story(load_text(SESSIONS.replace("WINDOW", window), "sessions.yaml"), events)
+    assert len(built.steps) == len(events)
+    assert len(looked) <= 2 * len(events) + 1

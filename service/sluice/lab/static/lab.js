@@ -50,8 +50,27 @@ function event(one) {
 }
 
 function question() {
-  const others = { text: $("file").value, preset: $("presets").value };
+  const others = { text: $("file").value, preset: $("presets").value, view: view() };
   return `${JSON.stringify(others).slice(0, -1)}, "events": [${events().join(", ")}]}`;
+}
+
+// What is drawn: a key and a range of time, in as much width as there is.
+function view() {
+  const width = Math.min(Math.max($("picture").clientWidth - 24, 200), 4000);
+  return { key: $("key").value, from: $("from").value, to: $("to").value, width };
+}
+
+function showAll() {
+  for (const one of ["key", "from", "to"]) $(one).value = "";
+}
+
+function showView() {
+  const chosen = $("key").value;
+  const keys = answer.keys.includes(chosen) || !chosen ? answer.keys : [...answer.keys, chosen];
+  $("key").replaceChildren(...["", ...keys].map((one) => element("option", { value: one, textContent: one || "all" })));
+  $("key").value = chosen;
+  $("key").disabled = !keys.length;
+  [$("from").placeholder, $("to").placeholder] = answer.range.length ? answer.range : ["", ""];
 }
 
 function events() {
@@ -85,7 +104,7 @@ async function ask() {
     return showOutdated(`no answer: ${error.message}`);
   }
   if (number !== asked) return; // a later question is on its way
-  answer = found;
+  answer = Object.assign(found, { count: rows.length });
   $("status").textContent = `${Math.round(performance.now() - started)} ms`;
   document.body.dataset.answered = number;
   show();
@@ -105,6 +124,8 @@ function show() {
   const slider = $("slider");
   const atEnd = Number(slider.value) >= Number(slider.max);
   $("picture").innerHTML = answer.svg;
+  showView();
+  showDecoded();
   slider.max = Math.max(answer.steps.length - 1, 0);
   if (atEnd) slider.value = slider.max;
   showStep();
@@ -230,16 +251,33 @@ function sort() {
   if (rows.some((one, place) => one !== before[place])) { showRows(); changed(); }
 }
 
+// What records are decoded: in the table below their content, and in the marbles.
+function showDecoded() {
+  if (answer.count !== rows.length) return; // the rows have changed meanwhile
+  [...$("events").tBodies[0].rows].forEach((line, number) => {
+    const shown = answer.shown[number];
+    const cell = line.querySelector("td.wide"), old = cell.querySelector(".decoded");
+    if (old) old.remove();
+    if (shown) cell.append(element("div", { className: "decoded", textContent: shown.text }));
+  });
+  for (const made of $("marbles").children) {
+    const shown = answer.shown[made.dataset.number];
+    if (shown) Object.assign(made, { textContent: shown.label, title: `at ${rows[made.dataset.number].at}: ${shown.text}` });
+  }
+  stack();
+}
+
 function letters(one) {
   if (one.kind === "punct") return one.text === "final" ? "F" : "■";
   if (one.kind === "watermark") return `w ${one.text}`;
   if (one.kind === "time") return "·";
   if (one.kind === "delete") return "×";
-  if (one.kind === "record") return "?";
   try {
-    const values = Object.values(JSON.parse(one.text));
+    const content = JSON.parse(one.text), value = one.kind === "record" ? content.value : content;
+    if (typeof value !== "object") return String(value).slice(0, 10);
+    const values = Object.values(value);
     return values.slice(0, 2).join(" ").slice(0, 10) || "{}";
-  } catch { return "?"; }
+  } catch { return "…"; }
 }
 
 function range() {
@@ -259,20 +297,25 @@ function showMarbles() {
     return made;
   }));
   stack();
-  if (answer && answer.svg) showStep();
+  if (answer && answer.svg) { showDecoded(); showStep(); }
 }
 
-// Puts marbles that would cover each other into rows below each other.
+// Puts marbles that would cover each other into rows below each other; one for which no row has room is a dot in a row
+// below these.
 function stack() {
   const ends = [];
-  const boxes = [...$("marbles").children].map((made) => [made.getBoundingClientRect(), made]);
+  const marbles = [...$("marbles").children];
+  for (const made of marbles) made.classList.remove("dot");
+  const boxes = marbles.map((made) => [made.getBoundingClientRect(), made]);
   for (const [box, made] of boxes) {
     let place = ends.findIndex((end) => end < box.left);
-    if (place < 0) place = ends.length < MOST_ROWS ? ends.length : made.dataset.number % MOST_ROWS;
-    ends[place] = box.right + 2;
-    made.style.top = `${6 + 26 * place}px`;
+    if (place < 0) place = ends.length;
+    if (place < MOST_ROWS) ends[place] = box.right + 2;
+    else made.classList.add("dot");
+    made.style.top = `${6 + 26 * Math.min(place, MOST_ROWS)}px`;
   }
-  $("marbles").style.height = `${8 + 26 * Math.max(ends.length, 1)}px`;
+  const dots = marbles.some((made) => made.classList.contains("dot")) ? 16 : 0;
+  $("marbles").style.height = `${8 + 26 * Math.max(ends.length, 1) + dots}px`;
 }
 
 // Moves an event in time, in steps of a hundredth of the line. The scale stays as it is until the event is dropped.
@@ -341,6 +384,7 @@ function choose() {
   rows = preset.events.map(row);
   streams = [];
   answer = null;
+  showAll();
   $("slider").max = $("slider").value = 0;
   showLines();
   showRows();
@@ -355,6 +399,9 @@ async function start() {
   $("file").addEventListener("input", () => { showLines(); changed(); });
   $("file").addEventListener("scroll", () => { $("lines").scrollTop = $("file").scrollTop; });
   $("slider").addEventListener("input", showStep);
+  $("key").addEventListener("change", ask);
+  for (const one of ["from", "to"]) $(one).addEventListener("input", changed);
+  $("all").addEventListener("click", () => { showAll(); ask(); });
   $("add").addEventListener("click", () => {
     const last = rows[rows.length - 1];
     const one = { at: String(last ? Number(last.at) + 1 : 0), stream: last ? last.stream : (streams.length > 1 ? streams[0].name : ""), kind: "tuple", others: {} };

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree as ET
 
 from sluice.model.spec import Pipeline
 from sluice.planning.explain.explain_plan import Stage
+from sluice.svg.svg_canvas import Canvas
 
-WIDTH, HEIGHT, ACROSS, DOWN = 250, 50, 70, 22
+WIDTH, HEIGHT, ACROSS, DOWN = 310, 50, 70, 22
 MARGIN, TITLE = 24, 30
-FONT = "font: 13px sans-serif"
-#: the colours of the fill and the border of a box
-COLOURS = {"topic": ("#fff7e6", "#c98a1b"), "operator": ("#eaf2fd", "#3b6fb5")}
+#: the style of its shapes
+RULES = """.frame{fill:var(--band);stroke:var(--line)}
+.topic rect{fill:var(--topic);stroke:var(--topic-edge)}
+.operator rect{fill:var(--chip);stroke:var(--edge)}
+.arrow{fill:none;stroke:var(--soft)}
+.arrow-head{fill:var(--soft)}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +56,12 @@ class Band:
 def drawing(pipeline: Pipeline, stages: Sequence[Stage]) -> str:
     """The SVG document."""
     bands = [band_of(stage, number) for number, stage in enumerate(stages, 1)]
-    width = max(band.size[0] for band in bands)
-    height = sum(band.size[1] for band in bands) + TITLE
-    svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", style=FONT)
-    ET.SubElement(svg, "title").text = f"pipeline {pipeline.name}"
-    _arrow_head(svg)
-    top = TITLE // 2
+    width, top = max(band.size[0] for band in bands), TITLE // 2
+    canvas = Canvas(f"pipeline {pipeline.name}")
     for band in bands:
-        _draw(svg, band, top, width)
+        _draw(canvas, band, top, width)
         top += band.size[1]
-    ET.indent(svg)
-    return ET.tostring(svg, encoding="unicode") + "\n"
+    return canvas.document(width, top + TITLE // 2, RULES)
 
 
 # ---- positions -------------------------------------------------------------------------------------------------------
@@ -101,45 +100,16 @@ def _arrows(stage: Stage) -> list[tuple[str, str, str]]:
 # ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
-def _draw(svg: ET.Element, band: Band, top: int, width: int) -> None:
-    frame = {"x": "6", "y": str(top), "width": str(width - 12), "height": str(band.size[1] - 12), "rx": "8"}
-    ET.SubElement(svg, "rect", frame, fill="#fbfbfb", stroke="#bbbbbb")
-    _text(svg, MARGIN, top + 19, band.title, "#444444")
+def _draw(canvas: Canvas, band: Band, top: int, width: int) -> None:
+    canvas.box(6, top, width - 12, band.size[1] - 12, "frame", radius=8)
+    canvas.text(MARGIN, top + 19, band.title, "soft")
     for source, target, stream in band.arrows:
-        _arrow(svg, band.boxes[source].corner(top), band.boxes[target].corner(top), stream)
+        (x, y), (to, at) = band.boxes[source].corner(top), band.boxes[target].corner(top)
+        canvas.arrow((x + WIDTH, y + HEIGHT / 2), (to, at + HEIGHT / 2), ACROSS)
+        canvas.text(x + WIDTH + 6, y + HEIGHT / 2 - 6, stream, "soft", most=ACROSS - 8)
     for box in band.boxes.values():
-        _box(svg, box, *box.corner(top))
-
-
-def _box(svg: ET.Element, box: Box, x: int, y: int) -> None:
-    fill, border = COLOURS[box.kind]
-    group = ET.SubElement(svg, "g")
-    ET.SubElement(group, "title").text = f"{box.name}: {box.detail}"
-    corner = {"x": str(x), "y": str(y), "width": str(WIDTH), "height": str(HEIGHT), "rx": "6"}
-    ET.SubElement(group, "rect", corner, fill=fill, stroke=border)
-    _text(group, x + 10, y + 20, _short(box.name), "#111111")
-    _text(group, x + 10, y + 39, _short(box.detail), "#555555")
-
-
-def _arrow(svg: ET.Element, start: tuple[int, int], end: tuple[int, int], stream: str) -> None:
-    x, y = start[0] + WIDTH, start[1] + HEIGHT // 2
-    to, at = end[0], end[1] + HEIGHT // 2
-    bend = ACROSS // 2
-    path = f"M {x} {y} C {x + bend} {y}, {to - bend} {at}, {to - 2} {at}"
-    ET.SubElement(svg, "path", {"marker-end": "url(#head)"}, d=path, fill="none", stroke="#777777")
-    if stream:
-        _text(svg, x + 6, y - 6, stream, "#777777")
-
-
-def _arrow_head(svg: ET.Element) -> None:
-    shape = {"id": "head", "viewBox": "0 0 10 10", "refX": "9", "refY": "5", "markerWidth": "7", "markerHeight": "7"}
-    marker = ET.SubElement(ET.SubElement(svg, "defs"), "marker", shape, orient="auto")
-    ET.SubElement(marker, "path", d="M 0 0 L 10 5 L 0 10 z", fill="#777777")
-
-
-def _text(parent: ET.Element, x: int, y: int, words: str, fill: str) -> None:
-    ET.SubElement(parent, "text", x=str(x), y=str(y), fill=fill).text = words
-
-
-def _short(words: str, most: int = 36) -> str:
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+        x, y = box.corner(top)
+        group = canvas.group(box.kind, title=f"{box.name}: {box.detail}")
+        group.box(x, y, WIDTH, HEIGHT, "", radius=6)
+        group.text(x + 10, y + 20, box.name, most=WIDTH - 16)
+        group.text(x + 10, y + 39, box.detail, "soft", most=WIDTH - 16)

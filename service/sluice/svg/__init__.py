@@ -1,0 +1,1 @@
+"""SVG for every picture: one canvas with shapes, texts that never cover each other, and colours for two screens."""
