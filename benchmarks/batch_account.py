@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from html import escape
 
+from sluice.ops.metric_samples import Reading
+
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.peers.measure import COUNTED, Load, latency
@@ -20,7 +22,6 @@ from benchmarks.plot import DARK, LIGHT, STYLE
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
-from sluice.ops.metric_samples import Reading
 
 RATES = (1_000, 10_000)
 WORKLOAD, KEYS = WORKLOADS["slide"], 100

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sluice.ops.metric_samples import Reading
+
 from benchmarks.batch_account import STEPS
 from benchmarks.machine import machine
 from benchmarks.page import write
@@ -21,7 +23,6 @@ from benchmarks.peers.workload import WORKLOADS, Workload
 from benchmarks.processes import cpu_seconds, memory, tree
 from benchmarks.service_metrics import scraped
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
-from sluice.ops.metric_samples import Reading
 
 NAMES, KEYS = ("pass", "tumble", "slide"), 100
 #: the parts of the records after which the measurement begins and ends
