@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from benchmarks.machine import machine
+from benchmarks.metric_samples import Reading
 from benchmarks.page import write
 from benchmarks.peers.measure import COUNTED, Load, latency
 from benchmarks.peers.systems.sluice_service import Sluice
@@ -18,7 +19,6 @@ from benchmarks.peers.workload import WORKLOADS
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
-from sluice.ops.metric_samples import Reading
 from sluice.svg.svg_canvas import SERIES, Canvas
 
 RATES = (1_000, 10_000)

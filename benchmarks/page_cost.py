@@ -24,7 +24,15 @@ from sluice.page.pipeline_status import status
 
 REPEATS = 1001
 PHASES = {"triggerExecution": 0.1, "addBatch": 0.05, "queryPlanning": 0.01, "walCommit": 0.01, "latestOffset": 0.01}
-ABOUT = {"state": "running", "trouble": None, "file": "shop.yaml", "held_back": [], "role": "leader", "since": 0.0, "starts": 1}
+ABOUT = {
+    "state": "running",
+    "trouble": None,
+    "file": "shop.yaml",
+    "held_back": [],
+    "role": "leader",
+    "since": 0.0,
+    "starts": 1,
+}
 FILE = """
 pipeline: shop
 streams:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.batch_account import STEPS
 from benchmarks.machine import machine
+from benchmarks.metric_samples import Reading
 from benchmarks.page import write
 from benchmarks.peers.measure import LIMIT, Program, running
 from benchmarks.peers.records import fill
@@ -21,7 +22,6 @@ from benchmarks.peers.workload import WORKLOADS, Workload
 from benchmarks.processes import cpu_seconds, memory, tree
 from benchmarks.service_metrics import scraped
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
-from sluice.ops.metric_samples import Reading
 
 NAMES, KEYS = ("pass", "tumble", "slide"), 100
 #: the parts of the records after which the measurement begins and ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from urllib.request import urlopen
 
-from sluice.ops.metric_samples import Reading, parsed
+from benchmarks.metric_samples import Reading, parsed
 
 
 def scraped(port: int) -> Reading:

@@ -35,5 +35,5 @@ def test_columns_that_do_not_fit_continue_in_further_lines(width: int, lines: in
 
 def test_a_long_text_is_cut_to_the_width_of_a_phone():
     svg = drawing([(chain(1), {"0": ["x" * 80]})], 366, "narrow")
-    assert f"{'x' * 40}" in svg
-    assert f"{'x' * 60}" not in svg
+    assert "x" * 40 in svg
+    assert "…" in svg
