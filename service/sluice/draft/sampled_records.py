@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -132,7 +133,7 @@ def _unfit(attributes: Sequence[Attribute], documents: Sequence[Document]) -> in
 
 def _document(value: bytes) -> Document | None:
     try:
-        document = orjson.loads(value)
+        document = orjson.loads(value.removeprefix(BOM_UTF8))
     except ValueError:
         return None
     return document if isinstance(document, dict) else None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from sluice.config.checks import state_settings
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
-from sluice.model import kafka_properties, registry_properties
+from sluice.model import iso_times, kafka_properties, registry_properties
 from sluice.model.errors import one_of
 from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from sluice.model.spec import Properties, Settings
 from sluice.time_units import SECOND
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 2**63
 FAULTS = {
     "kafka": kafka_properties.faults,
@@ -122,8 +120,6 @@ def nanoseconds(text: str) -> int:
 def iso(text: str) -> Decimal:
     """Nanoseconds since 1970 of an ISO 8601 text; NaN if the text is not a time."""
     try:
-        time = datetime.fromisoformat(text)
+        return Decimal(iso_times.nanoseconds(text))
     except ValueError:
         return Decimal("NaN")
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
-    return Decimal((since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000)
