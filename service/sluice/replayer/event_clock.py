@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import numpy as np
 
+from sluice import iso_times
 from sluice.columns.json_columns import nanoseconds
-from sluice.model import iso_times
 from sluice.wire.json import json_values
 from sluice.wire.json.json_values import LAST_SECOND
 

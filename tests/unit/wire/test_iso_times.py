@@ -12,7 +12,7 @@ from sluice.columns.json_columns import column
 from sluice.config.checks import constants, settings
 from sluice.engine.stream.functions.conversions import to_timestamp
 from sluice.engine.stream.watermark_text import from_text
-from sluice.model.iso_times import nanoseconds
+from sluice.iso_times import nanoseconds
 from sluice.model.spec import Coding, FormatOptions
 from sluice.model.types import TIMESTAMP
 from sluice.replayer.event_clock import clock_time

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 
+from sluice import iso_times
 from sluice.config.checks import state_settings
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
-from sluice.model import iso_times, kafka_properties, registry_properties
+from sluice.model import kafka_properties, registry_properties
 from sluice.model.errors import one_of
 from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from sluice.model.spec import Properties, Settings

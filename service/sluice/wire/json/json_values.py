@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from sluice.model import iso_times
+from sluice import iso_times
 from sluice.model.types import Kind, Type
 from sluice.time_units import SECOND
 
