@@ -288,8 +288,7 @@ class Walk:
 
     def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
         found: list[Any] = []
-        operators = path[:1] == OPERATORS and isinstance(node, yaml.SequenceNode)
-        for item, cut in whole_items(node) if operators else ((item, False) for item in node.value):
+        for item, cut in whole_items(node) if path[:1] == OPERATORS else ((item, False) for item in node.value):
             inner = (*path, len(found))
             found.append(self.value(item, inner))
             if cut:
