@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
+from sluice.columns.iso_columns import times
 from sluice.model.types import FLOAT64, Kind, Type
 from sluice.time_units import SECOND
 
 SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-TIMESTAMP = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$"
-ZONE = r"[T ].*(Z|[+-]\d\d:\d\d)$"
 
 #: the Python types that a JSON value of each kind may have
 ACCEPTED: dict[Kind, frozenset[type]] = {
@@ -80,13 +79,11 @@ def _lists(values: Sequence[list[Any]], type_: Type) -> pa.Array:
 def _timestamps(values: Sequence[float | str]) -> pa.Array:
     texts = pa.array([v if type(v) is str else None for v in values], pa.string())
     numbers = pa.array([None if type(v) is str else nanoseconds(v) for v in values], pa.int64())  # type: ignore[arg-type]
-    if not pc.all(pc.match_substring_regex(texts, TIMESTAMP), min_count=0).as_py():
+    instants = times(texts)
+    if instants.null_count > texts.null_count:
         msg = "not all texts are times in ISO 8601"
         raise ValueError(msg)
-    zoned = pc.match_substring_regex(texts, ZONE)
-    utc = pc.if_else(zoned, texts, None).cast(pa.timestamp("ns", "UTC"))
-    naive = pc.if_else(zoned, None, texts).cast(pa.timestamp("ns")).view(utc.type)
-    return pc.coalesce(utc, naive, numbers.view(utc.type))
+    return pc.coalesce(instants, numbers.view(instants.type))
 
 
 # ---- to JSON ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
+from sluice.config.checks.constants import read_value
 from sluice.draft.sampled_attributes import Attribute, Document, problem_of
 from sluice.model.avro_schema import Avro, AvroError, Field, attribute_type
 from sluice.model.types import Schema, Type
@@ -73,7 +74,9 @@ def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:
 def _read(
     values: list[bytes], schema: Schema, writer: Avro, fields: Sequence[Attribute]
 ) -> tuple[list[Document | None], str]:
-    defaults = {one.name: one.default for one in fields if not one.problem}
+    defaults = {
+        one.name: read_value(one.default, one.type) for one in fields if not one.problem and one.type is not None
+    }
     try:
         decoded = Reader.of(schema, writer, None, defaults).read(pa.array(values, pa.binary()), PREFIX)
     except AvroError as error:
@@ -92,4 +95,6 @@ def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
 
 def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attribute:
     values = [document[field.name] for document in documents if document is not None and field.name in document]
+    if field.absence:  # a null is read as the default
+        values = [value for value in values if value != field.default]
     return Attribute(field.name, values, field.absence, field.type, field.problem)

@@ -9,13 +9,15 @@ from typing import Any
 
 import yaml
 
-from sluice.draft.sampled_attributes import Attribute, example_of
+from sluice.draft.sampled_attributes import Attribute, best_measurement, example_of
 from sluice.draft.sampled_records import Sample
 from sluice.model.secrets import is_secret
-from sluice.model.types import FLOAT64, INT64, TIMESTAMP
+from sluice.model.types import INT64
 
 #: characters of a line in front of its comment
 COLUMN = 44
+#: the stream of the tuples that have the number of which the average is computed
+MEASURED = "measured"
 #: attributes of a table in the output of the join that is suggested for it
 TABLE_OUTPUTS = 3
 
@@ -89,6 +91,9 @@ def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterato
     if table:
         yield from _table(sample, usable)
     yield from _event_time(sample, usable)
+    number = best_measurement([one for one in usable if one.name != sample.group])
+    if number and number.absence:
+        yield _commented(f"  {MEASURED}: {{}}", f"the tuples that have {number.name}; inside the service")
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
 
@@ -96,14 +101,15 @@ def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterato
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
-    return _word(name if name and not name[0].isdigit() and name not in ("results", "dead") else f"topic_{name}")
+    free = name and not name[0].isdigit() and name not in ("results", "dead", MEASURED)
+    return _word(name if free else f"topic_{name}")
 
 
 def _comment(one: Attribute) -> str:
     parts = (
         "the key of the record" if one.in_key else "",
         f"such as {one.example}" if one.values else "",
-        f"{one.resolution} since 1970?" if one.resolution else "",
+        f"{one.unit} since 1970?" if one.unit else "",
         one.absence,
         _unfit(one),
     )
@@ -172,15 +178,20 @@ def _free(sample: Sample) -> str:
 
 
 def _time(usable: Sequence[Attribute]) -> Attribute | None:
-    """The attribute that may be the event time."""
-    return next((one for one in usable if one.type == TIMESTAMP or one.resolution), None)
+    """The attribute that may be the event time: the first one that all records have, else the first one."""
+    times = [one for one in usable if one.is_time]
+    return min(times, key=lambda one: bool(one.absence), default=None)
 
 
 def _operator(sample: Sample, stream: str) -> Iterator[str]:
     usable, group = [one for one in sample.attributes if not one.problem], sample.group
+    number = best_measurement([one for one in usable if one.name != group])
     by = ", partitioned" if group else ""
     of_each = f" of each {group}" if group else ""
     yield "operators:"
+    if number and number.absence:
+        yield from _filter(number, stream)
+        stream = MEASURED
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
@@ -190,17 +201,25 @@ def _operator(sample: Sample, stream: str) -> Iterator[str]:
         yield f"    partition_by: [{_word(group)}]"
     yield "    output:"
     yield "      results:"
-    for name, expression in _outputs(usable, group).items():
+    for name, expression in _outputs(usable, group, number).items():
         yield f"        {_word(name)}: {_word(expression)}"
 
 
-def _outputs(usable: Sequence[Attribute], group: str | None) -> dict[str, str]:
+def _filter(number: Attribute, stream: str) -> Iterator[str]:
+    """A map that drops the tuples without the number, so that they do not count in its average."""
+    yield f"  - name: {MEASURED}"
+    yield f"    map: {stream}"
+    yield _commented(f"    where: not isNaN({number.name})", f"drops the records without {number.name}")
+    yield f"    output: [{MEASURED}]"
+
+
+def _outputs(usable: Sequence[Attribute], group: str | None, number: Attribute | None) -> dict[str, str]:
     """The attributes of the output: name -> expression."""
     values = [one for one in usable if one.name != group]
-    number = next((one.name for one in values if one.type in (INT64, FLOAT64) and not one.resolution), None)
     made = {"tuples": "Count()"}
     if number:
-        made |= {f"average_{number}": f"Average({number})"}
+        argument = f"float64({number.name})" if number.type == INT64 else number.name  # Average of int64 cuts (A20)
+        made |= {f"average_{number.name}": f"Average({argument})"}
     elif values:
         made |= {f"last_{values[0].name}": f"Last({values[0].name})"}
     given = {group: group} if group else {}

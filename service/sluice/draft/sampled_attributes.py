@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sluice.columns.json_columns import fits
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
+from sluice.draft.attribute_roles import SECONDS, is_key, measures, unit_of_time
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
 
 #: the possible types of an attribute. It gets the type that most of its values have: of several such types, the first
 SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
-CANDIDATES = (*SCALARS, *(list_of(one) for one in SCALARS))
-#: the value for records without the attribute, by type
-DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: 0.0, STRING: "", TIMESTAMP: "1970-01-01T00:00:00Z"}
+#: the most lists within lists that an attribute gets
+MAX_DEPTH = 4
+#: the value for records without the attribute, by type. Of a measurement it is NaN: a 0 would count in an average
+DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: "NaN", STRING: "", TIMESTAMP: "1970-01-01T00:00:00Z"}
 #: characters of a value in a comment
 MAX_EXAMPLE = 40
-#: what stands for the type of a list whose values have no common type, and of another value without a type
-NO_TYPES = ("a list of several types", "no type")
+#: what stands for the type of a value without a type, and of a list whose values have no common type
+NO_TYPES = ("no type", "a list of several types")
+#: the same of an object, and of a list with objects
+OBJECTS = ("object", "a list of objects")
 #: percent of the values that have the type of an attribute; the others are too few to be more than mistakes
 MIN_SHARE = 99
 #: types in a comment about values without a common type
 MAX_TYPES = 4
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
 KEY_NAMES = ("key", "record_key", "kafka_key")
-#: times since 1970 in whole units: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
-FIRST_SECOND, LAST_SECOND = 10**9, 4_102_444_800
-#: resolution of an event time -> units in a second
-UNITS = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 Document = Mapping[str, Any]
 
@@ -66,13 +66,25 @@ class Attribute:
         return example_of(self.values)
 
     @property
+    def unit(self) -> str | None:
+        """The unit in which all values are times from 2001 to 2099, if they are numbers; else None."""
+        numbers = [value for value in self.values if type(value) in (int, float)]
+        return unit_of_time(self.name, numbers) if len(numbers) == len(self.values) else None
+
+    @property
     def resolution(self) -> str | None:
-        """The unit in which all values of an int64 are times from 2001 to 2099; None if there is no such unit."""
-        if self.type != INT64 or not self.values:
-            return None
-        least, most = min(self.values), max(self.values)
-        units = (name for name, unit in UNITS.items() if FIRST_SECOND * unit <= least and most < LAST_SECOND * unit)
-        return next(units, None)
+        """The resolution as an event time, of an int64."""
+        return self.unit if self.type == INT64 and self.unit != SECONDS else None
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it can be the event time."""
+        return self.type == TIMESTAMP or bool(self.resolution) or (self.type == FLOAT64 and self.unit == SECONDS)
+
+    @property
+    def is_measurement(self) -> bool:
+        """Whether an average of its values may mean something."""
+        return self.type in (INT64, FLOAT64) and not self.unit and not is_key(self.name, self.values)
 
 
 def example_of(values: Sequence[Any]) -> str:
@@ -85,6 +97,25 @@ def json_attributes(documents: Sequence[Document]) -> list[Attribute]:
     """The attributes in the order in which they first occur."""
     names = dict.fromkeys(name for document in documents for name in document)
     return [_json_attribute(name, documents) for name in names]
+
+
+def as_drafted(one: Attribute, seconds: Type) -> Attribute:
+    """The attribute with the type that suits its role: `seconds` for seconds since 1970, and float64, which has NaN for
+    the records without it, for whole numbers that measure something in some of the records.
+    """
+    if one.type in (INT64, FLOAT64) and one.unit == SECONDS:
+        return replace(one, type=seconds)
+    if one.type == INT64 and one.absence and one.is_measurement and not one.problem:
+        return replace(one, type=FLOAT64)
+    return one
+
+
+def best_measurement(found: Sequence[Attribute]) -> Attribute | None:
+    """The attribute whose average is drafted: one with the name of a measurement, of several such attributes one that
+    all records have, then a float64, then the first one. None if no attribute measures something.
+    """
+    possible = [one for one in found if one.is_measurement]
+    return min(possible, key=lambda one: (not measures(one.name), bool(one.absence), one.type != FLOAT64), default=None)
 
 
 def with_key(found: list[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> list[Attribute]:
@@ -164,9 +195,34 @@ def _common_type(values: Sequence[Any]) -> Type | None:
     """The type that all or nearly all of the values have; None if there is none."""
     if not values:
         return None
-    counts = {one: sum(_is(value, one) for value in values) for one in CANDIDATES}
-    most = max(CANDIDATES, key=counts.__getitem__)  # the first one of several
+    candidates = _candidates(values)
+    counts = {one: sum(_is(value, one) for value in values) for one in candidates}
+    most = max(candidates, key=counts.__getitem__)  # the first one of several
+    if most.element and not any(_has_items(value) for value in values):
+        return None
     return most if 100 * counts[most] >= MIN_SHARE * len(values) else None
+
+
+def _candidates(values: Sequence[Any]) -> list[Type]:
+    """The types that the values may have, those of scalars first."""
+    depth = min(MAX_DEPTH, max(map(_depth, values)))
+    types = [list(SCALARS)]
+    for _ in range(depth):
+        types.append([list_of(one) for one in types[-1]])
+    return [one for of_depth in types for one in of_depth]
+
+
+def _depth(value: object) -> int:
+    """How many lists are around the innermost items of a value; no more than MAX_DEPTH + 1 levels are searched."""
+    depth, level = 0, [value]
+    while depth <= MAX_DEPTH and any(isinstance(one, list) for one in level):
+        depth, level = depth + 1, [item for one in level if isinstance(one, list) for item in one]
+    return depth
+
+
+def _has_items(value: object) -> bool:
+    """Whether a value is no list, or has an item that is none."""
+    return any(map(_has_items, value)) if isinstance(value, list) else True
 
 
 def _conflict(name: str, values: Sequence[Any]) -> str:
@@ -181,26 +237,33 @@ def _conflict(name: str, values: Sequence[Any]) -> str:
     shown = [f"{most} in {len(of_most)}"]
     shown += [f"{one} in {len(of)} (such as {example_of(of)})" for one, of in others[: MAX_TYPES - 1]]
     more = f" and {len(seen) - MAX_TYPES} more types" if len(seen) > MAX_TYPES else ""
-    chosen = f"; with {name}: {most} the others are dead letters" if most not in NO_TYPES else ""
+    chosen = f"; with {name}: {most} the others are dead letters" if most not in (*NO_TYPES, *OBJECTS) else ""
     return f"its values have no common type: {', '.join(shown)}{more} of {len(values)} records{chosen}"
 
 
 def _type_name(value: object) -> str:
-    type_ = next((one for one in CANDIDATES if _is(value, one)), None)
-    return str(type_) if type_ is not None else NO_TYPES[not isinstance(value, list)]
+    type_ = next((one for one in _candidates([value]) if _is(value, one)), None)
+    if type_ is not None:
+        return str(type_)
+    items = value if isinstance(value, list) else []
+    objects = isinstance(value, dict) or any(_type_name(item) in OBJECTS for item in items)
+    return (OBJECTS if objects else NO_TYPES)[isinstance(value, list)]
 
 
 def _is(value: object, type_: Type) -> bool:
     """Whether a value has a type. A number is no timestamp here, though the decoder takes it as seconds since 1970."""
-    values = value if type_.element and isinstance(value, list) else [value]
-    if (type_.element or type_) == TIMESTAMP and not all(isinstance(one, str) for one in values):
-        return False
-    return fits(value, type_)
+    if type_.element is not None:
+        element = type_.element
+        return isinstance(value, list) and all(_is(item, element) for item in value)
+    return fits(value, type_) and (type_ != TIMESTAMP or isinstance(value, str))
 
 
 def _json_problem(values: Sequence[Any]) -> str:
     if not values:
         return "it is always null"
-    if any(isinstance(value, dict) for value in values):
-        return "it is an object; attributes are values and lists of values"
+    if all(_type_name(value) in OBJECTS for value in values):
+        what = "an object" if isinstance(values[0], dict) else "a list of objects"
+        return f"it is {what}; attributes are values and lists of values"
+    if not any(map(_has_items, values)):
+        return "its lists are always empty, so that the type of their items is not known"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from sluice.columns.json_columns import fits
 from sluice.draft.sampled_attributes import (
     Attribute,
     Document,
+    as_drafted,
     group_attribute,
     json_attributes,
     key_attribute,
@@ -20,9 +22,12 @@ from sluice.draft.sampled_attributes import (
     with_key,
 )
 from sluice.model.errors import SluiceError
+from sluice.model.types import FLOAT64, TIMESTAMP
 
 #: the first byte of a record of Confluent's wire format; the id of a schema follows in four bytes
 MAGIC, PREFIX = b"\x00", 5
+#: registries count the ids of schemas from 1 or 100,001 on; a larger number is no id, and the record has another format
+MAX_ID = 1 << 24
 #: characters of a record in a message
 MAX_SHOWN = 60
 
@@ -74,9 +79,15 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     if not filled:
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
-    framed = [one for one in filled if one.value.startswith(MAGIC) and len(one.value) > PREFIX]
+    framed = [one for one in filled if _is_framed(one.value)]
     found = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     return replace(found, records=len(records), tombstones=len(records) - len(filled))
+
+
+def _is_framed(value: bytes) -> bool:
+    """Whether the value may be in Confluent's wire format: a zero byte, the id of a schema, and something behind it."""
+    number = int.from_bytes(value[1:PREFIX], "big")
+    return value.startswith(MAGIC) and len(value) > PREFIX and 0 < number < MAX_ID
 
 
 class _Filled(NamedTuple):
@@ -113,6 +124,8 @@ def _sample(topic: str, form: str, found: list[Attribute], rows: Sequence[tuple[
         why = "; ".join(f"{one.name}: {one.problem}" for one in found) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     documents, keys = [document for document, _ in rows], [_text(one.key) for _, one in rows]
+    seconds = TIMESTAMP if form == "json" else FLOAT64  # a long of Avro is no timestamp without a logical type
+    found = [as_drafted(one, seconds) for one in found]
     attributes = with_key(found, documents, keys)
     group = group_attribute(attributes, documents, keys)
     key = next((one.name for one in attributes if one.in_key), None) or key_attribute(found, documents, keys)
@@ -132,7 +145,7 @@ def _unfit(attributes: Sequence[Attribute], documents: Sequence[Document]) -> in
 
 def _document(value: bytes) -> Document | None:
     try:
-        document = orjson.loads(value)
+        document = orjson.loads(value.removeprefix(BOM_UTF8))
     except ValueError:
         return None
     return document if isinstance(document, dict) else None

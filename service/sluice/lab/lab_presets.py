@@ -61,7 +61,7 @@ def _preset(name: str, file: Path, events: Path | None) -> Preset:
 
 def _text(path: Path) -> str:
     try:
-        return read_file(path).decode()
+        return read_file(path).decode("utf-8-sig")
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise SluiceError(message) from None

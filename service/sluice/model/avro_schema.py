@@ -25,6 +25,15 @@ UNITS = {
 DAY = 86_400_000_000_000
 #: maximum precision (number of digits) of a decimal
 MAX_PRECISION = 1000
+#: the types that each logical type annotates; a logical type on another type is invalid, and is ignored
+ANNOTATED = {
+    **dict.fromkeys(UNITS, frozenset({"long"})), "date": {"int"}, "time-millis": {"int"}, "time-micros": {"long"},
+    "decimal": {"bytes", "fixed"}, "big-decimal": {"bytes"}, "uuid": {"string", "fixed"}, "duration": {"fixed"},
+}  # fmt: skip
+#: logical type of a fixed -> its number of bytes
+SIZES = {"uuid": 16, "duration": 12}
+#: the name under which fastavro does not see a logical type: it refuses a schema with an invalid one
+HIDDEN = "sluice.logicalType"
 
 PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
 #: kind of an attribute -> Avro types from which its value can be read: Avro's promotions, and some more
@@ -115,8 +124,8 @@ def parse(text: str, references: tuple[str, ...] = ()) -> Avro:
     names: dict[str, Node] = {}
     try:
         for one in references:
-            _node(parse_schema(json.loads(one), named), names)
-        return Avro(_node(parse_schema(json.loads(text), named), names), names)
+            _node(parse_schema(_hidden(json.loads(one)), named), names)
+        return Avro(_node(parse_schema(_hidden(json.loads(text)), named), names), names)
     except UnknownType as error:
         raise AvroError(f"an Avro schema without the unknown type {error.name}") from None
     except RecursionError:
@@ -163,13 +172,43 @@ def _field(one: Mapping[str, Any], names: dict[str, Node]) -> Field:
     return Field(one["name"], _node(one["type"], names), aliases, one.get("default"), "default" in one)
 
 
+def _hidden(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    """The schema with each of its logical types under the name HIDDEN. Defaults are values, and stay as they are."""
+    if isinstance(schema, list):
+        return [_hidden(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {HIDDEN if name == "logicalType" else name: _hidden_in(name, value) for name, value in schema.items()}
+
+
+def _hidden_in(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+    if name == "fields" and isinstance(value, list):
+        return [_hidden_in_field(one) if isinstance(one, dict) else one for one in value]
+    return _hidden(value) if name in ("type", "items", "values") else value
+
+
+def _hidden_in_field(one: dict[str, Any]) -> dict[str, Any]:
+    return one | {"type": _hidden(one["type"])} if "type" in one else one
+
+
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
-    if schema.get("logicalType") != "decimal":
-        return {"logical": schema.get("logicalType")}
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    fits = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= MAX_PRECISION
-    if not fits or schema.get("size", 0) > MAX_PRECISION:
-        return {}  # by the specification an invalid logical type is ignored
+    """The logical type as arguments of Node; none for an invalid or unknown one, which the specification ignores."""
+    logical, size = schema.get(HIDDEN), schema["size"] if schema["type"] == "fixed" else None
+    if not isinstance(logical, str) or schema["type"] not in ANNOTATED.get(logical, ()):
+        return {}
+    if logical == "decimal":
+        return _decimal(schema.get("precision"), schema.get("scale", 0), size)
+    return {"logical": logical} if size in (None, SIZES.get(logical)) else {}
+
+
+def _decimal(precision: object, scale: object, size: int | None) -> dict[str, Any]:
+    """As _logical, for a decimal. `size` is the number of bytes of a fixed, None for bytes."""
+    if type(precision) is not int or type(scale) is not int:
+        return {}
+    if not 0 <= scale <= precision or not 0 < precision <= MAX_PRECISION:
+        return {}
+    if size is not None and (size > MAX_PRECISION or 10**precision >= 2 ** (8 * size - 1)):
+        return {}
     return {"logical": "decimal", "precision": precision, "scale": scale}
 
 

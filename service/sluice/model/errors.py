@@ -119,15 +119,18 @@ def spell(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most similar to `word`, in letters of any case; None if none is similar."""
+def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """The known word most similar to `word`, in letters of any case; None if none is similar.
+
+    `least` is the least similarity, the share of common letters: 1 for equal words.
+    """
     if len(word) > MAX_LETTERS:
         return None
     words: dict[str, str] = {}
     for one in islice(known, MAX_KNOWN):
         words.setdefault(one.lower(), one)
     lower = word.lower()
-    same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=0.6)
+    same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=least)
     return words[same[0]] if same else None
 
 

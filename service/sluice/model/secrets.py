@@ -105,7 +105,7 @@ def looked_up(found: re.Match[str], environment: Mapping[str, str]) -> str:
 
 def contents(path: str) -> str:
     try:
-        return read_file(path).decode().rstrip("\r\n")
+        return read_file(path).decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise MissingSecretError(f"${{file:{path}}}", f"a text file {path} in UTF-8") from None
     except OSError as error:

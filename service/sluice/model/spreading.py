@@ -29,17 +29,23 @@ from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 Keys = tuple[Expression, ...]
 
+#: beginnings of what to change in a file
+PARTITIONED = "partition_by, and `partitioned` in its clause, if its results may be those of each key"
+BETWEEN = "send the stream through its topic, with `exchange: true`, between"
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRequirement:
     """The key by which an operator requires the tuples of a stream to be distributed.
 
-    An empty `key` means that all tuples must be in one bucket; `why` is then the reason, for messages.
+    An empty `key` means that all tuples must be in one bucket; `why` is then the reason, and `instead` what to change
+    in the file so that they need not, for messages. `instead` is empty if nothing would help.
     """
 
     operator: str
     key: Keys
     why: str = ""
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class SpreadPlan:
     keys: Mapping[str, Keys] | None
     #: the reasons for one bucket; empty if there are several
     why: tuple[str, ...] = ()
+    #: what to change so that there are several; empty if a reason would stay
+    instead: tuple[str, ...] = ()
 
 
 def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
@@ -69,26 +77,28 @@ def layout(pipeline: Pipeline) -> SpreadPlan:
     operator, `partition_by` must be traced to attributes of the input stream.
     """
     keys: dict[str, Keys] = {}
-    why: list[str] = []
+    why: dict[str, str] = {}
     for stream in pipeline.inputs:
         requirements = list(dict.fromkeys(_needed(pipeline, stream.name)))
-        why += _together(stream, requirements)
+        why |= _together(stream, requirements)
         keys[stream.name] = requirements[0].key if requirements else ()
-    return SpreadPlan(None, tuple(dict.fromkeys(why))) if why else SpreadPlan(keys)
+    instead = tuple(dict.fromkeys(why.values())) if all(why.values()) else ()
+    return SpreadPlan(None, tuple(why), instead) if why else SpreadPlan(keys)
 
 
-def _together(stream: Stream, requirements: list[KeyRequirement]) -> Iterator[str]:
-    """The reasons why all tuples of the stream must be in one bucket; none if they need not."""
+def _together(stream: Stream, requirements: list[KeyRequirement]) -> Iterator[tuple[str, str]]:
+    """The reasons why all tuples of the stream must be in one bucket, each with what to change in the file."""
     for requirement in requirements:
         if not requirement.key:
-            yield f"{requirement.operator}: {requirement.why}"
+            yield f"{requirement.operator}: {requirement.why}", requirement.instead
     if len({requirement.key for requirement in requirements}) > 1 and all(
         requirement.key for requirement in requirements
     ):
         several = " and ".join(
             f"{requirement.operator} by {expressions(requirement.key)}" for requirement in requirements
         )
-        yield f"{stream.name} would have to be distributed by two keys: {several}"
+        instead = f"give each of these operators a stream with `exchange: true`, which a map writes of {stream.name}"
+        yield f"{stream.name} would have to be distributed by two keys: {several}", instead
 
 
 def independent(join: Join) -> tuple[int, ...]:
@@ -195,7 +205,8 @@ def _of_dedup(pipeline: Pipeline, dedup: Dedup, downstream: list[KeyRequirement]
     why = _windows_in_order(pipeline, dedup)
     parts = [requirement.key for requirement in downstream if requirement.key]
     if why or dedup.keep == "last" or not any(set(part) <= set(dedup.by) for part in parts):
-        yield KeyRequirement(dedup.name, () if why else dedup.by, why)
+        instead = why and f"{BETWEEN} {dedup.name} and its readers"
+        yield KeyRequirement(dedup.name, () if why else dedup.by, why, instead)
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
@@ -205,9 +216,22 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
         or operator.window.needs_one_bucket(described=_described(operator), behind_window=made)
         or _windows_in_order(pipeline, operator)
     )
-    if not (operator.partition_by or why):
-        why = "its window has no partitions"
-    return KeyRequirement(operator.name, () if why else operator.partition_by, why)
+    if why:
+        return KeyRequirement(operator.name, (), why, _spread(operator, made=made))
+    if not operator.partition_by:
+        return KeyRequirement(operator.name, (), "its window has no partitions", f"give {operator.name} {PARTITIONED}")
+    return KeyRequirement(operator.name, operator.partition_by)
+
+
+def _spread(operator: Windowed, *, made: bool) -> str:
+    """What to change if the operator needs one bucket though its window has partitions; empty if nothing would help."""
+    if sees_all(operator):
+        return f"let {operator.name} count the tuples of the own partition: Count(), or group_by"
+    if operator.window.needs_one_bucket(described=frozenset(), behind_window=made):
+        return ""
+    if operator.window.needs_one_bucket(described=_described(operator), behind_window=made):
+        return f"leave paneIndex and paneTiming out of {operator.name}, or its discardAge"
+    return f"{BETWEEN} {operator.name} and the window behind it"
 
 
 def _described(operator: Windowed) -> frozenset[str]:
@@ -274,9 +298,10 @@ def _through(operator: Windowed | Passing, output: Output, requirement: KeyRequi
 
 def _traced(requirement: KeyRequirement, key: Keys, output: Output) -> KeyRequirement:
     if key or requirement.why:
-        return KeyRequirement(requirement.operator, key, requirement.why)
+        return KeyRequirement(requirement.operator, key, requirement.why, requirement.instead)
     why = f"{expressions(requirement.key)} of {output.stream} cannot be traced to attributes of the input"
-    return KeyRequirement(requirement.operator, (), why)
+    instead = f"send {output.stream} through its topic, with `exchange: true`: {requirement.operator} is then a stage"
+    return KeyRequirement(requirement.operator, (), why, f"{instead} of its own")
 
 
 def _source(operator: Windowed | Passing, expression: Expression) -> Expression | None:
@@ -303,7 +328,8 @@ def _of_join(
     side = (join.left, join.right)[port]
     apart = independent(join)
     if join.fires_at_watermarks and any(_fires_as_they_come(pipeline, output.stream) for output in join.outputs):
-        yield KeyRequirement(join.name, (), "a downstream window depends on the order of its outputs")
+        why = "a downstream window depends on the order of its outputs"
+        yield KeyRequirement(join.name, (), why, f"{BETWEEN} {join.name} and the window behind it")
         return
     if not behind:
         yield _apart(join, side, apart)
@@ -319,8 +345,12 @@ def _of_join(
 def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:
     if apart:
         return KeyRequirement(join.name, tuple(side.equality[n] for n in apart))
-    why = "its windows evict tuples across the keys of its equalities" if join.left.equality else "it has no equalities"
-    return KeyRequirement(join.name, (), why)
+    if not join.left.equality:
+        instead = f"give {join.name} equality_left and equality_right, if only tuples with an equal key are partners"
+        return KeyRequirement(join.name, (), "it has no equalities", instead)
+    instead = f"give the windows of {join.name} `partitioned`, with partition_by_left and partition_by_right as the "
+    why = "its windows evict tuples across the keys of its equalities"
+    return KeyRequirement(join.name, (), why, f"{instead}equalities, or time(...) in place of the eviction policy")
 
 
 def _equalities(join: Join, output: Output, key: Keys) -> tuple[int, ...]:

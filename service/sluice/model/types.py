@@ -89,7 +89,7 @@ def similar_type(text: str) -> str | None:
         element = similar_type(found["of"] or found["of_brackets"])
         return None if element is None else f"list<{element}>"
     word = word.partition("(")[0].strip()
-    near = nearest(word, SCALARS)
+    near = nearest(word, SCALARS, 0.75)
     return OTHER_NAMES.get(word) or (None if near is None else str(SCALARS[near]))
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from sluice import iso_times
 from sluice.columns.json_columns import nanoseconds
 from sluice.wire.json import json_values
 from sluice.wire.json.json_values import LAST_SECOND
@@ -21,7 +22,7 @@ def clock_time(at: object) -> int:
     range of int64 nanoseconds, which are the years 1677 to 2262.
     """
     if isinstance(at, str):
-        if json_values.TIMESTAMP.fullmatch(at) is None:
+        if not iso_times.has_form(at):
             raise TypeError(at)
         return json_values.nanoseconds(at)
     if isinstance(at, bool) or not isinstance(at, int | float | Decimal):

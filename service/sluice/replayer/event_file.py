@@ -7,6 +7,7 @@ key of a table's row that is deleted, for an input stream. An event with none of
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -42,13 +43,15 @@ def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterato
 
 
 def _lines(path: Path, name: str | None) -> Iterator[tuple[str, bytes]]:
-    """Yields the lines of a file, each with its location. Raises EventError for a line that is too long."""
+    """Yields the lines of a file, each with its location, the first one without a byte order mark. Raises EventError
+    for a line that is too long.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
             location = f"{name or path}:{number}"
             if len(line) > MAX_LINE:
                 raise EventError(location, f"the line has more than {MAX_LINE >> 20} MiB, the most of a line")
-            yield location, line
+            yield location, line if number > 1 else line.removeprefix(BOM_UTF8)
 
 
 def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) -> Iterator[LocatedEvent]:

@@ -20,11 +20,13 @@ from sluice.model.types import Kind, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.json.json_values import shown
-from sluice.wire.plain_text import read, utf8, written
+from sluice.wire.plain_text import BOM, read, utf8, written
 
 csv.field_size_limit(2**31 - 1)
 #: the pattern of characters for which a row needs Python's csv module
 SPECIAL = '["\r\n]'
+#: the pattern of fields that are written with quotes; without them a reader drops the byte order mark of a first field
+NEEDS_QUOTES = f"{SPECIAL}|^{BOM}"
 EMPTY = ""
 
 
@@ -131,7 +133,7 @@ def encode(tuples: pa.RecordBatch, delimiter: str) -> pa.BinaryArray:
 
 def _quoted(texts: pa.StringArray, delimiter: str, *, alone: bool) -> pa.StringArray:
     """Quotes the texts that contain special characters; in a row of one field also empty texts."""
-    needed = pc.or_(pc.match_substring_regex(texts, SPECIAL), pc.match_substring(texts, delimiter))
+    needed = pc.or_(pc.match_substring_regex(texts, NEEDS_QUOTES), pc.match_substring(texts, delimiter))
     if alone:
         needed = pc.or_(needed, pc.equal(texts, EMPTY))
     quote = pa.scalar('"')

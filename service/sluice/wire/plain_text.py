@@ -15,22 +15,29 @@ from sluice.model.types import Kind, Type
 from sluice.wire.json.json_values import NOT_FINITE, NotOfTypeError, reader
 
 NAME = "v"
+#: a byte order mark, which some programs write before a text; it is no part of the text
+BOM = "\ufeff"
 # Texts, not scalars of Arrow: the first such scalar imports pandas, which `sluice replay` and `check` do not need.
 OPEN, CLOSE = f'{{"{NAME}":', "}"
 #: patterns of the texts that can be JSON values without quotes, by kind
 BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
 #: patterns of the texts that can be JSON values with quotes around them, by kind
-QUOTED = {Kind.FLOAT64: f"^({'|'.join(NOT_FINITE)})$", Kind.TIMESTAMP: "^[0-9]{4}-[-+0-9:.TZ ]*$"}
+QUOTED = {Kind.FLOAT64: f"^({'|'.join(NOT_FINITE)})$", Kind.TIMESTAMP: "^[0-9]{4}-[-+0-9:.,TtZz ]*$"}
 BARE[Kind.TIMESTAMP] = BARE[Kind.FLOAT64]
 
 
 def utf8(values: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray]:
-    """The values as texts, null if a value is not UTF-8, and whether each value is UTF-8."""
+    """The values as texts without BOM, null if a value is not UTF-8, and whether each value is UTF-8."""
     try:
-        return values.cast(pa.string()), np.ones(len(values), np.bool_)
+        return _without_bom(values.cast(pa.string())), np.ones(len(values), np.bool_)
     except pa.ArrowInvalid:
         texts = pa.array([_text(value) for value in values.to_pylist()], pa.string())
-        return texts, texts.is_valid().to_numpy(zero_copy_only=False)
+        return _without_bom(texts), texts.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _without_bom(texts: pa.StringArray) -> pa.StringArray:
+    marked = pc.starts_with(texts, BOM)
+    return pc.if_else(marked, pc.utf8_slice_codeunits(texts, 1), texts) if pc.any(marked).as_py() else texts
 
 
 def _text(value: bytes) -> str | None:

@@ -6,13 +6,14 @@ from base64 import b64encode
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.json.json_values import shown
-from sluice.wire.plain_text import read, utf8, written
+from sluice.wire.plain_text import BOM, read, utf8, written
 
 
 def decode_text(values: pa.BinaryArray, schema: Schema) -> Decoded:
@@ -28,7 +29,10 @@ def decode_text(values: pa.BinaryArray, schema: Schema) -> Decoded:
 
 
 def encode_text(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    return written(tuples.column(0)).cast(pa.binary())
+    """A text that begins with BOM gets a second one: readers drop the first."""
+    texts = written(tuples.column(0))
+    marked = pc.replace_substring_regex(texts, pattern=f"^{BOM}", replacement=BOM * 2)
+    return marked.cast(pa.binary())
 
 
 def decode_raw(values: pa.BinaryArray, schema: Schema) -> Decoded:

@@ -46,7 +46,7 @@ def test_a_tuple_without_a_value_is_set_aside_with_its_place(service):
     headers = dict(letter.headers())
     assert (letter.key(), letter.value()) == (b"a key", json.dumps(values[1], indent=1).encode())
     assert (headers["trace"], headers["none"]) == (b"1", None)
-    assert headers["sluice-reason"] == b"no value: operator rest: out.rest has no value"
+    assert headers["sluice-reason"] == b"no value: operator rest: out.rest has no value: number % by"
     assert (headers["sluice-stream"], headers["sluice-partition"]) == (b"in", b"1")
     assert headers["sluice-timestamp"] == b"1001"
 

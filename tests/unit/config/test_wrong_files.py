@@ -13,6 +13,7 @@ FILES = [
     "wrong_tables.txt",
     "wrong_feedback.txt",
     "wrong_words.txt",
+    "wrong_mistakes.txt",
 ]
 
 

@@ -123,19 +123,19 @@ def test_types(values, type_):
         ([1_700_000_000_000, 1_600_000_000_000], "milliseconds"),
         ([1_700_000_000_000_000], "microseconds"),
         ([1_700_000_000_000_000_000], "nanoseconds"),
-        ([1_700_000_000], None),
+        ([1_700_000_000], "seconds"),
+        ([1_700_000_000.5], "seconds"),
         ([1_700_000_000_000, 7], None),
     ],
-    ids=["milliseconds", "microseconds", "nanoseconds", "seconds are no event time", "not all are times"],
+    ids=["milliseconds", "microseconds", "nanoseconds", "seconds", "seconds with a fraction", "not all are times"],
 )
 def test_a_number_that_may_be_a_time_is_suggested_as_event_time(values, unit):
     text = of(*({"ts": value, "x": 1.0} for value in values))
-    suggested = (
-        f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time: {attribute: ts"
-    )
+    resolution = "" if unit in (None, "seconds") else f", resolution: {unit}"
+    suggested = f"    # event_time: {{attribute: ts, lag: 10s{resolution}}}"
     assert (suggested in text) is (unit is not None)
     assert (f"; {unit} since 1970?" in text) is (unit is not None)
-    assert ("average_x" in text) is (unit is not None), "no average of times is computed"
+    assert "average_x" in text, "no average of times is computed"
 
 
 #: values, and the types that the comment has
@@ -144,6 +144,8 @@ CONFLICTS: list[tuple[list[object], str]] = [
     ([1, 2.5, "n/a"], 'float64 in 2, string in 1 (such as "n/a") of 3 records; with x: float64 the others'),
     (["a", 1, "2013-01-01"], "string in 2, int64 in 1 (such as 1) of 3 records; with x: string the others"),
     ([[1], True, [2], None], "list<int64> in 2, boolean in 1 (such as true) of 3 records; with x: list<int64> the"),
+    ([{"a": 1}, 1, 2], 'int64 in 2, object in 1 (such as {"a": 1}) of 3 records; with x: int64 the others are dead'),
+    ([[{"a": 1}], 1, {}], "a list of objects in 1, int64 in 1 (such as 1), object in 1 (such as {}) of 3 records"),
     ([[1, "a"], [2, "b"], 1], "a list of several types in 2, int64 in 1 (such as 1) of 3 records"),
     (
         [1, "a", True, ["b"], [True]],

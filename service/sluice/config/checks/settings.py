@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
+from sluice import iso_times
 from sluice.config.checks import state_settings
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
@@ -15,7 +15,6 @@ from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, mas
 from sluice.model.spec import Properties, Settings
 from sluice.time_units import SECOND
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 2**63
 FAULTS = {
     "kafka": kafka_properties.faults,
@@ -122,8 +121,6 @@ def nanoseconds(text: str) -> int:
 def iso(text: str) -> Decimal:
     """Nanoseconds since 1970 of an ISO 8601 text; NaN if the text is not a time."""
     try:
-        time = datetime.fromisoformat(text)
+        return Decimal(iso_times.nanoseconds(text))
     except ValueError:
         return Decimal("NaN")
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
-    return Decimal((since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000)

@@ -14,6 +14,7 @@ from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShap
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.config.syntax.file_models.value_models import NAME
+from sluice.config.syntax.other_systems import type_of_another_system
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell
@@ -117,7 +118,8 @@ class Streams:
             try:
                 schema.append((name, parse_type(text)))
             except ValueError as error:
-                self.report.problem((*path, name), str(error), text, similar_type(text))
+                more = type_of_another_system(text)
+                self.report.problem((*path, name), f"{error}{more and f'; {more}'}", text, similar_type(text))
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
             self.schemas[stream] = tuple(schema)
 

@@ -27,6 +27,26 @@ def whole_entries(node: yaml.MappingNode) -> Iterator[tuple[Entry, bool]]:
         yield (key, value), cut
 
 
+def whole_items(node: yaml.Node) -> Iterator[tuple[yaml.Node, bool]]:
+    """The items of a list, and whether the item is an expression that YAML has cut, as in `[substring(a, 0, 2)]`."""
+    in_brackets = isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+    items: list[yaml.Node] = list(node.value)
+    while items:
+        item = items.pop(0)
+        text = _plain_text(item) if in_brackets else ""
+        while _open(text) and items and _plain_text(items[0]):
+            text += f", {_plain_text(items.pop(0))}"
+        cut = bool(text) and text != item.value
+        if cut:
+            item = yaml.ScalarNode("tag:yaml.org,2002:str", text, item.start_mark, item.end_mark)
+        yield item, cut
+
+
+def _plain_text(node: yaml.Node) -> str:
+    """The text of a value without quotes; empty for other nodes."""
+    return str(node.value) if isinstance(node, yaml.ScalarNode) and not node.style else ""
+
+
 def _open(text: str) -> bool:
     return text.count("(") > text.count(")")
 

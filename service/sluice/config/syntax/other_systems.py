@@ -11,6 +11,9 @@ from collections.abc import Collection
 
 from sluice.model.errors import Fault
 
+NO_DECIMALS = (
+    "there is no type for decimal numbers: float64, an int64 in the smallest unit, or a string with all digits"
+)
 EVENT_TIME = "over event time, or"
 TUMBLING = (
     f"timeInterval, intervalDuration(size) for windows that tumble {EVENT_TIME} tumbling, time(size) over the clock"
@@ -153,6 +156,58 @@ WORDS_IN_SQL: dict[str, str] = {
         "an expression without the clauses of SQL, for which operators have keys: where, group_by, order_by",
     ),
     "filter": "condition ? x : 0 inside of the aggregation function, in place of FILTER (WHERE ...)",
+    **dict.fromkeys(("mod", "modulo", "fmod"), "x % y, in place of mod"),
+    **dict.fromkeys(("div", "intdiv"), "floor(x / y), in place of div; a quotient of two int64 has no fraction"),
+    "radians": "x * 3.141592653589793 / 180.0, in place of radians",
+    "degrees": "x * 180.0 / 3.141592653589793, in place of degrees",
+    "pi": "3.141592653589793, in place of pi",
+    "cbrt": "pow(x, 1.0 / 3.0), in place of cbrt",
+    "square": "x * x, in place of square",
+    **dict.fromkeys(("clamp", "clip"), "min(max(x, low), high), in place of clamp"),
+    **dict.fromkeys(("decimal", "numeric", "number", "bigdecimal"), f"float64(x), as {NO_DECIMALS}"),
+    **dict.fromkeys(
+        ("variance", "var", "var_samp", "varsamp", "var_pop", "varpop"),
+        "pow(SampleStdDev(x), 2.0) or pow(PopulationStdDev(x), 2.0), in place of the variance",
+    ),
+    "mode": "CollectDistinct(x) with CountByDistinct(x), the values and how often each occurs, in place of the mode",
+    **dict.fromkeys(
+        ("sumif", "countif", "averageif", "avgif"), "Sum(condition ? x : 0), in place of a conditional sum"
+    ),
+    **dict.fromkeys(
+        ("hash", "md5", "sha1", "sha256", "crc32", "murmur"), "an expression without hashes: there is no such function"
+    ),
+    "left": "substring(x, 0, n), in place of left",
+    "right": "substring(x, length(x) - n), in place of right",
+    **dict.fromkeys(
+        ("json_extract", "json_value", "get_json_object", "json_query", "parse_json", "from_json", "json"),
+        "an attribute of its own: the schema of the input lists attributes, and no function reads JSON in a text",
+    ),
+    **dict.fromkeys(
+        ("dateadd", "date_add", "timestampadd", "adddate", "date_sub", "datesub"),
+        "t + 5m or t - 5m, a timestamp and a duration",
+    ),
+    **dict.fromkeys(
+        ("datediff", "date_diff", "timestampdiff", "time_diff", "timediff"),
+        "t - u, the seconds between two times",
+    ),
+    **dict.fromkeys(("extract", "date_part", "datepart"), "a function such as year(t), month(t), day(t) or hour(t)"),
+    "nullif": "condition ? x : y; there is no null",
+    **dict.fromkeys(("lambda", "function", "def"), "an expression over the tuple: there are no functions of its own"),
+    **{f"p{share}": f"Percentile(x, 0.{share})" for share in (50, 75, 90, 95, 99)},
+}
+#: types of other systems without an equal here -> what to do
+TYPES = {
+    **dict.fromkeys(("decimal", "numeric", "number", "bigdecimal", "money"), NO_DECIMALS),
+    **dict.fromkeys(
+        ("map", "struct", "row", "object", "json", "jsonb", "record", "tuple", "dict", "any", "variant"),
+        "an attribute holds no object: name the attributes that are needed, and write the others out flat",
+    ),
+    **dict.fromkeys(("bytes", "binary", "varbinary", "blob"), "bytes are a string: of format raw in base64"),
+    **dict.fromkeys(
+        ("epoch", "timestamp_ms", "millis"),
+        "milliseconds since 1970 are an int64, seconds and texts in ISO 8601 a timestamp",
+    ),
+    **dict.fromkeys(("optional", "nullable", "null", "option"), "`defaults` of the stream replaces null"),
 }
 #: words of SQL that are written in small letters here
 SMALL = ("and", "or", "not", "true", "false")
@@ -416,6 +471,12 @@ def key_of_the_file_elsewhere(key: str) -> str | None:
 def operator_of_another_system(key: str) -> str | None:
     """What to write instead of a word for an operator; None if it is not known."""
     return OPERATORS.get(_plain(key))
+
+
+def type_of_another_system(text: str) -> str:
+    """What to know about a type that has no equal here; empty if nothing is."""
+    word = re.split(r"[(<\s]", text.strip().lower(), maxsplit=1)[0]
+    return TYPES.get(word, "")
 
 
 def _plain(key: str) -> str:

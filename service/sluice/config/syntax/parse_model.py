@@ -36,6 +36,7 @@ from sluice.config.syntax.other_systems import (
     value_of_another_system,
 )
 from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.unquoted import in_quotes
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
 #: pydantic's type of an error -> what a message says that was expected; {...} is filled from the context of the error
@@ -156,7 +157,7 @@ def path_of(details: ErrorDetails) -> Path:
     return tuple(step for step in details["loc"] if not TAG.fullmatch(str(step)))
 
 
-def report_error(details: ErrorDetails, report: Report) -> None:
+def report_error(details: ErrorDetails, report: Report) -> None:  # noqa: C901 - a case for each kind of error
     path, given = path_of(details), details["input"]
     match details["type"]:
         case "missing":
@@ -185,11 +186,19 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             words = message(details)
             meant = other if other in words.replace(" or ", ", ").split(", ") else None
             report.problem(path, words if meant else other, given, meant)
+        case "string_type" if path[0] == "operators" and (text := cut_expression(path, given, report)):
+            report.problem(path, "quotes around an expression with a colon", text, in_quotes(text))
         case _:
             expected = message(details) + example(path, details["type"])
             text, hint = quoted(path, given, message(details), report)
             hint = hint or in_the_other_kind(details["type"], given, text)
             report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(given, str) else hint)
+
+
+def cut_expression(path: Path, given: object, report: Report) -> str | None:
+    """The expression that YAML reads as a mapping, such as `c ? a : b` in `[c ? a : b]`; None for other values."""
+    text = report.source.texts.get(path, "") if isinstance(given, dict) else ""
+    return text if text[:1] != "{" and ":" in text else None
 
 
 def message(details: ErrorDetails) -> str:

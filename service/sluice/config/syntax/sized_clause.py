@@ -137,6 +137,7 @@ def limits(part: Part, of: SizePart) -> str:
     """The values that a size may have, in words (W26)."""
     least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
     more = ", or an expression of the tuple" if of.expression else ""
+    more += "; an offset of -x is that of the period less x" if part.word == "intervalOffset" else ""
     return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
 
 

@@ -12,10 +12,30 @@ from sluice.config.syntax.other_systems import WORDS, small_word, word_of_sql
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.functions import FUNCTIONS, OTHER_NAMES
 
+#: for a sign that gives a value in place of a missing one
+ABSENT = (
+    "orElse(x, y), for an x that may have no value; `defaults` of the stream has the values for null and for missing "
+    "attributes"
+)
 #: what other languages write, at the position of the error: the number of characters before that position at which it
 #: begins, what was expected, and what to write
 SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
     (re.compile("==="), 2, "an operator", "=="),
+    (re.compile(r"\?\?|\?:"), 1, ABSENT, None),
+    (re.compile(r"\?\."), 1, "the name of an attribute alone, as an attribute holds no object", None),
+    (re.compile(r"\*\*"), 1, "pow(x, y), in place of a sign for powers", None),
+    (re.compile(r"\^"), 0, "pow(x, y), in place of a sign for powers, or bitXor(x, y)", None),
+    (re.compile("//"), 1, "floor(x / y), in place of //; a quotient of two int64 has no fraction", None),
+    (re.compile("<<|>>"), 1, "x * 2 or x / 2, as no sign shifts bits", None),
+    (re.compile("~"), 0, "bitXor(x, -1), in place of ~", None),
+    (re.compile(r"->|=>"), 1, "an expression over the tuple: there are no functions of its own", None),
+    (re.compile(r"=>"), 0, "an expression over the tuple: there are no functions of its own", None),
+    (re.compile(r"@\w*"), 0, "the name of an attribute alone", None),
+    (re.compile(r"\{[^{}]*\}?"), 0, "the name of an attribute alone, without braces", None),
+    (re.compile(r"\["), 0, "an attribute, or a function that gives a list such as split: no list is written out", None),
+    (re.compile(r":(?=[^\[\]]*\])"), 0, "substring(x, first, length), in place of a slice", None),
+    (re.compile(r"\d+(_\d+)+"), 0, "a number without underscores", None),
+    (re.compile(r"0[xob]\w+", re.IGNORECASE), 0, "a decimal number", None),
     (re.compile("<>"), 1, "an operator", "!="),
     (re.compile("::"), 0, "a function that converts, such as int64(x), in place of ::", None),
     (re.compile(r"interval '?\d+'?( [a-z]+)?", re.IGNORECASE), 9, "a duration such as 5m, in place of INTERVAL", None),

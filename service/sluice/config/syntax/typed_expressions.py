@@ -23,6 +23,8 @@ from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
 LIMIT = 2**63
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: the beginning of what is expected in place of an unknown name
+#: the least similarity of the name of a function that a message suggests: short names resemble each other by chance
+OF_A_FUNCTION = 0.75
 NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MAX_DIGITS = 1000
@@ -244,9 +246,15 @@ class Typing:
         if other is not None and other in SIGNATURES and other not in self.scope.panes:
             return self.pane(tree, SIGNATURES[other], [])
         known: list[str] = [*FUNCTIONS]
-        if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two
+        if self.snapshot and (other in AGGREGATES or name.capitalize() in AGGREGATES):
+            return self.fault(tree, f"no aggregate function inside of {self.snapshot}()", got=str(name))
+        if self.scope.no_aggregates is None and not self.snapshot:
             known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
-        hint = other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known)
+        if other in ("Max", "Min") and count > 1:  # Min and Max have one argument, min and max have two
+            other = other.lower()
+        hint = (
+            other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known, OF_A_FUNCTION)
+        )
         return self.fault(tree, "a function", hint, str(name))
 
     def function(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:

@@ -14,6 +14,8 @@ MAX_LINE = 1000
 LINE = re.compile(r"(?P<key>(?:- )?[\w.-]+:\s+)(?P<value>.+)")
 #: the beginning of a line with a window clause
 CLAUSE = re.compile(r"(- )?window(_left|_right)?:\s+[a-z]+,", re.IGNORECASE)
+#: a line whose value, or whose first item in [...], begins with a sign of YAML
+SIGN = re.compile(r"(- )?[\w.-]+:\s+\[?\s*(?P<sign>[@%!|>])")
 #: the inside of {...} without further braces, and a key with its value in it
 BRACES = re.compile(r"\{([^{}]*)\}")
 ENTRY = re.compile(r"\s*(?P<key>[\w.-]+: )(?P<value>[^\s{\[].*?)\s*")
@@ -42,6 +44,12 @@ def _entry(text: str) -> str:
     if found is None or (_is_yaml(f"{{{text}}}") and ("," not in found["value"] or found["value"][0] in "\"'")):
         return text.strip()
     return f"{found['key']}{in_quotes(found['value'])}"
+
+
+def sign_at_start(line: str) -> str | None:
+    """The sign of YAML with which the value in the line begins, as a text in quotes; None for other lines."""
+    found = SIGN.match(line)
+    return f'"{found["sign"]}"' if found else None
 
 
 def in_quotes(text: str) -> str:

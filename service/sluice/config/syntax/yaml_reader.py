@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import yaml
 
-from sluice.config.syntax.cut_expressions import whole_entries
+from sluice.config.syntax.cut_expressions import whole_entries, whole_items
 from sluice.config.syntax.other_systems import line_of_spl, param_of_spl
-from sluice.config.syntax.unquoted import in_quotes, quoted_line
+from sluice.config.syntax.unquoted import in_quotes, quoted_line, sign_at_start
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 from sluice.model.secrets import is_secret
@@ -134,12 +134,12 @@ def compose(text: str, file: str) -> yaml.Node | None:
         check_bounds(yaml.parse(text, Loader), file)
         node: yaml.Node | None = yaml.compose(text, Loader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
+        line = _line_of(error, text)
         written = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
         got = None if written is None else without_secret(written)
         problem = error.problem if error.problem != ANCHOR_TWICE else "an anchor of this name is there already"
         problem = problem if got == written else "perhaps the value needs quotes"  # YAML's text may have the value
-        expected, hint = f"YAML without errors ({problem})", None
+        expected, hint = _expected(error, text, line) or f"YAML without errors ({problem})", None
         if clause := line_of_spl(got or ""):
             expected, hint = "the window clause without its stream", f"window: {clause}"
         elif param := param_of_spl(got or ""):
@@ -148,12 +148,56 @@ def compose(text: str, file: str) -> yaml.Node | None:
             expected, hint = "quotes around the whole expression, as YAML reads it in another way", quoted
         elif "`" in (got or ""):
             expected = "names without backticks"
+        elif sign := sign_at_start(got or ""):
+            expected = f"quotes around a value that begins with {sign}, which has a meaning of its own in YAML"
         raise PipelineError([Problem(file, line, "", expected, got, hint)]) from None
     except yaml.YAMLError as error:
         found = CONTROL.search(text)
         line = None if found is None else text.count("\n", 0, found.start()) + 1
         raise PipelineError([Problem(file, line, "", "YAML", shown(str(error)))]) from None
     return node
+
+
+#: beginning of what YAML was reading when a text ended too early -> the sign that is missing
+UNCLOSED = {
+    "while scanning a quoted scalar": "a closing quote",
+    "while parsing a flow sequence": 'a closing "]"',
+    "while parsing a flow mapping": 'a closing "}"',
+}
+
+
+def _line_of(error: yaml.MarkedYAMLError, text: str) -> int | None:
+    """The line of the error: of something that is not closed the line in which it begins; of a tab its own line."""
+    if _unclosed(error) and error.context_mark:
+        return int(error.context_mark.line) + 1
+    if error.problem_mark is None:
+        return None
+    line, lines = int(error.problem_mark.line), text.splitlines()
+    return next((at for at in (line + 1, line + 2) if at <= len(lines) and _has_tab(lines[at - 1])), line + 1)
+
+
+def _expected(error: yaml.MarkedYAMLError, text: str, line: int | None) -> str | None:
+    """What is expected in place of a frequent error of YAML; None for others."""
+    lines = text.splitlines()
+    if line and line <= len(lines) and _has_tab(lines[line - 1]):
+        return "spaces in place of the tab, as YAML indents with spaces only"
+    return _unclosed(error)
+
+
+def _has_tab(line: str) -> bool:
+    """Whether a tab is among the characters that indent the line, also behind the sign of a list."""
+    return "\t" in line[: len(line) - len(line.lstrip(" \t-"))]
+
+
+def _unclosed(error: yaml.MarkedYAMLError) -> str | None:
+    """The sign that is missing at the end of a text in quotes or brackets; None if another error was found.
+
+    YAML finds it at the end of the file, or at the key in the next line.
+    """
+    start, found = error.context_mark, error.problem_mark
+    if start is None or found is None or start.line == found.line:
+        return None
+    return UNCLOSED.get(error.context or "")
 
 
 def without_secret(line: str) -> str:
@@ -243,7 +287,14 @@ class Walk:
         return shown(self.text[start : min(end, start + 2 * SHOWN)])
 
     def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
-        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        found: list[Any] = []
+        for item, cut in whole_items(node) if path[:1] == OPERATORS else ((item, False) for item in node.value):
+            inner = (*path, len(found))
+            found.append(self.value(item, inner))
+            if cut:
+                expected = "quotes around an expression with commas inside of [...]"
+                self.problem(item.start_mark.line + 1, inner, expected, item.value, in_quotes(item.value))
+        return found
 
     def problem(self, line: int, path: Path, expected: str, got: str, hint: str | None = None) -> None:
         self.source.problems.append(Problem(self.source.file, line, spell(path), expected, got, hint))

@@ -60,7 +60,7 @@ class MapOperator:
         for stream, expressions, schema in self._outputs:
             tuples = kept.tuples
             made = pa.RecordBatch.from_arrays([evaluate(e, tuples) for e in expressions], schema=schema)
-            whole, made, bad = complete(kept, made, self.spec.name, stream)
+            whole, made, bad = complete(kept, made, self.spec.name, stream, expressions)
             outputs[stream] = whole.with_tuples(made)
             rejected.append(bad)
         return outputs | joined(rejected)

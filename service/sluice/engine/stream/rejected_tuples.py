@@ -38,23 +38,30 @@ def readable(
     """Evaluates the expressions. Returns the items without the tuples for which one of them has no value, the values of
     the others, and the rejected tuples or None.
     """
-    return _without_nulls(items, computed(expressions, items.tuples), operator, lambda n: written(expressions[n]))
+    return _without_nulls(
+        items, computed(expressions, items.tuples), operator, lambda n: f"{written(expressions[n])} {NO_VALUE}"
+    )
 
 
 def complete(
-    items: Items, made: pa.RecordBatch, operator: str, stream: str
+    items: Items, made: pa.RecordBatch, operator: str, stream: str, expressions: Sequence[Expression] = ()
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
     """Checks the rows that were computed for an output stream. Returns the items and rows without those that have a
-    null, and the rejected tuples or None.
+    null, and the rejected tuples or None, whose reasons have the one of `expressions` that gives no value.
     """
-    return _without_nulls(items, made, operator, lambda n: f"{stream}.{made.schema.names[n]}")
+
+    def reason(number: int) -> str:
+        why = f": {written(expressions[number])}" if expressions else ""
+        return f"{stream}.{made.schema.names[number]} {NO_VALUE}{why}"
+
+    return _without_nulls(items, made, operator, reason)
 
 
 def _without_nulls(
-    items: Items, columns: pa.RecordBatch, operator: str, name: Callable[[int], str]
+    items: Items, columns: pa.RecordBatch, operator: str, reason: Callable[[int], str]
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """Removes the tuples with a null in `columns`, which has one row per tuple of `items`. `name` gives the name of a
-    column, for the reason.
+    """Removes the tuples with a null in `columns`, which has one row per tuple of `items`. `reason` gives the reason
+    of a column.
     """
     if not any(column.null_count for column in columns.columns):
         return items, columns, None
@@ -62,7 +69,7 @@ def _without_nulls(
     bad = null.any(axis=0)
     kept = items.kind != TUPLE
     kept[~kept] = ~bad
-    reasons = [f"{name(column)} {NO_VALUE}" for column in null[:, bad].argmax(axis=0).tolist()]
+    reasons = [reason(column) for column in null[:, bad].argmax(axis=0).tolist()]
     return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 

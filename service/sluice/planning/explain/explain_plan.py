@@ -37,7 +37,7 @@ class Step:
     outputs: tuple[str, ...]
     fires: str
     waits: str
-    #: how old a tuple may be; empty if its window does not compare each tuple with the watermark
+    #: from which age on a tuple is late; empty if none can be
     late: str
     #: None: the operator has no state
     state: str | None
@@ -82,18 +82,22 @@ def _stage(stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...])
 
 
 def _instead(stage: Pipeline) -> Iterator[str]:
-    """What gives the stage several buckets if the event times of its inputs are the only reasons for one (E3)."""
+    """What to change so that the stage gets several buckets; nothing if a reason for one would stay (E3)."""
     computed = {
         stream.name: replace(stream, event_time=replace(stream.event_time, lag=None, idle_after=None, advance=False))
         for stream in stage.inputs
         if stream.event_time is not None and (stream.event_time.lag, stream.event_time.idle_after) != (None, None)
     }
+    rest = layout(replace(stage, streams={**stage.streams, **computed}))
     waits = any(not isinstance(operator, Map | Union) for operator in stage.operators)
-    if not (waits and computed and layout(replace(stage, streams={**stage.streams, **computed})).keys is not None):
+    if not waits or (rest.keys is None and not rest.instead):
         return
+    yield from rest.instead
     names = " and ".join(computed)
-    yield f"read {names} through a map and a stream with `exchange: true`: what reads that stream is spread by its keys"
-    yield f"or let the producers of {names} send watermarks, without `lag` and `idle_after`"
+    if names:
+        through = f"read {names} through a map and a stream with `exchange: true`"
+        yield f"{through}: what reads that stream is spread by its keys"
+        yield f"or let the producers of {names} send watermarks, without `lag` and `idle_after`"
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:

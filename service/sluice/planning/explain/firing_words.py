@@ -11,15 +11,21 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Operator,
     Pipeline,
+    SlidingTime,
     Sort,
     Stream,
+    TimeInterval,
     Union,
+    Window,
     Windowed,
 )
 from sluice.model.topology import follows_clock
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
+from sluice.model.windows.session_window import Session
 from sluice.model.windows.window_kind import with_watermarks
+
+DEAD = "a dead letter"
 
 
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
@@ -51,11 +57,30 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
 
 
 def lateness(operator: Operator, pipeline: Pipeline) -> str:
-    """From which age on a tuple of a join by event time can be late (I4, U4); empty for other operators."""
-    if not isinstance(operator, Join) or operator.window is None:
-        return ""
-    ages = " and ".join(dict.fromkeys(_age(pipeline.streams[name], operator.window.grace) for name in operator.inputs))
-    return f"a tuple more than {ages} can be late: a dead letter, even if its partner waits"
+    """From which age on a tuple is late or can be late (E18, G7, I4, U4, Z4); empty where no tuple is late."""
+    match operator:
+        case Join(window=window) if window is not None:
+            ages = (_age(pipeline.streams[name], window.grace) for name in operator.inputs)
+            return (
+                f"a tuple more than {' and '.join(dict.fromkeys(ages))} can be late: {DEAD}, even if its partner waits"
+            )
+        case Dedup(over="event_time"):
+            return f"a tuple more than {_age(pipeline.streams[operator.input], 0)} is late: {DEAD}"
+        case Aggregate() | Sort() | Custom():
+            return _late_of_window(operator.window, pipeline.streams[operator.input])
+    return ""
+
+
+def _late_of_window(window: Window, stream: Stream) -> str:
+    match window:
+        case TimeInterval(discard_age=discard):
+            return f"a tuple more than {_age(stream, discard)} is late: {DEAD}"
+        case Session(clock=False, gap=int(gap), grace=grace):
+            return f"a tuple more than {_age(stream, gap + grace)} can be late: {DEAD}, if no open session holds it"
+        case SlidingTime(grace=grace):
+            age = f"{seconds(grace)} s before the newest one of {stream.name}"
+            return f"a tuple more than {age} can be late: {DEAD}, if no open window holds it"
+    return ""
 
 
 def _age(stream: Stream, grace: int) -> str:

@@ -5,6 +5,7 @@ A compiled scanner decodes most rows a batch at a time. Rows that it does not ac
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -65,10 +66,11 @@ def _tuple(
 
 
 def _parsed(value: bytes | None) -> dict[str, Any]:
-    if not value:
+    text = (value or b"").removeprefix(BOM_UTF8)
+    if not text:
         raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
     try:
-        document = orjson.loads(value)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
     if type(document) is not dict:

@@ -27,6 +27,12 @@ LONGEST_NUMBER, LONGEST_EXPONENT = 40, 2
 
 
 @kernel
+def mark(data: np.ndarray, i: int, stop: int) -> int:
+    """The position behind the byte order mark that starts here, or `i` if there is none."""
+    return i + 3 if stop - i > 3 and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF else i
+
+
+@kernel
 def space(data: np.ndarray, i: int, stop: int) -> int:
     while i < stop and (data[i] == SPACE or data[i] == TAB or data[i] == NEWLINE or data[i] == RETURN):
         i += 1

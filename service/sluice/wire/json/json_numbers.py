@@ -13,7 +13,7 @@ from sluice.columns.kernel import kernel
 from sluice.time_units import SECOND
 from sluice.wire.json.json_grammar import COLON, MINUS, NO, PLUS, POINT, SPACE, ZERO, digits
 
-BIG_T, BIG_Z = (ord(c) for c in "TZ")
+BIG_T, SMALL_T, BIG_Z, SMALL_Z = (ord(c) for c in "TtZz")
 
 
 @kernel
@@ -82,7 +82,7 @@ def _length(year: int, month: int) -> int:
 @kernel
 def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     """The nanoseconds of the time of day that starts here, and the position behind it, or NO."""
-    if stop - i < 6 or not (data[i] == BIG_T or data[i] == SPACE) or data[i + 3] != COLON:
+    if stop - i < 6 or not (data[i] == BIG_T or data[i] == SMALL_T or data[i] == SPACE) or data[i + 3] != COLON:
         return 0, NO
     hour, minute, second, fraction = _pair(data, i + 1), _pair(data, i + 4), 0, 0
     i += 6
@@ -101,13 +101,20 @@ def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
 @kernel
 def _zone(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     """The offset of a zone from UTC in nanoseconds, positive to the east. An empty text is UTC."""
-    if i == stop or (i + 1 == stop and data[i] == BIG_Z):
+    size = stop - i
+    if size == 0 or (size == 1 and (data[i] == BIG_Z or data[i] == SMALL_Z)):
         return 0, True
-    if stop - i != 6 or not (data[i] == PLUS or data[i] == MINUS) or data[i + 3] != COLON:
+    if not (data[i] == PLUS or data[i] == MINUS) or not _has_zone_form(data, i, size):
         return 0, False
-    hours, minutes = _pair(data, i + 1), _pair(data, i + 4)
+    hours, minutes = _pair(data, i + 1), 0 if size == 3 else _pair(data, stop - 2)
     ahead = (hours * 60 + minutes) * 60 * SECOND
     return (-ahead if data[i] == MINUS else ahead), 0 <= hours < 24 and 0 <= minutes < 60
+
+
+@kernel
+def _has_zone_form(data: np.ndarray, i: int, size: int) -> bool:
+    """Whether the text has the length of `+02`, `+0200` or `+02:00`, and the colon of the last one."""
+    return size in (3, 5) or (size == 6 and data[i + 3] == COLON)
 
 
 @kernel

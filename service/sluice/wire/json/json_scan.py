@@ -67,7 +67,7 @@ def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans
 @kernel
 def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int) -> int:  # noqa: PLR0917
     """Reads an object. Returns the position behind it and behind the space around it, or NO."""
-    i = grammar.space(data, i, stop)
+    i = grammar.space(data, grammar.mark(data, i, stop), stop)
     if i == stop or data[i] != OPEN_OBJECT:
         return NO
     i = grammar.space(data, i + 1, stop)

@@ -6,26 +6,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 import orjson
 
+from sluice import iso_times
 from sluice.model.types import Kind, Type
 from sluice.time_units import SECOND
 
 INT64 = range(-(2**63), 2**63)
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIMESTAMP = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)"
-    r"(?:[T ](?P<time>(?:[01]\d|2[0-3]):\d\d(?::\d\d)?)"
-    r"(?:(?<=:\d\d:\d\d)\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:\d\d)?)?",
-    re.ASCII,
-)
 SHOWN = 80
 #: the last second since 1970 that a timestamp can have
 LAST_SECOND = INT64.stop // SECOND
@@ -73,16 +65,10 @@ def shown(value: object) -> str:
 
 def nanoseconds(text: str) -> int:
     """The nanoseconds since 1970 of an ISO 8601 text. A text without a zone is in UTC. Raises NotOfTypeError."""
-    match = TIMESTAMP.fullmatch(text)
-    if match is None:
-        raise NotOfTypeError
     try:
-        moment = datetime.fromisoformat(f"{match['date']}T{match['time'] or '00:00'}{match['zone'] or 'Z'}")
-        past = moment - EPOCH
-    except (ValueError, OverflowError) as error:
+        return _within_int64(iso_times.nanoseconds(text))
+    except ValueError as error:
         raise NotOfTypeError from error
-    whole = past // timedelta(seconds=1) * SECOND
-    return _within_int64(whole + int((match["fraction"] or "").ljust(9, "0")))
 
 
 def _read_boolean(value: object) -> object:

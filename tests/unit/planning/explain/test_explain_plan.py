@@ -311,3 +311,40 @@ def test_an_input_says_which_attribute_is_the_timestamp_of_its_records(tmp_path:
     file.write_text(f"{head}operators:{TOTALS}")
     lines = CliRunner().invoke(main, ["explain", str(file)]).output.splitlines()
     assert "  reads       orders: topic orders, json, time is the timestamp of the record" in lines
+
+
+@pytest.mark.parametrize(
+    ("window", "late"),
+    [
+        ("timeInterval, intervalDuration(60), partitioned", "2 s before the newest one of orders is late"),
+        ("timeInterval, intervalDuration(60), discardAge(30), partitioned", "32 s before the newest one of orders is"),
+        ("session, inactivityGap(300), grace(5)", "307 s before the newest one of orders can be late"),
+        ("slidingTime, timeDifference(60), grace(1)", "1 s before the newest one of orders can be late"),
+    ],
+)
+def test_the_plan_says_from_which_age_on_a_tuple_is_late(window, late):
+    (stage,) = stages(MINUTES.format(read="orders", window=window), TIMED)
+    assert stage.steps[0].late.startswith(f"a tuple more than {late}")
+
+
+def test_no_tuple_of_a_window_over_the_clock_is_late():
+    (stage,) = stages(MINUTES.format(read="orders", window="tumbling, count(5), partitioned"), TIMED)
+    assert stage.steps[0].late == ""
+
+
+@pytest.mark.parametrize(
+    ("operators", "instead"),
+    [
+        (
+            MINUTES.format(read="orders", window="tumbling, count(5)").replace("    partition_by: [shop]\n", ""),
+            "give minutes partition_by, and `partitioned` in its clause, if its results may be those of each key",
+        ),
+        (
+            MINUTES.format(read="orders", window="sliding, count(5), partitioned").replace("Count()", "CountAll()"),
+            "let minutes count the tuples of the own partition: Count(), or group_by",
+        ),
+    ],
+)
+def test_the_plan_says_what_to_change(operators, instead):
+    (stage,) = stages(operators, HEAD.replace("  best: {topic: best}\n", ""))
+    assert stage.instead == (instead,)

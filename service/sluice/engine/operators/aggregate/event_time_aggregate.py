@@ -39,7 +39,7 @@ from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rej
 from sluice.engine.windows import early_results
 from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
-from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
+from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import EVENT, FIRING, INSERT, LATE, NEVER, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
@@ -283,10 +283,8 @@ class EventAggregateOperator(Stateful[EventState]):
         name = self.ticks.attribute
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
-        if isinstance(self.ticks, CalendarTicks):  # its ticks are no distances
-            return f"late: {name} is before the watermark"
         if isinstance(self.spec.window, TimeInterval):
-            return f"late: {name} is {self.ticks.seconds(behind)} s before the watermark less discardAge"
+            return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark less discardAge"
         if time < 0:
             return f"{name} is before 1970, where slidingTime has no windows"
         late = f"late: {name} is {self.ticks.seconds(behind)} s before stream time less grace"

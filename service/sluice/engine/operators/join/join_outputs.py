@@ -80,7 +80,7 @@ class PairExpressions:
             columns = self._columns(stored, expressions, whole.left, whole.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             items = whole.items(pa.record_batch([evaluate(e, columns) for e in expressions], schema=schema))
-            outputs[output.stream], _, bad = complete(items, items.tuples, self._spec.name, output.stream)
+            outputs[output.stream], _, bad = complete(items, items.tuples, self._spec.name, output.stream, expressions)
             rejected.append(bad)
         return outputs, rejected
 

@@ -6,6 +6,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.iso_columns import cast_each, times
 from sluice.engine.stream.functions.column_arguments import (
     EDGE,
     FLOAT64,
@@ -42,10 +43,7 @@ def to_boolean(text: Column) -> Column:
 
 def to_timestamp(text: Column) -> Column:
     """Parses ISO 8601. A text without zone is in UTC, one without time is midnight."""
-    padded = pc.replace_substring_regex(text, pattern=r"^(\d{4}-\d\d-\d\d)$", replacement=r"\1T00:00Z")
-    zoned = pc.replace_substring_regex(padded, pattern=r"^(\S+[T ]\d\d:\d\d(:\d\d(\.\d+)?)?)$", replacement=r"\1Z")
-    pattern = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[-+]\d\d:?\d\d)$"
-    return parsed(zoned, pattern, INSTANT)
+    return times(pa.array([text.as_py()], STRING))[0] if is_scalar(text) else times(text)
 
 
 def parsed(text: Column, pattern: str, type_: pa.DataType) -> Column:
@@ -53,19 +51,6 @@ def parsed(text: Column, pattern: str, type_: pa.DataType) -> Column:
     if is_scalar(text):
         return parsed(pa.array([text.as_py()], STRING), pattern, type_)[0]
     return cast_each(pc.if_else(pc.match_substring_regex(text, pattern=pattern), text, none(text)), type_)
-
-
-def cast_each(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Casts each text, null if it does not fit. pyarrow casts all values or fails, so the texts are halved until those
-    that do not fit are alone.
-    """
-    try:
-        return pc.cast(texts, type_)
-    except pa.ArrowInvalid:
-        if len(texts) == 1:
-            return pa.nulls(1, type_)
-        middle = len(texts) // 2
-        return pa.concat_arrays([cast_each(texts[:middle], type_), cast_each(texts[middle:], type_)])
 
 
 def to_string(value: Column) -> Column:

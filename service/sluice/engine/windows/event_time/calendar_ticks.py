@@ -78,6 +78,13 @@ class CalendarTicks(Ticks):
         """The time that has these ticks, as a text of seconds."""
         return super().seconds(int(self.to_units(np.array([ticks]))[0]))
 
+    def distance(self, time: int, ticks: int) -> str:
+        """In real seconds; empty if `time + ticks` is that of a watermark later than all times."""
+        if time + ticks > self.most:
+            return ""
+        first, last = self.to_units(np.array([time, time + ticks])).tolist()
+        return f"{super().seconds(last - first)} s "
+
     def _ticks(self, times: np.ndarray) -> np.ndarray:
         """The ticks of times in units of the attribute."""
         if not len(times):

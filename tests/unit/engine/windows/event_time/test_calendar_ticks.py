@@ -161,11 +161,30 @@ def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_buckets(pipeline_of(case), case["input"], 5)
 
 
-def test_a_late_tuple_says_so():
-    operator = {"window": "timeInterval, intervalDuration(month)", "event_time": "t", "output": {"n": "Count()"}}
-    events = [{"at": 0, "watermark": 100.0}, {"at": 1, "tuple": {"t": 99.0}}]
+DAY = 86_400.0
+MARCH_31 = 89 * DAY + 365 * DAY * 40 + 10 * DAY  # 2010-03-31T00:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("window", "align", "watermark", "time", "amount"),
+    [
+        ("timeInterval, intervalDuration(month)", None, 100.0, 99.0, "1 s "),
+        ("timeInterval, intervalDuration(month)", None, 40 * DAY, 10 * DAY, "2592000 s "),
+        ("timeInterval, intervalDuration(year)", None, 400 * DAY, 0.0, "34560000 s "),
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 3 * DAY + 0.5, DAY, "172800.5 s "),
+        # the clock goes forward in the night of 2010-03-28: the distance is in real seconds
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, MARCH_31, MARCH_31 - 5 * DAY, "432000 s "),
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 4e9, DAY, "3999913600 s "),
+        ("timeInterval, intervalDuration(month)", None, 1e12, 99.0, ""),
+        ("timeInterval, intervalDuration(60)", None, 100.0, 99.0, "1 s "),
+    ],
+)
+def test_a_late_tuple_says_by_how_much(window, align, watermark, time, amount):
+    operator = {"window": window, "event_time": "t", "output": {"n": "Count()"}} | ({"align": align} if align else {})
+    events = [{"at": 0, "watermark": watermark}, {"at": 1, "tuple": {"t": time}}]
     records = run_case({"operator": operator, "input": events, "dead_letters": True})
-    assert [r["dead_letter"]["reason"] for r in records] == ["late: t is before the watermark"]
+    reason = f"late: t is {amount}before the watermark less discardAge"
+    assert [r["dead_letter"]["reason"] for r in records] == [reason]
 
 
 @pytest.mark.parametrize("window", ["intervalDuration(month)", "intervalDuration(1d)"])
