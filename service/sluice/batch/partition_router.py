@@ -21,6 +21,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.arrow_types import HEADERS
+from sluice.columns.due_times import all_later
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
@@ -297,7 +298,7 @@ class PartitionRouter:
         """
         max_future = self._plan.pipeline.settings.max_future
         ahead = f"its timestamp is more than {max_future / SECOND:g} s (max_future) ahead of the time of the batch"
-        rejects.reject(np.flatnonzero(times > planned + max_future), reason(Reason.TOO_FAR_AHEAD, ahead))
+        rejects.reject(np.flatnonzero(times > all_later(np.asarray(planned), max_future)), reason(Reason.TOO_FAR_AHEAD, ahead))
         kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
         # a mark is kept even if the tuple that carries it cannot be used
         row = np.flatnonzero(rejects.accepted | carries_mark)

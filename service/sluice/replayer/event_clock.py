@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import numpy as np
-
 from sluice.columns.json_columns import nanoseconds
 from sluice.wire.json import json_values
+from sluice.time_units import MAX_TIME
 from sluice.wire.json.json_values import LAST_SECOND
 
 #: what an `at` must be, for messages
@@ -23,10 +22,14 @@ def clock_time(at: object) -> int:
     if isinstance(at, str):
         if json_values.TIMESTAMP.fullmatch(at) is None:
             raise TypeError(at)
-        return json_values.nanoseconds(at)
-    if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
+        now = json_values.nanoseconds(at)
+    elif isinstance(at, bool) or not isinstance(at, int | float | Decimal):
         raise TypeError(at)
-    return int(np.int64(nanoseconds(at)))
+    else:
+        now = nanoseconds(at)
+    if abs(now) >= MAX_TIME:  # what is due at MAX_TIME is never due
+        raise OverflowError(at)
+    return now
 
 
 def too_large(at: object) -> str:

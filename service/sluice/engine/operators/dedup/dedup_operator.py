@@ -36,6 +36,7 @@ from sluice.engine.windows.event_time.timer_queue import ROOT
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Dedup, EventTime
 from sluice.model.types import INT64, Schema
+from sluice.time_units import later
 
 
 class DedupOperator(Stateful[DedupState]):
@@ -79,8 +80,8 @@ class DedupOperator(Stateful[DedupState]):
         periods = window_inspection.chained(state.partitions[p], state.periods)
         starts = state.periods["time"][periods]
         open_periods = [
-            {name: float(self._ticks.seconds(int(time))) for name, time in (("start", s), ("end", s + self._rule.size))}
-            for s in starts
+            {name: float(self._ticks.seconds(int(time))) for name, time in (("start", s), ("end", later(s, self._rule.size)))}
+            for s in starts.tolist()
         ]
         held = []
         if self._holding:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice import time_units
+from sluice.columns.due_times import all_later, earlier, later
 from sluice.columns.kernel import inlined, kernel, read_only
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import rejected
@@ -28,6 +30,8 @@ from sluice.model.spec import Stream
 SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int64), ("idle", np.bool_)])
 #: how many steps of a watermark that follows the clock have the same length, and their least length in nanoseconds
 STEPS, LEAST_STEP = 100, 10_000_000
+#: after so many doublings, a step of any length is beyond the range of times
+MOST_DOUBLINGS = 40
 #: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
 
@@ -118,20 +122,21 @@ class Watermarks:
             return MAX_TIME
         heard = progress.sources["heard"][~progress.sources["idle"]]
         if len(heard):
-            return int(heard.min()) + self._rule.idle_after
+            return time_units.later(int(heard.min()), self._rule.idle_after)
         if not self._rule.step or progress.watermark in (NEVER, MAX_TIME):
             return MAX_TIME
-        silent = int(progress.sources["heard"].max()) + self._rule.idle_after
-        return silent + step_offset(self._rule.step, progress.steps)
+        silent = time_units.later(int(progress.sources["heard"].max()), self._rule.idle_after)
+        return time_units.later(silent, step_offset(self._rule.step, progress.steps))
 
     def _most_steps(self, at: np.ndarray, start: int, end: int) -> int:
         """No fewer than the steps that the watermark makes between items at these times, and until `end`."""
         if not self._rule.step:
             return 0
-        gaps = np.diff(np.concatenate([[start], at, [end]]))
+        times = np.maximum.accumulate(np.concatenate([[start], at, [end]]))
+        gaps = np.diff(times.view(np.uint64))  # a gap may be longer than int64 holds
         gaps = np.append(gaps[1:][gaps[1:] >= self._rule.idle_after], gaps[:1])  # a silence may be older than the batch
-        doublings = np.log2(np.maximum(gaps, 0) / (STEPS * self._rule.step) + 1)
-        return int(np.minimum(np.maximum(gaps, 0) // self._rule.step + 2, STEPS * (doublings + 2)).sum())
+        doublings = np.log2(gaps / (STEPS * self._rule.step) + 1)
+        return int(np.minimum(gaps // self._rule.step + 2, STEPS * (doublings + 2)).sum())
 
     def _add_topic_partitions(self, progress: Progress, start: int) -> None:
         """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
@@ -162,7 +167,7 @@ class Watermarks:
         if of.max_future is None:
             return items, times, None
         is_tuple = items.kind == TUPLE
-        ahead = times > np.minimum(items.at[is_tuple], MAX_TIME - of.max_future) + of.max_future
+        ahead = times > all_later(items.at[is_tuple], of.max_future)
         if bad is not None:  # a float64 above the range of times is ahead of every clock; one below it, or NaN, is not
             ahead |= bad & (column.to_numpy(zero_copy_only=False) > 0)
         if not ahead.any():
@@ -202,8 +207,9 @@ def step_offset(step: int, number: int) -> int:
     silence before it, or `step`, and a silence of a year has some thousand steps.
     """
     doublings, rest = number // STEPS, number % STEPS
-    longer = 1 << doublings
-    return step * (STEPS * (longer - 1) + rest * longer)
+    longer = 1 << min(doublings, MOST_DOUBLINGS)
+    steps = STEPS * (longer - 1) + rest * longer
+    return MAX_TIME if doublings > MOST_DOUBLINGS or steps > MAX_TIME // step else step * steps
 
 
 @kernel
@@ -245,13 +251,13 @@ def _fall_silent(
     """Topic partitions become idle, one after the other. Returns the watermark and the number of output items."""
     while True:
         silent = _first_silent(sources)
-        if silent < 0 or sources[silent].heard + rule.idle_after > now:
+        if silent < 0 or later(sources[silent].heard, rule.idle_after) > now:
             return watermark, count
         sources[silent].idle = 1
         least = _least(sources)
         if least > watermark:
             watermark = least
-            count = _write(rows, count, -1, TIMER, sources[silent].heard + rule.idle_after, watermark)
+            count = _write(rows, count, -1, TIMER, later(sources[silent].heard, rule.idle_after), watermark)
 
 
 @inlined
@@ -263,12 +269,12 @@ def _follow(
     """
     heard = _silent_since(sources)
     while heard != NEVER and NEVER < watermark < MAX_TIME:
-        time = heard + rule.idle_after + step_offset(rule.step, steps)
+        time = later(later(heard, rule.idle_after), step_offset(rule.step, steps))
         if time > now:
             break
         steps += 1
-        if time - rule.lag > watermark:
-            watermark = time - rule.lag
+        if earlier(time, rule.lag) > watermark:
+            watermark = earlier(time, rule.lag)
             count = _write(rows, count, -1, TIMER, time, watermark)
     return watermark, steps, count
 
@@ -282,7 +288,7 @@ def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, valu
         made = sources[s].made
         moves = kind == TUPLE and value > NEVER + rule.lag
         value -= rule.lag if moves else 0
-        moves = moves and value > made and (made == NEVER or value - made >= rule.gap)
+        moves = moves and value > made and (made == NEVER or value >= later(made, rule.gap))
         if moves:
             sources[s].made = value
     if moves:
