@@ -12,5 +12,7 @@ UNSET = -(2**63)
 
 
 def later(time: int, duration: int) -> int:
-    """The time `duration` (from 0 on) after `time`; MAX_TIME if the sum is beyond it. Kernels have `columns/due_times.py`."""
+    """The time `duration` (from 0 on) after `time`; MAX_TIME if the sum is beyond it. For kernels:
+    columns/due_times.py.
+    """
     return min(time + duration, MAX_TIME)

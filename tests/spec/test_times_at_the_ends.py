@@ -8,9 +8,11 @@ import re
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sluice.testing import run_case
 from tests.spec import dedup_strategies, early_strategies, quiet_strategies, session_strategies, strategies
 from tests.spec import test_against_oracle as aggregates
 from tests.spec import test_dedups_against_oracle as dedups
@@ -29,7 +31,7 @@ DISTANCES = [0, 1, 1_000_000_000, 3_500_000_000, 3_600_000_000_000]
 #: the longest durations, in seconds: 285 years for the policies of tumbling and sliding windows, ten years for others
 LONGEST, TEN_YEARS = "9000000000", "315360000"
 DURATION = re.compile(r"\b(time|inactivityGap|maximumDuration)\([\d.]+\)")
-settled = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+settled = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 def nanoseconds(event: dict[str, Any]) -> int:
@@ -52,7 +54,7 @@ def at_the_ends(draw: st.DrawFn, cases: st.SearchStrategy[Case], unit: int = 1) 
     times = [0, *map(nanoseconds, case["input"])]
     distance = draw(st.sampled_from(DISTANCES))
     latest, earliest = LAST - max(times) - distance, -LAST - min(times) + distance
-    shift = draw(st.sampled_from([latest, latest, earliest, earliest, -10**9 * 3]))
+    shift = draw(st.sampled_from([latest, latest, earliest, earliest, -(10**9) * 3]))
     case = moved(case, shift // unit * unit + (unit if shift == earliest and shift % unit else 0))
     operator = case["operator"]
     for key in {"window", "early", "within", "left", "right"} & operator.keys():
@@ -96,3 +98,52 @@ def test_joins(case: Case, batches: list[int]):
 @settled
 def test_watermarks_that_follow_the_clock(case: Case, batches: list[int]):
     quiets.check(case, [1] * len(case["input"]), batches)
+
+
+# ---- one window after the other --------------------------------------------------------------------------------------
+
+#: by window: the contents at the times of the last two tuples, 16 s and 1 ns before the end of the range of times
+AT_THE_LAST_SECONDS: dict[str, list[list[int]]] = {
+    "tumbling, count(2) or time(100000d)": [[0, 1]],
+    "tumbling, time(10)": [[0]],
+    "tumbling, time(60)": [],
+    "sliding, time(100000d)": [[0], [0, 1]],
+    "sliding, time(5)": [[0], [1]],
+    "sliding, time(100000d), time(10)": [[0]],
+    "tumbling, count(2), partitioned, partitionAge(9000000000)": [[0, 1]],
+    "session, inactivityGap(10)": [[0]],
+    "session, inactivityGap(100)": [],
+    "session, inactivityGap(5), maximumDuration(3650d)": [[0]],
+}
+
+
+@pytest.mark.parametrize("kind", ["aggregate", "custom"])
+@pytest.mark.parametrize(("window", "expected"), AT_THE_LAST_SECONDS.items(), ids=AT_THE_LAST_SECONDS)
+def test_the_last_seconds(kind: str, window: str, expected: list[list[int]]):
+    if kind == "custom" and window.startswith("session"):
+        pytest.skip("a session has no handler")
+    what: dict[str, Any] = {"handler": "tests.spec.handler_classes:Contents"} if kind == "custom" else {
+        "output": {"is": "Collect(i)"}, "aggregate_incomplete_windows": window.startswith("sliding"),
+    }  # fmt: skip
+    start, end = (Decimal(LAST - before).scaleb(-9) for before in (16 * 10**9, 0))
+    keys = {"partition_by": ["i - i"]} if "partitioned" in window else {}
+    case = {
+        "operator": {"kind": kind, "window": window, "clock_origin": f"{start:f}", "schema": {"i": "int64"}}
+        | keys
+        | what,
+        "input": [{"at": at, "tuple": {"i": number}} for number, at in enumerate((start, end))],
+    }
+    for sizes in (None, [1, 1]):
+        found = [record["tuple"]["is"] for record in run_case(case, sizes) if "tuple" in record]
+        assert [contents for contents in found if contents] == expected
+
+
+def test_a_clock_that_jumps_over_the_whole_range_skips_the_ticks_that_find_nothing():
+    """From 1677 to 2262: 18 billion seconds, of which each would be a tick."""
+    times = [Decimal(1 - LAST).scaleb(-9), Decimal(LAST).scaleb(-9)]
+    operator = {
+        "kind": "aggregate", "window": "tumbling, time(1)", "output": {"n": "Count()"}, "clock_origin": f"{times[0]:f}",
+    }  # fmt: skip
+    records = run_case({"operator": operator, "input": [{"at": at, "tuple": {"i": 1}} for at in times]})
+    assert [record["tuple"] for record in records if "tuple" in record] == [{"n": 1}]
+    assert len(records) == 1_000_000 + 2

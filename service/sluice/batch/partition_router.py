@@ -298,7 +298,8 @@ class PartitionRouter:
         """
         max_future = self._plan.pipeline.settings.max_future
         ahead = f"its timestamp is more than {max_future / SECOND:g} s (max_future) ahead of the time of the batch"
-        rejects.reject(np.flatnonzero(times > all_later(np.asarray(planned), max_future)), reason(Reason.TOO_FAR_AHEAD, ahead))
+        latest = all_later(np.asarray(planned), max_future)
+        rejects.reject(np.flatnonzero(times > latest), reason(Reason.TOO_FAR_AHEAD, ahead))
         kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
         # a mark is kept even if the tuple that carries it cannot be used
         row = np.flatnonzero(rejects.accepted | carries_mark)

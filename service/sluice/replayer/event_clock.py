@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from sluice.columns.json_columns import nanoseconds
-from sluice.wire.json import json_values
 from sluice.time_units import MAX_TIME
+from sluice.wire.json import json_values
 from sluice.wire.json.json_values import LAST_SECOND
 
 #: what an `at` must be, for messages

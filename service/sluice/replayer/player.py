@@ -377,7 +377,7 @@ def _origin(given: str | float) -> int:
         text = str(given)
         return clock_time(Decimal(text) if NUMBER.fullmatch(text) else text)
     except (ArithmeticError, TypeError, ValueError):
-        msg = f'clock_origin is {EXPECTED}, or "first", not "{given}"'
+        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{given}"'
         raise SluiceError(msg) from None
 
 

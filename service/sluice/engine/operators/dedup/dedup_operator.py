@@ -78,11 +78,9 @@ class DedupOperator(Stateful[DedupState]):
         if p < 0 or not state.partitions["size"][p]:
             return []
         periods = window_inspection.chained(state.partitions[p], state.periods)
-        starts = state.periods["time"][periods]
-        open_periods = [
-            {name: float(self._ticks.seconds(int(time))) for name, time in (("start", s), ("end", later(s, self._rule.size)))}
-            for s in starts.tolist()
-        ]
+        starts = state.periods["time"][periods].tolist()
+        bounds = [{"start": start, "end": later(start, self._rule.size)} for start in starts]
+        open_periods = [{name: float(self._ticks.seconds(time)) for name, time in one.items()} for one in bounds]
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
