@@ -197,10 +197,11 @@ def _operator(sample: Sample, stream: str) -> Iterator[str]:
 def _outputs(usable: Sequence[Attribute], group: str | None) -> dict[str, str]:
     """The attributes of the output: name -> expression."""
     values = [one for one in usable if one.name != group]
-    number = next((one.name for one in values if one.type in (INT64, FLOAT64) and not one.resolution), None)
+    number = next((one for one in values if one.type in (INT64, FLOAT64) and not one.resolution), None)
     made = {"tuples": "Count()"}
     if number:
-        made |= {f"average_{number}": f"Average({number})"}
+        value = f"float64({number.name})" if number.type == INT64 else number.name  # of int64 it is cut (A20)
+        made |= {f"average_{number.name}": f"Average({value})"}
     elif values:
         made |= {f"last_{values[0].name}": f"Last({values[0].name})"}
     given = {group: group} if group else {}

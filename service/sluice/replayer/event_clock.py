@@ -11,6 +11,8 @@ from sluice.wire.json.json_values import LAST_SECOND
 
 #: what an `at` must be, for messages
 EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
+#: what is wrong with a time that no clock has, for messages
+NO_TIME = "not a time between the years 1677 and 2262"
 
 
 def clock_time(at: object) -> int:
@@ -34,6 +36,6 @@ def clock_time(at: object) -> int:
 
 def too_large(at: object) -> str:
     """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
-    if isinstance(at, int) and abs(at) > LAST_SECOND:
+    if isinstance(at, int | float) and LAST_SECOND < abs(at) <= LAST_SECOND * 1000:
         return ", as a number is seconds; perhaps it has milliseconds"
     return ""
