@@ -29,9 +29,3 @@ def earlier(time: int, duration: int) -> int:
 def distance(start: int, end: int) -> np.uint64:
     """The nanoseconds from `start` to `end`, which is not before it. They may be more than int64 holds."""
     return np.uint64(end) - np.uint64(start)
-
-
-def all_later(times: np.ndarray, duration: int) -> np.ndarray:
-    """`later` of each of these times."""
-    later_times: np.ndarray = np.minimum(times, MAX_TIME - duration) + duration
-    return later_times

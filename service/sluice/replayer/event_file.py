@@ -96,16 +96,16 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
         return None
     if not isinstance(document, dict):
         return None
-    value = document.get(field)
-    counted = tick is not None and type(value) is int
+    value: Any = document.get(field)
+    whole = tick is not None and type(value) is int
     try:
-        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if counted else value)
+        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if whole else value)
     except (TypeError, ValueError, ArithmeticError) as error:
         if not needed:
             return None
         what = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
         if not isinstance(error, TypeError):
-            unit = "" if counted else too_large(value) and f"{too_large(value)} ({OF_MILLISECONDS % field})"
+            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_MILLISECONDS % field})"
             raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
         raise EventError(location, f"expected {what}, got {quoted(value)}{near}") from None

@@ -19,6 +19,7 @@ from sluice.engine.stream.functions.column_arguments import (
 
 #: a float64 has no more decimals: 10^-340 is below the least one, 10^340 above the largest
 MOST_PLACES = 340
+HALF = 0.5
 
 
 def remainder(left: Column, right: Column) -> Column:
@@ -66,8 +67,8 @@ def larger(left: Column, right: Column) -> Column:
 
 
 def round_half_away(value: Column, decimals: Column | None = None) -> Column:
-    """Rounds the float64 `value * 10^decimals`, halves away from zero. A value too large to have so many decimals stays as
-    it is, and the sign of a zero is that of the value.
+    """Rounds the float64 `value * 10^decimals`, halves away from zero. A value too large to have so many decimals stays
+    as it is, and the sign of a zero is that of the value.
     """
     places = decimals.as_py() if decimals is not None else 0
     return by_numpy(partial(_rounded, places=max(-MOST_PLACES, min(MOST_PLACES, places))), value)
@@ -79,7 +80,7 @@ def _rounded(value: np.ndarray, places: int) -> np.ndarray:
     shifted = reduce(up, powers, value)
     coarse = np.abs(shifted) < 2.0**53
     whole = np.trunc(shifted)
-    away = np.where(np.abs(shifted - whole) >= 0.5, np.sign(shifted), 0.0)  # this difference is exact
+    away = np.where(np.abs(shifted - whole) >= HALF, np.sign(shifted), 0.0)  # this difference is exact
     nearest = np.copysign(reduce(down, powers, np.where(coarse, whole + away, 0.0)), value)
     return np.where(coarse, nearest, value)
 

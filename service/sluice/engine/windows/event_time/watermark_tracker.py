@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice import time_units
-from sluice.columns.due_times import all_later, earlier, later
+from sluice.columns.due_times import earlier, later
 from sluice.columns.kernel import inlined, kernel, read_only
+from sluice.engine.stream.event_times import ahead_of
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.event_ticks import units
-from sluice.model.spec import Stream
+from sluice.model.spec import UNLIMITED, Stream
 
 #: one record per topic partition: its watermark, the last watermark computed from its tuples, the operator clock when
 #: its last item came, and whether it is idle
@@ -155,26 +155,16 @@ class Watermarks:
         """
         of = self._of
         assert of is not None  # noqa: S101 - the caller has checked
-        if self._rule.lag < 0 and of.max_future is None:
+        most = None if of.max_future in (None, UNLIMITED) else of.max_future
+        if self._rule.lag < 0 and most is None:
             return items, np.zeros(0, np.int64), None
-        column = items.tuples.column(of.attribute)
-        times, bad = units(column, self._type)
-        if of.tick > 1:
-            most = MAX_TIME // of.tick
-            times = np.clip(times, -most, most) * of.tick
-        if bad is not None:
-            times[bad] = NEVER
-        if of.max_future is None:
-            return items, times, None
         is_tuple = items.kind == TUPLE
-        ahead = times > all_later(items.at[is_tuple], of.max_future)
-        if bad is not None:  # a float64 above the range of times is ahead of every clock; one below it, or NaN, is not
-            ahead |= bad & (column.to_numpy(zero_copy_only=False) > 0)
-        if not ahead.any():
+        times, ahead = ahead_of(items.tuples, of, self._type, items.at[is_tuple], most)
+        if most is None or not ahead.any():
             return items, times, None
         kept = ~is_tuple
         kept[is_tuple] = ~ahead
-        reasons = [f"too far ahead: {of.attribute} is more than {of.max_future / 1e9:g} s ahead of the clock"] * int(
+        reasons = [f"too far ahead: {of.attribute} is more than {most / 1e9:g} s ahead of the clock"] * int(
             ahead.sum()
         )
         return items.only(kept), times[~ahead], rejected(items.only(~kept), self._stream, reasons)

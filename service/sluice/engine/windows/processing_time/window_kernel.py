@@ -108,7 +108,7 @@ def _skip_ticks(w: Window, until: int) -> None:
 @inlined
 def _ticks_until(w: Window, until: int) -> int:
     """The number of whole periods from the next tick until a time that is not before it."""
-    return np.int64(distance(w.scalars[TICK], until) // np.uint64(w.clause.period))
+    return np.int64(distance(w.scalars[TICK], until) // np.uint64(w.clause.period))  # type: ignore[return-value]
 
 
 @inlined
