@@ -22,7 +22,7 @@ from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordi
 from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.arrow_types import HEADERS
 from sluice.columns.key_bytes import key_bytes
-from sluice.columns.time_arrays import all_later
+from sluice.engine.stream.clock import all_later
 from sluice.engine.stream.event_times import ahead_of
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW

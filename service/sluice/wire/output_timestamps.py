@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.time_arrays import all_later
+from sluice.engine.stream.clock import all_later
 from sluice.model.spec import Stream
 from sluice.model.types import INT64
 from sluice.time_units import MILLISECOND

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.json_columns import nanoseconds
-from sluice.columns.time_arrays import all_later
+from sluice.engine.stream.clock import all_later
 from sluice.model.spec import EventTime
 from sluice.model.types import FLOAT64, Type
 from sluice.time_units import MAX_TIME, UNSET

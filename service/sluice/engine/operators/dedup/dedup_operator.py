@@ -131,7 +131,7 @@ class DedupOperator(Stateful[DedupState]):
             return items, read, times, None
         kept = items.kind != TUPLE
         kept[~kept] = ~bad
-        reasons = [f"{self._ticks.attribute} is no event time that a period can count"] * int(bad.sum())
+        reasons = [self._ticks.refusal("period")] * int(bad.sum())
         letters = rejected(items.only(~kept), self.spec.name, reasons)
         return items.only(kept), read.filter(pa.array(~bad)), times[~bad], letters
 

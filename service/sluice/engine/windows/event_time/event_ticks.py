@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.engine.stream.event_times import units
+from sluice.engine.stream.watermark_text import to_text
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.model.spec import EventTime
 from sluice.model.types import Type
@@ -62,6 +63,16 @@ class Ticks:
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
         """The ticks of watermarks in nanoseconds. The maximum watermark is behind every window (E9)."""
         return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
+
+    @property
+    def farthest(self) -> int:
+        """How far from 1970 a time may be to be counted, in nanoseconds."""
+        return self.most * self._nanoseconds
+
+    def refusal(self, what: str) -> str:
+        """The reason of a tuple that `of` refuses (E14). `what`: a window or a period."""
+        ends = f"{to_text(-self.farthest)} and {to_text(self.farthest)}"
+        return f"{self.attribute} is no event time that a {what} can count, between {ends} (E14)"
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
         """Ticks in units of the attribute (nanoseconds for float64)."""
