@@ -33,4 +33,5 @@ def _over_the_clock(draw: st.DrawFn) -> Case:
     return {"operator": operator, "input": draw(strategies.events())}
 
 
-cases = st.one_of(_over_event_time(), _over_the_clock())
+over_the_clock = _over_the_clock()
+cases = st.one_of(_over_event_time(), over_the_clock)

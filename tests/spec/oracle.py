@@ -628,13 +628,13 @@ class Aggregate:
 class Operator:
     """An Aggregate on its clock, with its final marks."""
 
-    def __init__(self, operator: dict[str, Any], topic_partitions: int = 1, clock_origin: int = 0) -> None:
+    def __init__(self, operator: dict[str, Any], topic_partitions: int = 1) -> None:
         self.schema = operator.get("schema", {})
         self.aggregate = Aggregate(
             window(operator, self.schema), operator["partition_by"], operator["group_by"],
             operator["aggregate_incomplete_windows"], operator["output"],
         )  # fmt: skip
-        self.due = clock_origin
+        self.due = nanoseconds(operator.get("clock_origin", 0))
         self.live = set(range(topic_partitions))
 
     def run(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

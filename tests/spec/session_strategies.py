@@ -54,4 +54,5 @@ def _over_the_clock(draw: st.DrawFn) -> Case:
     return {"operator": draw(operators(None)), "input": draw(strategies.events())}
 
 
-cases = st.one_of(_over_event_time(), _over_the_clock())
+over_the_clock = _over_the_clock()
+cases = st.one_of(_over_event_time(), over_the_clock)

@@ -22,6 +22,8 @@ from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordi
 from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.arrow_types import HEADERS
 from sluice.columns.key_bytes import key_bytes
+from sluice.engine.stream.clock import all_later
+from sluice.engine.stream.event_times import ahead_of
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.mark_conditions import standing
@@ -30,7 +32,7 @@ from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.librdkafka.fetched_records import offsets_of
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
-from sluice.model.spec import Stream
+from sluice.model.spec import MAX_AHEAD, Stream
 from sluice.model.spreading import Keys
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
@@ -297,8 +299,11 @@ class PartitionRouter:
         """
         max_future = self._plan.pipeline.settings.max_future
         ahead = f"its timestamp is more than {max_future / SECOND:g} s (max_future) ahead of the time of the batch"
-        rejects.reject(np.flatnonzero(times > planned + max_future), reason(Reason.TOO_FAR_AHEAD, ahead))
+        latest = all_later(np.asarray(planned), max_future)
+        rejects.reject(np.flatnonzero(times > latest), reason(Reason.TOO_FAR_AHEAD, ahead))
         kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
+        row = np.flatnonzero(((kind == TUPLE) | carries_mark) & rejects.accepted)
+        tuples = self._within_future(tuples, row, planned, rejects)
         # a mark is kept even if the tuple that carries it cannot be used
         row = np.flatnonzero(rejects.accepted | carries_mark)
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
@@ -306,6 +311,23 @@ class PartitionRouter:
             self._newest = stamp[-1]
         rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
         return _with_marks(rows, (carries_mark & rejects.accepted)[row], *standing(self._stream, tuples))
+
+    def _within_future(
+        self, tuples: pa.RecordBatch, rows: np.ndarray, planned: int | np.ndarray, rejects: RejectCollector
+    ) -> pa.RecordBatch:
+        """The tuples, which are these rows, without those whose event time is so far ahead of the time of their batch
+        that the watermark would make all others late (Q6). They are added to `rejects`.
+        """
+        of = self._stream.event_time
+        if of is None or of.lag is None or of.max_future is not None or self._stream.exchange:
+            return tuples
+        now = np.broadcast_to(np.asarray(planned), len(rejects.accepted))[rows]
+        _, ahead = ahead_of(tuples, of, dict(self._stream.row_schema)[of.attribute], now, MAX_AHEAD)
+        if not ahead.any():
+            return tuples
+        what = f"{of.attribute} is more than {MAX_AHEAD / SECOND:g} s (max_future) ahead of the time of the batch"
+        rejects.reject(rows[ahead], reason(Reason.TOO_FAR_AHEAD, what))
+        return tuples.filter(pa.array(~ahead))
 
     # ---- spreading ---------------------------------------------------------------------------------------------------
 

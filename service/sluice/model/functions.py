@@ -35,14 +35,16 @@ class Function:
     name: str
     signatures: tuple[Signature, ...]
     meaning: str
+    #: whether an int64 result lacks the fraction that the exact result has
+    cuts: bool = False
 
     def calls(self) -> tuple[str, ...]:
         """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
         return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
 
 
-def row(name: str, meaning: str, *signatures: str) -> Function:
-    return Function(name, tuple(map(read_signature, signatures)), meaning)
+def row(name: str, meaning: str, *signatures: str, cuts: bool = False) -> Function:
+    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts)
 
 
 def read_signature(text: str) -> Signature:
@@ -213,7 +215,8 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "int64 -> int64", "float64 -> float64", "string -> string",
         "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
     row("Average", "mean; for int64 without its fraction (A20); for lists element by element",
-        "int64 -> int64", "float64 -> float64", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
+        "int64 -> int64", "float64 -> float64", "list<int64> -> list<int64>", "list<float64> -> list<float64>",
+        cuts=True),
     row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64"),
     row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 for one tuple", "float64 -> float64"),
     row("Max", "maximum; NaN is the result only if it is the first value (A16); for lists element by element",

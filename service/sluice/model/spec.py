@@ -23,6 +23,7 @@ from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_kind import WindowKind as Window
+from sluice.time_units import MAX_TIME
 
 #: the windows of model/windows: they are values of a pipeline, too
 __all__ = [
@@ -248,6 +249,11 @@ Passing = Map | Dedup | Union
 # ---- event time ----------------------------------------------------------------------------------------------------
 
 
+#: EventTime.max_future if no tuple is too far ahead, and how far ahead a tuple may be if the file has none: an hour, as
+#: for the timestamps of records (Settings.max_future)
+UNLIMITED, MAX_AHEAD = MAX_TIME, 3_600_000_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class EventTime:
     """The event time of a stream, and how its watermarks are computed (E1 to E7). Times are in nanoseconds."""
@@ -261,7 +267,8 @@ class EventTime:
     minimum_gap: int = 100_000_000
     #: after this time without items, a topic partition no longer holds the watermark back; None: it always does
     idle_after: int | None = None
-    #: a tuple further ahead of the clock becomes a dead letter; None: no limit
+    #: a tuple further ahead of the clock becomes a dead letter; UNLIMITED: none does; None: with a `lag`, a service
+    #: rejects a tuple that is further than MAX_AHEAD ahead of the time of the batch
     max_future: int | None = None
     #: whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle
     advance: bool = False

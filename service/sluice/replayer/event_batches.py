@@ -19,7 +19,7 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, c
 from sluice.engine.stream.watermark_text import to_text, watermark
 from sluice.model.spec import DELETES, EMPTY, Stream
 from sluice.model.types import TIMESTAMP, Type
-from sluice.replayer.event_clock import EXPECTED, clock_time, too_large
+from sluice.replayer.event_clock import EXPECTED, NO_TIME, clock_time, too_large
 from sluice.replayer.event_errors import EventError, nearest, quoted
 from sluice.replayer.event_file import Event, LocatedEvent
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
@@ -113,7 +113,7 @@ class Cutter:
         except TypeError:
             raise EventError(location, f"`at` must be {EXPECTED}, got {quoted(at)}") from None
         except (ArithmeticError, ValueError):
-            what = f"`at` is not a time between the years 1677 and 2262: {at}{too_large(at)}"
+            what = f"`at` is {NO_TIME}: {at}{too_large(at)}"
             raise EventError(location, what) from None
         form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
         if self._form not in (None, form):
@@ -301,7 +301,7 @@ def _record(
     if not isinstance(headers, dict):
         raise EventError(location, f"`headers` must be an object, got {quoted(headers)}")
     pairs = [(name, _bytes(location, f"header {name}", value)) for name, value in headers.items()]
-    time = _time(location, "timestamp", record["timestamp"]) if "timestamp" in record else at
+    time = _record_time(location, record["timestamp"]) if "timestamp" in record else at
     return _bytes(location, "value", record.get("value")), _bytes(location, "key", record.get("key")), pairs, time
 
 
@@ -319,6 +319,15 @@ def _bytes(location: str, what: str, value: object) -> bytes | None:
                 raise EventError(location, f"`{what}` must be text in base64, got {quoted(text)}") from None
         case _:
             return orjson.dumps(value)
+
+
+def _record_time(location: str, value: object) -> int:
+    try:
+        return clock_time(value)
+    except TypeError:
+        raise EventError(location, f"`timestamp` must be {EXPECTED}, got {quoted(value)}") from None
+    except (ArithmeticError, ValueError):
+        raise EventError(location, f"`timestamp` is {NO_TIME}: {quoted(value)}{too_large(value)}") from None
 
 
 def _time(location: str, key: str, value: object) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import numpy as np
-
 from sluice import iso_times
 from sluice.columns.json_columns import nanoseconds
+from sluice.time_units import MAX_TIME
 from sluice.wire.json import json_values
 from sluice.wire.json.json_values import LAST_SECOND
 
 #: what an `at` must be, for messages
 EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
+#: what is wrong with a time that no clock has, for messages
+NO_TIME = "not a time between the years 1677 and 2262"
 
 
 def clock_time(at: object) -> int:
@@ -24,14 +25,18 @@ def clock_time(at: object) -> int:
     if isinstance(at, str):
         if not iso_times.has_form(at):
             raise TypeError(at)
-        return json_values.nanoseconds(at)
-    if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
+        now = json_values.nanoseconds(at)
+    elif isinstance(at, bool) or not isinstance(at, int | float | Decimal):
         raise TypeError(at)
-    return int(np.int64(nanoseconds(at)))
+    else:
+        now = nanoseconds(at)
+    if abs(now) >= MAX_TIME:  # what is due at MAX_TIME is never due
+        raise OverflowError(at)
+    return now
 
 
 def too_large(at: object) -> str:
     """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
-    if isinstance(at, int) and abs(at) > LAST_SECOND:
+    if isinstance(at, int | float) and LAST_SECOND < abs(at) <= LAST_SECOND * 1000:
         return ", as a number is seconds; perhaps it has milliseconds"
     return ""

@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from sluice.engine.stream.watermark_text import watermark
 from sluice.model.spec import Stream
+from sluice.replayer.event_clock import NO_TIME, clock_time, too_large
 from sluice.replayer.event_errors import EventError, nearest, quoted
 
 Event = Mapping[str, Any]
@@ -26,6 +26,8 @@ LocatedEvent = tuple[str, Event]
 
 #: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
+#: how a file declares an attribute that counts milliseconds
+OF_MILLISECONDS = "for that, declare it int64, with event_time: {attribute: %s, resolution: milliseconds}"
 #: the most bytes of a line; larger records do not fit into a topic either
 MAX_LINE = 16 << 20
 #: the largest number of a topic partition: marks and watermarks are kept for each one
@@ -60,7 +62,8 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
     units of the event time if it is that attribute. It is the timestamp of the record. The event of a line with an
     earlier time than a line before it has the time of that line, as with records that a service reads; a line without a
-    time gets that of the line before it. Raises EventError if the first JSON object has no such time.
+    time that the clock can have gets that of the line before it. Raises EventError if the first JSON object has no such
+    time.
     """
     of = stream.event_time
     tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
@@ -96,13 +99,17 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
         return None
     if not isinstance(document, dict):
         return None
-    value = document.get(field)
+    value: Any = document.get(field)
+    whole = tick is not None and type(value) is int
     try:
-        return value * tick if tick is not None and type(value) is int else watermark(value)
-    except (ValueError, ArithmeticError):
+        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if whole else value)
+    except (TypeError, ValueError, ArithmeticError) as error:
         if not needed:
             return None
         what = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
+        if not isinstance(error, TypeError):
+            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_MILLISECONDS % field})"
+            raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
         raise EventError(location, f"expected {what}, got {quoted(value)}{near}") from None
 

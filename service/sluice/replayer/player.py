@@ -32,7 +32,7 @@ from sluice.replayer.event_clock import EXPECTED, clock_time
 from sluice.replayer.event_errors import EventError
 from sluice.replayer.event_file import Event, LocatedEvent, numbered, read, read_plain, topic_partitions
 from sluice.replayer.summary import Summary
-from sluice.time_units import MILLISECOND
+from sluice.time_units import MAX_TIME, MILLISECOND
 from sluice.wire.output_timestamps import UNUSABLE, of_attribute, of_clock
 
 Record = dict[str, Any]
@@ -310,7 +310,8 @@ def _stamped(stream: Stream, items: Items, made: Iterator[Record]) -> Iterator[R
     """The records, those of tuples with the timestamp that the Kafka record gets."""
     is_tuple = items.kind == TUPLE
     stamps = of_attribute(stream, items.tuples)
-    times = np.where(stamps == UNUSABLE, of_clock(items.at[is_tuple]), stamps) * MILLISECOND
+    times = np.where(stamps == UNUSABLE, of_clock(items.at[is_tuple]), stamps)
+    times = np.minimum(times, MAX_TIME // MILLISECOND) * MILLISECOND  # rounded up, it may be beyond the last time
     texts = iter(json_values(pa.array(times).cast(arrow_type(TIMESTAMP)), TIMESTAMP))
     return (one | {"timestamp": next(texts)} if "tuple" in one else one for one in made)
 
@@ -376,7 +377,7 @@ def _origin(given: str | float) -> int:
         text = str(given)
         return clock_time(Decimal(text) if NUMBER.fullmatch(text) else text)
     except (ArithmeticError, TypeError, ValueError):
-        msg = f'clock_origin is {EXPECTED}, or "first", not "{given}"'
+        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{given}"'
         raise SluiceError(msg) from None
 
 

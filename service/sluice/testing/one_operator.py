@@ -62,7 +62,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
     have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
     case without tuples. It may have the `mark_when` and `marks_in` of its input, and with an `event_time` also
-    `watermarks`, the other keys of the input's `event_time`, such as `lag`. A join has `schema_left` and
+    `watermarks`, the other keys of the input's `event_time`, such as `lag`. It may have a `clock_origin`, the time from
+    which its timer counts. A join has `schema_left` and
     `schema_right`, and either `left` and `right`, or `window` with an `event_time`, or `table: true`, if the right side
     is a table, whose key is `equality_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched
     tuples of that side are written to a stream of this name.
@@ -123,7 +124,8 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
         | {name: {"topic": name} for name in written},
         "operators": [{"name": "case"} | operator_of(operator)],
     }
-    pipeline = with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), None)
+    origin = operator.get("clock_origin")
+    pipeline = with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), origin)
     return limited(pipeline, case["limits"]) if "limits" in case else pipeline
 
 

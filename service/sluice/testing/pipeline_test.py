@@ -11,14 +11,14 @@ from typing import Any, Self
 from sluice.columns.json_columns import nanoseconds
 from sluice.config.load import load, load_text
 from sluice.config.syntax import durations
-from sluice.engine.stream.watermark_text import watermark as time_of
 from sluice.model.spec import Pipeline
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs
 from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_clock import EXPECTED, clock_time, too_large
 from sluice.replayer.player import Player, with_origin
 from sluice.testing.differences import differences
-from sluice.time_units import SECOND
+from sluice.time_units import MAX_TIME, SECOND
 
 #: a time: seconds since 1970, or a text in ISO 8601
 Time = int | float | Decimal | str
@@ -74,7 +74,7 @@ class PipelineTest:
         Raises PipelineError if the file is wrong.
         """
         self.pipeline = with_origin(_loaded(pipeline, environment), None)
-        self._now = _nanoseconds(start)
+        self._now = _clock_time(start)
         if self.pipeline.settings.clock_origin in (None, 0):
             self.pipeline = with_origin(self.pipeline, str(Decimal(self._now).scaleb(-9)))
         self._counts = {stream.name: partitions for stream in self.pipeline.inputs}
@@ -108,11 +108,13 @@ class PipelineTest:
 
     def move_to(self, time: Time) -> Self:
         """Moves the clock to a time that is not before the present one. Timers that become due fire."""
-        return self._move(_nanoseconds(time))
+        return self._move(_clock_time(time))
 
     def _move(self, now: int) -> Self:
         if now < self._now:
             raise ValueError(f"the clock cannot go back from {self.now:g} s to {now / SECOND:g} s")
+        if now >= MAX_TIME:
+            raise ValueError(f"the clock cannot go beyond the year 2262, from {self.now:g} s to {now / SECOND:g} s")
         self._now = now
         self._feed({})
         return self
@@ -271,5 +273,10 @@ def _loaded(pipeline: str | Path | Pipeline, environment: Mapping[str, str] | No
     return load(Path(pipeline), environment=environment)
 
 
-def _nanoseconds(time: Time) -> int:
-    return time_of(time) if isinstance(time, str) else nanoseconds(time)
+def _clock_time(time: Time) -> int:
+    """The time in nanoseconds. Raises ValueError if the clock cannot have it."""
+    try:
+        return clock_time(time)
+    except (ArithmeticError, TypeError, ValueError):
+        what = f"the clock must have {EXPECTED}, between the years 1677 and 2262"
+        raise ValueError(f"{what}, got {time!r}{too_large(time)}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from sluice.engine.stream.clock import all_later
 from sluice.model.spec import Stream
 from sluice.model.types import INT64
 from sluice.time_units import MILLISECOND
@@ -13,7 +14,6 @@ from sluice.time_units import MILLISECOND
 UNUSABLE = -1
 #: the earliest timestamp: librdkafka replaces 0 by the present time, and Kafka has no negative ones
 EARLIEST = 1
-MAX_TIME = 2**63 - 1
 
 
 def of_clock(at: np.ndarray) -> np.ndarray:
@@ -49,5 +49,4 @@ def not_later(stamps: np.ndarray, at: np.ndarray, max_future: int) -> np.ndarray
     """The same timestamps, UNUSABLE where one is more than `max_future` ahead of its operator clock `at` (both in
     nanoseconds).
     """
-    latest = np.minimum(at, MAX_TIME - max_future) + max_future
-    return np.where(stamps > latest // MILLISECOND, UNUSABLE, stamps)
+    return np.where(stamps > all_later(at, max_future) // MILLISECOND, UNUSABLE, stamps)

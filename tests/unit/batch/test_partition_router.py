@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -72,9 +72,9 @@ def routed(*batches, buckets=1, text=PIPELINE):
 NOW_IN_NANOSECONDS = 1_764_000_000_000_000_000
 
 
-def message(offset, milliseconds):
+def message(offset, milliseconds, values=MappingProxyType({"key": "a", "number": 1})):
     """A record of the Kafka client."""
-    value = json.dumps({"key": "a", "number": 1}).encode()
+    value = json.dumps(dict(values)).encode()
     return SimpleNamespace(
         key=lambda: None, value=lambda: value, headers=lambda: None, offset=lambda: offset,
         timestamp=lambda: (1, milliseconds), topic=lambda: "in", partition=lambda: 0,
@@ -217,3 +217,40 @@ def test_a_record_from_a_year_beyond_the_range_of_times_is_too_far_ahead(text):
     found = routed([record(at=1), record() | {"timestamp": IN_3000}, record(at=2)], text=text)
     assert stamps(found[0]) == [1, 2]
     assert [kind for kind, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
+
+
+def in_an_hour(event_time, milliseconds):
+    """The counts and reasons of two tuples that a service reads now, the second so far ahead of its present time."""
+    text = f"""
+pipeline: p
+streams:
+  in: {{topic: in, schema: {{ts: int64}}, event_time: {event_time}}}
+  out: {{topic: out}}
+dead_letters: dead
+operators:
+  - {{name: w, aggregate: in, window: "timeInterval, intervalDuration(10)", output: {{out: {{n: Count()}}}}}}
+""".replace("  out: {topic: out}", "  out: {topic: out}\n  dead: {topic: dead}")
+    plan = Plan(load_text(text, "p"), "q", "s", "c", 1, {"in": 1, "out": 1})
+    now = NOW_IN_NANOSECONDS // 10**6
+    before, planned = (Planned(NOW_IN_NANOSECONDS, {("in", 0): end}, 0) for end in (0, 2))
+    messages = [message(n, now, {"ts": now + ahead}) for n, ahead in enumerate((0, milliseconds))]
+    found = arrived_rows(plan, before, planned, {("in", 0): of_messages(messages)})[0]
+    rows = sum(unpack(packed)[0].num_rows for kind, packed in found if kind == RECORDS)
+    letters = [one for kind, packed in found if kind == DEAD_LETTERS for one in unpack(packed)[0].to_pylist()]
+    return rows, [letter["reason"] for letter in letters]
+
+
+@pytest.mark.parametrize(
+    ("more", "milliseconds", "kept"),
+    [
+        ("lag: 5", 3_600_000, True),
+        ("lag: 5", 3_600_001, False),
+        ("lag: 5, max_future: none", 10**12, True),
+        ("lag: 5, max_future: 1d", 10**12, True),  # the engine compares it with the operator clock
+        ("minimum_gap: 1", 10**12, True),  # no tuple moves the watermark
+    ],
+)
+def test_a_tuple_whose_time_is_an_hour_ahead_would_make_all_others_late(more, milliseconds, kept):
+    rows, reasons = in_an_hour(f"{{attribute: ts, {more}}}", milliseconds)
+    reason = "too far ahead: ts is more than 3600 s (max_future) ahead of the time of the batch"
+    assert (rows, reasons) == ((2, []) if kept else (1, [reason]))

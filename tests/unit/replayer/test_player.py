@@ -307,7 +307,7 @@ operators: [{{name: one, aggregate: in, window: "{window}", {more} output: {{out
 
 def test_an_origin_that_is_no_time():
     with pytest.raises(
-        SluiceError, match=r'^clock_origin is seconds, or an ISO 8601 time such as .*, or "first", not "today"$'
+        SluiceError, match=r'^clock_origin is seconds, or an ISO 8601 time such as .*, or "first"; got "today"$'
     ):
         list(sluice.replay(pipeline(TICKS), PLAYED, clock_origin="today"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sluice.replayer.event_errors import EventError
@@ -175,3 +177,20 @@ def test_a_timestamp_of_a_record_is_the_present_time_unless_the_test_gives_it():
         (1, "2024-05-01T10:00:00Z"), (2, "2024-05-01T10:00:01.5Z"), (3, "2024-05-01T09:00:00Z"),
         (4, "1970-01-01T00:00:00Z"), (5, "1970-01-01T00:00:00Z"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        (lambda test: test.move_to(1_767_225_600_000), "perhaps it has milliseconds"),
+        (lambda test: test.move_to("2300-01-01T00:00:00Z"), "between the years 1677 and 2262, got '2300-01-01"),
+        (lambda test: test.move_to(float("nan")), "between the years 1677 and 2262, got nan"),
+        (lambda test: test.advance("100000d"), "beyond the year 2262"),
+    ],
+)
+def test_a_time_that_no_clock_has_leaves_the_clock_as_it_is(step: Callable[[PipelineTest], object], problem: str):
+    test = shop(start="2026-01-01T00:00:00Z")
+    with pytest.raises(ValueError, match=problem):
+        step(test)
+    test.advance(1).send("orders", order("a", 1.0), order("a", 2.0)).expect("sums", order("a", 3.0), WINDOW)
+    assert test.now == 1_767_225_601

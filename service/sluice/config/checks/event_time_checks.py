@@ -6,6 +6,7 @@ windows in ticks of that resolution. Every mistake is reported with its path in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,7 +21,7 @@ from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal
-from sluice.model.spec import EventTime, Window
+from sluice.model.spec import UNLIMITED, EventTime, Window
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Schema, Type
 from sluice.model.windows.time_interval_window import MONTHS
 from sluice.time_units import MILLISECOND, SECOND
@@ -57,7 +58,8 @@ def event_time(
     tick = TICKS[shape.resolution or "milliseconds"] if kind == INT64 else 1
     return EventTime(
         shape.attribute, tick, nanoseconds(shape.lag), nanoseconds(shape.minimum_gap) or 0,
-        nanoseconds(shape.idle_after), nanoseconds(shape.max_future), shape.advance,
+        nanoseconds(shape.idle_after),
+        UNLIMITED if shape.max_future == math.inf else nanoseconds(shape.max_future), shape.advance,
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""Warns of an operator over panes or sessions whose results get an event time that is wrong for the next window (E39,
-G6).
+"""Warns of results that are seldom what is meant: of an operator over panes or sessions whose results get an event time
+that is wrong for the next window (E39, G6), and of a function whose int64 result lacks its fraction (A20).
 
 Such event times are the start of a pane, which is behind the watermark when the pane fires, and the end of a pane,
 which may be in the next pane.
@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path
-from sluice.model.expressions import AggregateCall, Attribute, Expression
+from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
+from sluice.model.functions import AGGREGATES
 from sluice.model.spec import Aggregate, EventTime, Operator, Stream, TimeInterval, Union, Windowed
-from sluice.model.types import INT64
-from sluice.model.unparse import number
+from sluice.model.types import FLOAT64, INT64, Type, list_of
+from sluice.model.unparse import expression, number
 from sluice.model.windows.session_window import Session
 
 #: what is wrong with the event time of a result, by the function that gives it
@@ -25,6 +26,8 @@ WRONG = {
 }
 #: what is wrong with any of these times of a session
 LATE = "is behind the watermark when the session is over, so the result is late"
+#: the functions whose int64 results lack their fractions
+CUTTING = {function.name for function in AGGREGATES.values() if function.cuts}
 
 
 def check_rollups(
@@ -43,6 +46,28 @@ def check_rollups(
                 wrong, right = _advice(operator.window, function, streams[output.stream], event_time.attribute)
                 text = f"{function} {wrong}, where a window reads {output.stream}; {right}"
                 report.caution((*path, "output", output.stream, event_time.attribute), text)
+
+
+def check_cut_results(operators: tuple[Operator, ...], paths: Sequence[Path], report: Report) -> None:
+    """`paths` as in `check_rollups`. `int64(Average(float64(x)))` is the same result on purpose."""
+    for path, operator in zip(paths, (one for one in operators if not isinstance(one, Union)), strict=True):
+        for output in operator.outputs if isinstance(operator, Aggregate) else ():
+            for name, given in output.attributes:
+                for call in walk(given):
+                    if isinstance(call, AggregateCall) and call.function in CUTTING and _is_whole(call.type):
+                        report.caution((*path, "output", output.stream, name), _about_cut(call))
+
+
+def _is_whole(type_: Type) -> bool:
+    return INT64 in (type_, type_.element)
+
+
+def _about_cut(call: AggregateCall) -> str:
+    argument = expression(call.arguments[0])
+    whole = f"{call.function}({argument}) of {call.arguments[0].type} is cut to whole numbers, as in SPL (rule A20)"
+    if call.type == INT64:
+        return f"{whole}; {call.function}(float64({argument})) has the fraction"
+    return f"{whole}; of {list_of(FLOAT64)} it has the fraction"
 
 
 def _advice(window: TimeInterval | Session, function: str, stream: Stream, attribute: str) -> tuple[str, str]:

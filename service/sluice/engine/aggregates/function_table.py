@@ -119,8 +119,8 @@ def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
 def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np.ndarray) -> None:  # noqa: FBT001
     """Adds the rounding error to each sum.
 
-    Sums that are not finite need no such correction. Sums beyond the range of float64 have none (see `_large_sum` in
-    summaries.py).
+    Sums that are not finite need no such correction. Sums beyond the range of float64 are divided (see `_large_sum` in
+    summaries.py); with the error added, such a sum may be the largest float64.
     """
     for row in range(len(into)):
         total, lost = as_real(sums[row, word]), as_real(sums[row, word + 1])
@@ -128,7 +128,7 @@ def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np
         if not np.isfinite(total):
             into[row] = total / size
         elif np.isnan(lost):
-            into[row] = total / size * summaries.LARGE
+            into[row] = (total + summaries.divided_error(sums[row, word + 1])) / size * summaries.LARGE
         else:
             into[row] = (total + lost) / size
 

@@ -42,6 +42,8 @@ from sluice.columns.kernel import inlined
 
 #: the divisor of sums that are beyond the range of float64
 LARGE = 2.0**64
+#: the bits of a NaN, those of its payload, and how many bits of a float64 the payload lacks
+QUIET_NAN, PAYLOAD, CUT = 0x7FF8 << 48, 2**51 - 1, 13
 #: the number of words of a summary (default 1), without companion and sequence number
 WIDTH = {SUM_REAL: 2, SUM_WIDE: 2, MOMENTS: 3}
 #: no column: as companion or arrival
@@ -238,24 +240,41 @@ def _sum_of_reals(older: Words, younger: Words) -> Words:
     total = x + y
     part = total - x
     lost = as_real(older[1]) + as_real(younger[1]) + ((x - (total - part)) + (y - part))
-    if abs(total) < np.inf and not np.isnan(lost):
+    if abs(total) < np.inf and abs(lost) < np.inf:
         return as_word(total), as_word(lost), 0
     return _large_sum(older, younger)
 
 
 @inlined
 def _large_sum(older: Words, younger: Words) -> Words:
-    """Sums beyond the range of float64: if the second word is NaN, the sum is the first word times LARGE."""
+    """Sums beyond the range of float64, which may come back into it: the same with both numbers divided by LARGE.
+
+    Such a sum has the divided number as first word, and as second word a NaN that has the divided rounding error in its
+    payload (`divided_error`).
+    """
     x, y = as_real(older[0]), as_real(younger[0])
-    total, lost = x + y, 0.0
-    if abs(x) < np.inf and abs(y) < np.inf:
-        total = x if np.isnan(as_real(older[1])) else x / LARGE
-        total += y if np.isnan(as_real(younger[1])) else y / LARGE
-        if abs(total * LARGE) < np.inf:
-            total *= LARGE
-        else:
-            lost = np.nan
-    return as_word(total), as_word(lost), 0
+    if not (abs(x) < np.inf and abs(y) < np.inf):
+        return as_word(x + y), 0, 0
+    x, y = _divided(x, older[1]), _divided(y, younger[1])
+    total = x + y
+    part = total - x
+    lost = divided_error(older[1]) + divided_error(younger[1]) + ((x - (total - part)) + (y - part))
+    if abs(total * LARGE) < np.inf:
+        return as_word(total * LARGE), as_word(lost * LARGE), 0
+    return as_word(total), (as_word(lost) >> CUT) & PAYLOAD | QUIET_NAN, 0
+
+
+@inlined
+def _divided(total: float, error: int) -> float:
+    return total if np.isnan(as_real(error)) else total / LARGE
+
+
+@inlined
+def divided_error(error: int) -> float:
+    """The rounding error, divided by LARGE, that the second word of a sum has: as a float64, or in the payload of a NaN
+    without its last CUT bits.
+    """
+    return as_real((error & PAYLOAD) << CUT) if np.isnan(as_real(error)) else as_real(error) / LARGE
 
 
 @inlined

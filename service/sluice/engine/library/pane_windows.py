@@ -120,7 +120,7 @@ class PaneLibrary:
                 if bad is None or not bad[row]:
                     yield from self._inserted(state, arrivals[i : i + 1], event, at, new)
                 else:
-                    why = f"{self._ticks.attribute} is no event time that a window can count"
+                    why = self._ticks.refusal("window")
                     yield WindowEvent(LATE, event, at, row=new[1], reason=why)
                 row += 1
             elif kind == WATERMARK:

@@ -1,8 +1,12 @@
-"""The operator clock during one batch."""
+"""The operator clock during one batch, and times after it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+
+from sluice.time_units import MAX_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +21,9 @@ class Clock:
 
     start: int
     end: int
+
+
+def all_later(times: np.ndarray, duration: int) -> np.ndarray:
+    """The times `duration` (from 0 on) after these; MAX_TIME where the sum is beyond it. Kernels have due_times.py."""
+    later_times: np.ndarray = np.minimum(times, MAX_TIME - duration) + duration
+    return later_times

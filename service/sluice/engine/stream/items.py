@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sluice import time_units
+
 #: kinds of an item
 TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK, KEY_MARK = range(6)
 #: the kind of a firing that gives an early result: tuples without a mark (F4). No item has this kind
 EARLY_FIRING = 6
 #: the largest time; as a watermark it is behind every tuple (E36)
-MAX_TIME = 2**63 - 1
+MAX_TIME = time_units.MAX_TIME
 #: `event` of an item that a timer caused
 TIMER = -1
 #: `source` of an item that a windowed operator emitted

@@ -17,14 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns import intrusive_list
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.columns.state_tables import Table
 from sluice.engine.stream.items import EARLY_FIRING
-from sluice.time_units import SECOND
+from sluice.time_units import MAX_TIME, SECOND
 
-#: the due time of a window that does not wait
-NOT_WAITING = 2**63 - 1
+#: the due time of a window that does not wait, or whose wait ends beyond the range of times
+NOT_WAITING = MAX_TIME
 
 #: one record per window: the number of tuples since its last result, the operator clock at which its early result is
 #: due, its window partition, and its neighbours in the queue
@@ -101,8 +102,9 @@ def count_tuple(e: EarlyResults, window: int, p: int, at: int) -> bool:
     e.windows[window].partition = p
     e.windows[window].tuples += 1
     if e.policy.wait > 0 and e.windows[window].due == NOT_WAITING:
-        e.windows[window].due = at + e.policy.wait
-        intrusive_list.append(e.queue, 0, e.windows, window)
+        e.windows[window].due = later(at, e.policy.wait)
+        if e.windows[window].due != NOT_WAITING:
+            intrusive_list.append(e.queue, 0, e.windows, window)
     return e.policy.every > 0 and e.windows[window].tuples >= e.policy.every
 
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sluice.model.spec import Aligned, Window
-from sluice.time_units import SECOND
+from sluice.time_units import MAX_TIME, SECOND, UNSET, later
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
 ONE_DAY = timedelta(days=1)
@@ -43,8 +43,8 @@ class Periodic:
         self._period = period
 
     def after(self, origin: int) -> int:
-        """The first tick."""
-        return origin + self._period
+        """The first tick; MAX_TIME if it is beyond the range of times, so that it is never due."""
+        return later(origin, self._period)
 
 
 class WallClock:
@@ -93,11 +93,21 @@ class WallClock:
         first = self._months is None or (day.day == 1 and (day.month - 1) % self._months == 0)
         if not first or self._weekday not in (None, day.weekday()):
             return np.zeros(0, np.int64)
-        local = (day - EPOCH.date()).days * DAY + self._times
+        start = (day - EPOCH.date()).days * DAY
+        if abs(start) > MAX_TIME - 4 * DAY:
+            return self._at_an_end(start)
+        local = start + self._times
         offset = self._offset(int(local[0]) - DAY)
         if offset == self._offset(int(local[0]) + 2 * DAY):
             return np.sort(local - offset)
         return np.unique([tick for one in local.tolist() for tick in self._shown(one)])
+
+    def _at_an_end(self, start: int) -> np.ndarray:
+        """The ticks of the local date that begins at `start`, near an end of the range of times. A tick beyond the end
+        is MAX_TIME, which is never due, or UNSET + 1, which is over.
+        """
+        ticks = (tick for time in self._times.tolist() for tick in self._shown(start + time))
+        return np.unique([min(max(tick, UNSET + 1), MAX_TIME) for tick in ticks])
 
     def _shown(self, local: int) -> list[int]:
         """The instants at which a local time occurs. `local` is in nanoseconds since 1970 of the local calendar."""

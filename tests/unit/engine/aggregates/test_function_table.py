@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.spec.comparing import equal
 
 NAN, INF = math.nan, math.inf
 HIGH, LOW = 2**63 - 1, -(2**63)
-HUGE = 1.7e308
+HUGE, LARGEST = 1.7e308, sys.float_info.max
 
 
 def over(call: str, values: list[Any], type_: str | None = None, **columns: list[Any]) -> list[Any]:
@@ -56,6 +57,10 @@ def test_the_n_greatest_values(call: str, expected: list[Any]):
         ("Sum(x)", [HUGE, HUGE], INF),
         ("Sum(x)", [HUGE, HUGE, -HUGE], HUGE),
         ("Sum(x)", [HUGE, HUGE, -HUGE, -HUGE, 1.0], 1.0),
+        ("Sum(x)", [1e308, LARGEST, -1e308], LARGEST),
+        ("Sum(x)", [LARGEST, LARGEST, LARGEST, -LARGEST, -LARGEST], LARGEST),
+        ("Sum(x)", [LARGEST, LARGEST, 1e300, -LARGEST, -LARGEST], 1e300),
+        ("Average(x)", [LARGEST, LARGEST, 1e308], (LARGEST / 3 * 2) + 1e308 / 3),
         ("Average(x)", [HUGE, HUGE, HUGE], HUGE),
         ("Average(x)", [-HUGE, -HUGE, 1.0], -HUGE / 3 * 2),
         ("Sum(x)", [HUGE, HUGE, INF], INF),

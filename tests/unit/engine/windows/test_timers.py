@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sluice.engine.windows.timers import WallClock
 from sluice.model.spec import Aligned
 from sluice.testing import run_case
+from sluice.time_units import MAX_TIME
 from tests.docs.test_windows_page import seconds
 
 HOUR = 3600 * 10**9
@@ -55,6 +56,22 @@ def test_months_quarters_and_years_of_a_zone(months: int, expected: list[str]):
     assert ticks(Aligned(6 * HOUR, "UTC", months=months), 31 * DAY, "2024-12-31T00:00", "2025-01-02T00:00") == [
         "01-01 06:00"
     ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", BERLIN, "Pacific/Kiritimati", "America/New_York"])
+@pytest.mark.parametrize(("every", "months"), [(DAY, None), (HOUR, None), (31 * DAY, 1), (31 * DAY, 12)])
+def test_a_timer_has_ticks_to_the_ends_of_the_range_of_times(zone: str, every: int, months: int | None):
+    """What would be due later is due at MAX_TIME, which is never."""
+    clock = WallClock(Aligned(0, zone, months=months), every)
+    for start in (1 - MAX_TIME, MAX_TIME - 400 * DAY, MAX_TIME - 2 * HOUR, MAX_TIME - 1):
+        later = min(start + 400 * DAY, MAX_TIME - 1)
+        found = clock.through(clock.after(start), later).tolist()
+        assert start < found[0]
+        assert found == sorted(set(found))
+        assert found[-1] > later
+        distances = {(b - a) // HOUR for a, b in pairwise(found[:-1])}
+        assert distances <= {1, *range(23, 26), *range(28 * 24 - 1, 31 * 24 + 2), *range(365 * 24, 366 * 24 + 1)}
+    assert found == [MAX_TIME]
 
 
 def test_a_time_that_never_comes_is_the_moment_at_which_clocks_are_set_forward():

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
 
-from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Seconds, TypeName
+from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Limit, Seconds, TypeName
 from sluice.wire.formats.format_table import FORMATS
 
 #: the tag of an event time that is only the name of its attribute
@@ -73,9 +73,11 @@ class EventTimeShape(FileModel):
         description="Whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle. So "
         "the windows of a quiet stream close. Needs `lag` and `idle_after`.",
     )
-    max_future: Seconds | None = Field(
+    max_future: Limit | None = Field(
         None,
-        description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter.",
+        description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter. "
+        "Without it, a service with `lag` reads a tuple that is more than an hour ahead of the present time as a dead "
+        "letter. `none`: no tuple is too far ahead.",
     )
 
 

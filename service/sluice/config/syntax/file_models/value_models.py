@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
@@ -14,6 +23,8 @@ NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = rf"^\s*(list<\s*)*({'|'.join(SCALARS)})\s*(>\s*)*$"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING = "<mapping>"
+#: the word for a limit that does not exist
+NO_LIMIT = "none"
 
 
 class FileModel(BaseModel):
@@ -64,3 +75,23 @@ Duration = Annotated[
     ),
 ]
 Seconds = Annotated[Duration, Field(le=2**33)]
+
+
+def read_limit(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    return math.inf if value == NO_LIMIT else read(value)
+
+
+#: seconds, infinite for the word `none`
+Limit = Annotated[
+    Seconds,
+    WrapValidator(read_limit),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": rf"^\s*{WITH_UNIT}\s*$"},
+                {"type": "string", "const": NO_LIMIT},
+            ]
+        }
+    ),
+]

@@ -156,8 +156,7 @@ class EventAggregateOperator(Stateful[EventState]):
             return items, read, times, None
         kept = items.kind != TUPLE
         kept[~kept] = ~bad
-        name = self.ticks.attribute
-        reasons = [f"{name} is no event time that a window can count"] * int(np.count_nonzero(bad))
+        reasons = [self.ticks.refusal("window")] * int(np.count_nonzero(bad))
         return items.only(kept), read.filter(pa.array(~bad)), times[~bad], rejected(
             items.only(~kept), self.spec.name, reasons
         )  # fmt: skip

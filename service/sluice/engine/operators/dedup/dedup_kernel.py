@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS, DedupSettings, Periods
@@ -60,7 +61,7 @@ def drain(w: Periods, r: DedupSettings, partitions: int, cause: int) -> None:
     for p in range(partitions):
         while w.partitions[p].oldest != NIL:
             s = w.partitions[p].oldest
-            _emit(w, p, s, w.periods[s].time + r.size, cause)
+            _emit(w, p, s, later(w.periods[s].time, r.size), cause)
         schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
 
 
@@ -79,10 +80,10 @@ def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
         _forget(w, r, p)
     older = not_after(w.partitions, w.periods, p, time)
     younger = younger_of(w.partitions, w.periods, p, older)
-    if older != NIL and time - w.periods[older].time < r.size:
+    if older != NIL and time < later(w.periods[older].time, r.size):
         if r.holding:
             _replace(w, older, time, arrivals[i].slot)
-    elif younger != NIL and w.periods[younger].time - time < r.size:
+    elif younger != NIL and w.periods[younger].time < later(time, r.size):
         if r.holding:
             _replace(w, younger, time, arrivals[i].slot)
     else:
@@ -110,14 +111,14 @@ def _begin(w: Periods, r: DedupSettings, p: int, older: int, time: int, slot: in
     w.periods[s].last = time
     w.periods[s].slot = slot
     if r.holding and older == NIL:
-        schedule(w.partitions, w.matches, w.starts[0], p, time + r.size)
+        schedule(w.partitions, w.matches, w.starts[0], p, later(time, r.size))
 
 
 @inlined
 def _forget(w: Periods, r: DedupSettings, p: int) -> None:
     """Removes the periods of a key that are over."""
     s = w.partitions[p].oldest
-    while s != NIL and w.clocks[0] != NEVER and w.periods[s].time + r.size <= w.clocks[0]:
+    while s != NIL and w.clocks[0] != NEVER and later(w.periods[s].time, r.size) <= w.clocks[0]:
         following = w.periods[s].younger
         _free(w, p, s)
         s = following
@@ -146,7 +147,7 @@ def _advance(w: Periods, r: DedupSettings, now: int, cause: int) -> None:
         p = w.matches[start + ROOT].partition
         _emit(w, p, w.partitions[p].oldest, w.partitions[p].due, cause)
         oldest = w.partitions[p].oldest
-        due = w.periods[oldest].time + r.size if oldest != NIL else ENDLESS
+        due = later(w.periods[oldest].time, r.size) if oldest != NIL else ENDLESS
         schedule(w.partitions, w.matches, start, p, due)
 
 

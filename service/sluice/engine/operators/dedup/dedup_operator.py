@@ -36,6 +36,7 @@ from sluice.engine.windows.event_time.timer_queue import ROOT
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Dedup, EventTime
 from sluice.model.types import INT64, Schema
+from sluice.time_units import later
 
 
 class DedupOperator(Stateful[DedupState]):
@@ -77,11 +78,9 @@ class DedupOperator(Stateful[DedupState]):
         if p < 0 or not state.partitions["size"][p]:
             return []
         periods = window_inspection.chained(state.partitions[p], state.periods)
-        starts = state.periods["time"][periods]
-        open_periods = [
-            {name: float(self._ticks.seconds(int(time))) for name, time in (("start", s), ("end", s + self._rule.size))}
-            for s in starts
-        ]
+        starts = state.periods["time"][periods].tolist()
+        bounds = [{"start": start, "end": later(start, self._rule.size)} for start in starts]
+        open_periods = [{name: float(self._ticks.seconds(time)) for name, time in one.items()} for one in bounds]
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
@@ -132,7 +131,7 @@ class DedupOperator(Stateful[DedupState]):
             return items, read, times, None
         kept = items.kind != TUPLE
         kept[~kept] = ~bad
-        reasons = [f"{self._ticks.attribute} is no event time that a period can count"] * int(bad.sum())
+        reasons = [self._ticks.refusal("period")] * int(bad.sum())
         letters = rejected(items.only(~kept), self.spec.name, reasons)
         return items.only(kept), read.filter(pa.array(~bad)), times[~bad], letters
 

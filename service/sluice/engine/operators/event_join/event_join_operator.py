@@ -43,10 +43,10 @@ from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.event_times import units
 from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
-from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.spec import EventTime, Join
 from sluice.model.types import Schema
 from sluice.model.unparse import seconds

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns import intrusive_list
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
@@ -231,7 +232,7 @@ def _expired(side: Side, now: int) -> int:
 @inlined
 def _leaves_at(side: Side, row: int) -> int:
     """The first nanosecond at which the tuple in this queue row is no longer in the window."""
-    return side.window.queue[row].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
+    return later(side.window.queue[row].at, side.window.clause.eviction.size + 1)
 
 
 @inlined

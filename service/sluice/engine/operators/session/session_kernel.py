@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.operators.session.session_list import allocate, enter, not_after, release, younger_of
@@ -85,7 +86,7 @@ def _pass_time(w: Sessions, r: SessionSettings, now: int) -> bool:
 @inlined
 def _reach(r: SessionSettings, first: int, until: int) -> int:
     """The latest time of a tuple that could still join a session (G5, G9)."""
-    return until if r.longest == ENDLESS else min(until, first + r.longest)
+    return until if r.longest == ENDLESS else min(until, later(first, r.longest))
 
 
 @inlined
@@ -97,7 +98,7 @@ def _session_reach(w: Sessions, r: SessionSettings, s: int) -> int:
 def _due(w: Sessions, r: SessionSettings, p: int) -> int:
     """The time after which the oldest session of a key is over (G5)."""
     oldest = w.partitions[p].oldest
-    return _session_reach(w, r, oldest) + r.grace if oldest != NIL else ENDLESS
+    return later(_session_reach(w, r, oldest), r.grace) if oldest != NIL else ENDLESS
 
 
 # ---- a tuple --------------------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> No
     """
     p, time = arrivals[i].partition, arrivals[i].time
     lists, sessions = w.partitions, w.sessions
-    first, last, until = time, time, time + arrivals[i].gap
+    first, last, until = time, time, later(time, arrivals[i].gap)
     older = not_after(lists, sessions, p, time)
     y = younger_of(lists, sessions, p, older)
     s = NIL
@@ -126,7 +127,7 @@ def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> No
         first, last = min(first, sessions[y].first), max(last, sessions[y].last)
         until = max(until, sessions[y].until)
         y = sessions[y].younger
-    if not r.clock and w.clocks[0] != NEVER and _reach(r, first, until) + r.grace < w.clocks[0]:  # G7
+    if not r.clock and w.clocks[0] != NEVER and later(_reach(r, first, until), r.grace) < w.clocks[0]:  # G7
         w.late[w.used[2]].item = i
         w.late[w.used[2]].behind = w.clocks[0] - r.grace - _reach(r, first, until)
         w.used[2] += 1
@@ -154,7 +155,7 @@ def _joins(w: Sessions, r: SessionSettings, older: int, time: int) -> bool:
     """
     if older == NIL or time > w.sessions[older].until:
         return False
-    return r.longest == ENDLESS or time - w.sessions[older].first <= r.longest
+    return r.longest == ENDLESS or time <= later(w.sessions[older].first, r.longest)
 
 
 @inlined
@@ -162,8 +163,8 @@ def _touches(w: Sessions, r: SessionSettings, y: int, first: int, last: int, unt
     """Whether session `y` begins by `until`, and both sessions together are not longer than the maximum (G9)."""
     if w.sessions[y].first > until:
         return False
-    both = max(last, w.sessions[y].last) - min(first, w.sessions[y].first)
-    return r.longest == ENDLESS or both <= r.longest
+    begin, end = min(first, w.sessions[y].first), max(last, w.sessions[y].last)
+    return r.longest == ENDLESS or end <= later(begin, r.longest)
 
 
 @inlined

@@ -163,8 +163,8 @@ class SessionOperator(Stateful[SessionState]):
         return items.only(kept), read.filter(pa.array(~refused)), times[~refused], gap[~refused], [letters]
 
     def _refusal(self, *, time: bool) -> str:
-        if time:
-            return f"{self._ticks.attribute} is no event time that a window can count"
+        if time and isinstance(self._ticks, Ticks):
+            return self._ticks.refusal("window")
         return "its inactivityGap is no number of seconds above 0, of at most 3,650 days (G4)"
 
     def _arrive(

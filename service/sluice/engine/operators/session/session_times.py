@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sluice.engine.windows.event_time.event_ticks import Sized, exact_nanoseconds
+from sluice.engine.stream.event_times import exact_nanoseconds
+from sluice.engine.windows.event_time.event_ticks import Sized
 from sluice.model.unparse import seconds
 from sluice.model.windows.session_window import MAX_GAP
 

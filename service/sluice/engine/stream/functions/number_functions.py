@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +16,10 @@ from sluice.engine.stream.functions.column_arguments import (
     is_scalar,
     none,
 )
+
+#: a float64 has no more decimals: 10^-340 is below the least one, 10^340 above the largest
+MOST_PLACES = 340
+HALF = 0.5
 
 
 def remainder(left: Column, right: Column) -> Column:
@@ -33,7 +41,7 @@ def float_remainder(left: Column, right: Column) -> Column:
     return by_numpy(np.fmod, left, right)
 
 
-def by_numpy(function: np.ufunc, *columns: Column) -> Column:
+def by_numpy(function: Callable[..., Any], *columns: Column) -> Column:
     with np.errstate(all="ignore"):
         values = function(*map(numbers, columns))
     result = pa.array(values) if np.ndim(values) else pa.scalar(float(values))
@@ -59,13 +67,22 @@ def larger(left: Column, right: Column) -> Column:
 
 
 def round_half_away(value: Column, decimals: Column | None = None) -> Column:
-    """Rounds halves away from zero. A value too large to have so many decimals stays as it is, because pyarrow would
-    fail.
+    """Rounds the float64 `value * 10^decimals`, halves away from zero. A value too large to have so many decimals stays
+    as it is, and the sign of a zero is that of the value.
     """
-    places = max(-300, min(300, decimals.as_py())) if decimals is not None else 0
-    coarse = pc.less(pc.abs(value), 2.0**53 / 10.0**places)
-    rounded = pc.round(pc.if_else(coarse, value, 0.0), ndigits=places, round_mode="half_towards_infinity")
-    return pc.if_else(coarse, rounded, value)
+    places = decimals.as_py() if decimals is not None else 0
+    return by_numpy(partial(_rounded, places=max(-MOST_PLACES, min(MOST_PLACES, places))), value)
+
+
+def _rounded(value: np.ndarray, places: int) -> np.ndarray:
+    powers = [10.0**place for place in (min(abs(places), 308), abs(places) - 308) if place >= 0]
+    up, down = (np.multiply, np.divide) if places >= 0 else (np.divide, np.multiply)
+    shifted = reduce(up, powers, value)
+    coarse = np.abs(shifted) < 2.0**53
+    whole = np.trunc(shifted)
+    away = np.where(np.abs(shifted - whole) >= HALF, np.sign(shifted), 0.0)  # this difference is exact
+    nearest = np.copysign(reduce(down, powers, np.where(coarse, whole + away, 0.0)), value)
+    return np.where(coarse, nearest, value)
 
 
 def sign(value: Column) -> Column:

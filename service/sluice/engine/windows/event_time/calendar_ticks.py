@@ -67,6 +67,10 @@ class CalendarTicks(Ticks):
         late = found > self._farthest
         return np.where(late, self._latest, self._ticks(np.where(late, 0, np.maximum(found, -self._farthest))))
 
+    @property
+    def farthest(self) -> int:
+        return self._farthest * self._tick
+
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
         number, behind = np.divmod(ticks, self._length)
         periods, place = np.unique(number, return_inverse=True)

@@ -11,42 +11,14 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.json_columns import nanoseconds
+from sluice.engine.stream.event_times import units
+from sluice.engine.stream.watermark_text import to_text
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.model.spec import EventTime
-from sluice.model.types import FLOAT64, Type
+from sluice.model.types import Type
 from sluice.model.unparse import seconds
 
 LARGEST = 2**63 - 1
-#: a float64 of seconds fits int64 nanoseconds if its magnitude is below this
-MAX_SECONDS = 9_223_372_036.0
-#: below this many seconds, float64 distinguishes nanoseconds
-EXACT_BELOW = 4_000_000.0
-
-
-def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]:
-    """The event times in units of the attribute (nanoseconds for float64), and which of them are no times (None: all
-    are).
-    """
-    if type_ == FLOAT64:
-        return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
-    return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
-
-
-def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """For each number of seconds the nearest nanosecond of the shortest decimal that names it; and which numbers are
-    NaN or out of range (None: none is).
-    """
-    bad = ~(np.abs(seconds) < MAX_SECONDS)
-    sound = np.where(bad, 0.0, seconds) if bad.any() else seconds
-    found = np.rint(sound * 1e9).astype(np.int64)
-    large = np.flatnonzero(np.abs(sound) >= EXACT_BELOW)
-    if len(large):
-        micro = np.rint(sound[large] * 1e6)
-        found[large] = micro.astype(np.int64) * 1000
-        for place in large[micro / 1e6 != sound[large]].tolist():  # more than six decimals
-            found[place] = nanoseconds(float(sound[place]))
-    return found, bad if bad.any() else None
 
 
 class Sized(Protocol):
@@ -92,6 +64,16 @@ class Ticks:
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
         """The ticks of watermarks in nanoseconds. The maximum watermark is behind every window (E9)."""
         return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
+
+    @property
+    def farthest(self) -> int:
+        """How far from 1970 a time may be to be counted, in nanoseconds."""
+        return self.most * self._nanoseconds
+
+    def refusal(self, what: str) -> str:
+        """The reason of a tuple that `of` refuses (E14). `what`: a window or a period."""
+        ends = f"{to_text(-self.farthest)} and {to_text(self.farthest)}"
+        return f"{self.attribute} is no event time that a {what} can count, between {ends} (E14)"
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
         """Ticks in units of the attribute (nanoseconds for float64)."""

@@ -16,18 +16,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice import time_units
+from sluice.columns.due_times import earlier, later
 from sluice.columns.kernel import inlined, kernel, read_only
+from sluice.engine.stream.event_times import ahead_of
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.event_ticks import units
-from sluice.model.spec import Stream
+from sluice.model.spec import UNLIMITED, Stream
 
 #: one record per topic partition: its watermark, the last watermark computed from its tuples, the operator clock when
 #: its last item came, and whether it is idle
 SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int64), ("idle", np.bool_)])
 #: how many steps of a watermark that follows the clock have the same length, and their least length in nanoseconds
 STEPS, LEAST_STEP = 100, 10_000_000
+#: after so many doublings, a step of any length is beyond the range of times
+MOST_DOUBLINGS = 40
 #: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
 
@@ -118,20 +122,21 @@ class Watermarks:
             return MAX_TIME
         heard = progress.sources["heard"][~progress.sources["idle"]]
         if len(heard):
-            return int(heard.min()) + self._rule.idle_after
+            return time_units.later(int(heard.min()), self._rule.idle_after)
         if not self._rule.step or progress.watermark in (NEVER, MAX_TIME):
             return MAX_TIME
-        silent = int(progress.sources["heard"].max()) + self._rule.idle_after
-        return silent + step_offset(self._rule.step, progress.steps)
+        silent = time_units.later(int(progress.sources["heard"].max()), self._rule.idle_after)
+        return time_units.later(silent, step_offset(self._rule.step, progress.steps))
 
     def _most_steps(self, at: np.ndarray, start: int, end: int) -> int:
         """No fewer than the steps that the watermark makes between items at these times, and until `end`."""
         if not self._rule.step:
             return 0
-        gaps = np.diff(np.concatenate([[start], at, [end]]))
+        times = np.maximum.accumulate(np.concatenate([[start], at, [end]]))
+        gaps = np.diff(times.view(np.uint64))  # a gap may be longer than int64 holds
         gaps = np.append(gaps[1:][gaps[1:] >= self._rule.idle_after], gaps[:1])  # a silence may be older than the batch
-        doublings = np.log2(np.maximum(gaps, 0) / (STEPS * self._rule.step) + 1)
-        return int(np.minimum(np.maximum(gaps, 0) // self._rule.step + 2, STEPS * (doublings + 2)).sum())
+        doublings = np.log2(gaps / (STEPS * self._rule.step) + 1)
+        return int(np.minimum(gaps // self._rule.step + 2, STEPS * (doublings + 2)).sum())
 
     def _add_topic_partitions(self, progress: Progress, start: int) -> None:
         """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
@@ -150,28 +155,16 @@ class Watermarks:
         """
         of = self._of
         assert of is not None  # noqa: S101 - the caller has checked
-        if self._rule.lag < 0 and of.max_future is None:
+        most = None if of.max_future in (None, UNLIMITED) else of.max_future
+        if self._rule.lag < 0 and most is None:
             return items, np.zeros(0, np.int64), None
-        column = items.tuples.column(of.attribute)
-        times, bad = units(column, self._type)
-        if of.tick > 1:
-            most = MAX_TIME // of.tick
-            times = np.clip(times, -most, most) * of.tick
-        if bad is not None:
-            times[bad] = NEVER
-        if of.max_future is None:
-            return items, times, None
         is_tuple = items.kind == TUPLE
-        ahead = times > np.minimum(items.at[is_tuple], MAX_TIME - of.max_future) + of.max_future
-        if bad is not None:  # a float64 above the range of times is ahead of every clock; one below it, or NaN, is not
-            ahead |= bad & (column.to_numpy(zero_copy_only=False) > 0)
-        if not ahead.any():
+        times, ahead = ahead_of(items.tuples, of, self._type, items.at[is_tuple], most)
+        if most is None or not ahead.any():
             return items, times, None
         kept = ~is_tuple
         kept[is_tuple] = ~ahead
-        reasons = [f"too far ahead: {of.attribute} is more than {of.max_future / 1e9:g} s ahead of the clock"] * int(
-            ahead.sum()
-        )
+        reasons = [f"too far ahead: {of.attribute} is more than {most / 1e9:g} s ahead of the clock"] * int(ahead.sum())
         return items.only(kept), times[~ahead], rejected(items.only(~kept), self._stream, reasons)
 
 
@@ -202,8 +195,9 @@ def step_offset(step: int, number: int) -> int:
     silence before it, or `step`, and a silence of a year has some thousand steps.
     """
     doublings, rest = number // STEPS, number % STEPS
-    longer = 1 << doublings
-    return step * (STEPS * (longer - 1) + rest * longer)
+    longer = 1 << min(doublings, MOST_DOUBLINGS)
+    steps = STEPS * (longer - 1) + rest * longer
+    return MAX_TIME if doublings > MOST_DOUBLINGS or steps > MAX_TIME // step else step * steps
 
 
 @kernel
@@ -245,13 +239,13 @@ def _fall_silent(
     """Topic partitions become idle, one after the other. Returns the watermark and the number of output items."""
     while True:
         silent = _first_silent(sources)
-        if silent < 0 or sources[silent].heard + rule.idle_after > now:
+        if silent < 0 or later(sources[silent].heard, rule.idle_after) > now:
             return watermark, count
         sources[silent].idle = 1
         least = _least(sources)
         if least > watermark:
             watermark = least
-            count = _write(rows, count, -1, TIMER, sources[silent].heard + rule.idle_after, watermark)
+            count = _write(rows, count, -1, TIMER, later(sources[silent].heard, rule.idle_after), watermark)
 
 
 @inlined
@@ -263,12 +257,12 @@ def _follow(
     """
     heard = _silent_since(sources)
     while heard != NEVER and NEVER < watermark < MAX_TIME:
-        time = heard + rule.idle_after + step_offset(rule.step, steps)
+        time = later(later(heard, rule.idle_after), step_offset(rule.step, steps))
         if time > now:
             break
         steps += 1
-        if time - rule.lag > watermark:
-            watermark = time - rule.lag
+        if earlier(time, rule.lag) > watermark:
+            watermark = earlier(time, rule.lag)
             count = _write(rows, count, -1, TIMER, time, watermark)
     return watermark, steps, count
 
@@ -282,7 +276,7 @@ def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, valu
         made = sources[s].made
         moves = kind == TUPLE and value > NEVER + rule.lag
         value -= rule.lag if moves else 0
-        moves = moves and value > made and (made == NEVER or value - made >= rule.gap)
+        moves = moves and value > made and (made == NEVER or value >= later(made, rule.gap))
         if moves:
             sources[s].made = value
     if moves:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sluice import time_units
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import MAX_TIME
@@ -44,7 +46,7 @@ def expired(w: Window, now: int) -> int:
     while w.scalars[HEAD] < w.scalars[TAIL]:
         row = w.scalars[HEAD] & (len(w.queue) - 1)
         if not _left(w, w.queue[row].partition):
-            return row if now - w.queue[row].at > w.clause.eviction.size else NIL
+            return row if now > later(w.queue[row].at, w.clause.eviction.size) else NIL
         w.scalars[HEAD] += 1
     return NIL
 
@@ -66,7 +68,8 @@ def leaves(clause: KernelClause, state: Windowed) -> int:
     """The operator clock at which the oldest tuple expires, if it does not leave before; MAX_TIME if none expires."""
     if not clause.expiring or state.scalars[HEAD] == state.scalars[TAIL]:
         return MAX_TIME
-    return int(state.queue["at"][state.scalars[HEAD] & (len(state.queue) - 1)]) + int(clause.eviction.size) + 1
+    oldest = int(state.queue["at"][state.scalars[HEAD] & (len(state.queue) - 1)])
+    return time_units.later(oldest, int(clause.eviction.size) + 1)
 
 
 def roomy(queue: np.ndarray, scalars: np.ndarray, more: int) -> np.ndarray:

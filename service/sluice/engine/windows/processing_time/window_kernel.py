@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sluice.columns.due_times import distance, later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
@@ -43,9 +44,12 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
         while w.clause.period > 0 and w.scalars[TICK] <= until:
             if w.early.policy.wait > 0 and not _fire_early_by(w, w.scalars[TICK] - 1):
                 return i
-            if not _skips_tick(w, until) and not _tick(w, w.scalars[TICK]):
+            if _skips_tick(w, until):
+                _skip_ticks(w, until)
+            elif _tick(w, w.scalars[TICK]):
+                _advance_timer(w)
+            else:
                 return i
-            _advance_timer(w)
         if w.early.policy.wait > 0 and not _fire_early_by(w, until):
             return i
         if i == count:
@@ -81,7 +85,7 @@ def expire_tuples(w: Window, now: int) -> bool:
 def skip_empty_ticks(w: Window, until: int) -> None:
     """Sets the timer behind the ticks up to this time that are skipped."""
     while w.clause.period > 0 and w.scalars[TICK] <= until and _skips_tick(w, until):
-        _advance_timer(w)
+        _skip_ticks(w, until)
 
 
 @inlined
@@ -89,7 +93,22 @@ def _skips_tick(w: Window, until: int) -> bool:
     """Whether nothing is stored and the next tick is at least MAX_EMPTY_TICKS periods behind the clock, so that it is
     skipped without a mark.
     """
-    return bool(w.scalars[STORED] == 0 and (until - w.scalars[TICK]) // w.clause.period >= MAX_EMPTY_TICKS)
+    return bool(w.scalars[STORED] == 0 and _ticks_until(w, until) >= MAX_EMPTY_TICKS)
+
+
+@inlined
+def _skip_ticks(w: Window, until: int) -> None:
+    """Skips ticks: the next one of a wall-clock timer, all that are too many of a periodic timer."""
+    if len(w.instants):
+        _advance_timer(w)
+    else:
+        w.scalars[TICK] += (_ticks_until(w, until) - MAX_EMPTY_TICKS + 1) * w.clause.period
+
+
+@inlined
+def _ticks_until(w: Window, until: int) -> int:
+    """The number of whole periods from the next tick until a time that is not before it."""
+    return np.int64(distance(w.scalars[TICK], until) // np.uint64(w.clause.period))  # type: ignore[return-value]
 
 
 @inlined
@@ -122,7 +141,7 @@ def _advance_timer(w: Window) -> None:
         w.scalars[INSTANT] += 1
         w.scalars[TICK] = w.instants[w.scalars[INSTANT]]
     else:
-        w.scalars[TICK] += w.clause.period
+        w.scalars[TICK] = later(w.scalars[TICK], w.clause.period)
 
 
 @inlined
