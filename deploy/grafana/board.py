@@ -130,9 +130,13 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "Offsets per second",
-            {rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}"},
+            {
+                rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}",
+                rate("sluice_lost_offsets_total", "topic", "topic_partition"): "{{topic}} {{topic_partition}} lost",
+            },
             "reqps",
-            "How fast each topic partition is read. One that stands still may hold back a watermark.",
+            "How fast each topic partition is read. One that stands still may hold back a watermark. Lost are offsets "
+            "whose records Kafka had deleted before.",
         ),
         Panel(
             "The clock is behind",
