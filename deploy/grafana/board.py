@@ -152,9 +152,13 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "Offsets read per second, by topic partition",
-            {rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}"},
+            {
+                rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}",
+                rate("sluice_lost_offsets_total", "topic", "topic_partition"): "{{topic}} {{topic_partition}} lost",
+            },
             "cps",
-            "How fast each topic partition is read. One that stands still may hold back a watermark.",
+            "How fast each topic partition is read. One that stands still may hold back a watermark. Lost are offsets "
+            "whose records Kafka had deleted before.",
         ),
         Panel(
             "Delay of the operator clock",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from sluice.kafka.kafka_errors import (
     UnavailableError,
 )
 from sluice.model.errors import SluiceError
-from sluice.spark.failures import JavaEndedError, QueryError, explained, explaining, stopped
+from sluice.spark.failures import JavaEndedError, QueryError, explained, explaining, log_failures_once, stopped
 
 PYTHON = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "transactions.py", line 84, in write
@@ -170,3 +171,17 @@ def test_spark_whose_java_process_is_gone_needs_no_stop():
         raise ConnectionRefusedError
 
     stopped(stop)
+
+
+@pytest.mark.parametrize(("error", "lines"), [("TopicPartitionsAddedError", 0), ("FencedError", 1)])
+def test_a_change_of_topics_is_no_error_in_the_log(caplog, error, lines):
+    """The query starts again, and the log then says why in one line."""
+    explained(f"Traceback (most recent call last):\nsluice.kafka.kafka_errors.{error}: what happened")
+    assert [record.levelname for record in caplog.records].count("ERROR") == lines
+
+
+def test_py4j_does_not_log_a_failure_beside_it(caplog):
+    log_failures_once()
+    logging.getLogger("py4j.clientserver").error("There was an exception while executing the Python Proxy.")
+    logging.getLogger("py4j.clientserver").error("the connection is gone")
+    assert [record.getMessage() for record in caplog.records] == ["the connection is gone"]

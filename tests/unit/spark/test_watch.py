@@ -3,7 +3,13 @@ import threading
 
 import pytest
 
-from sluice.kafka.kafka_errors import FencedError, TopicPartitionsAddedError, UnavailableError
+from sluice.kafka.kafka_errors import (
+    FencedError,
+    TopicCreatedAgainError,
+    TopicPartitionsAddedError,
+    TopicsChangedError,
+    UnavailableError,
+)
 from sluice.ops.health import Health
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
@@ -128,6 +134,25 @@ def test_nothing_ends_while_queries_start_again_for_new_topic_partitions():
     with pytest.raises(TopicPartitionsAddedError):
         watch(watched(grown()), StopRequest(), Health(), endings.append)
     assert endings == []
+
+
+@pytest.mark.parametrize(
+    ("restarts", "ended"), [((TopicsChangedError,), []), ((TopicPartitionsAddedError,), [3])], ids=["goes on", "ends"]
+)
+def test_a_topic_that_was_created_again_is_noticed_between_batches(restarts, ended):
+    """Then the queries start again, or the service ends."""
+
+    def look():
+        raise TopicCreatedAgainError("topic in was deleted and created again")
+
+    endings, query = [], Query()
+    with pytest.raises(TopicCreatedAgainError):
+        watch(
+            watched(query), StopRequest(), Health(), lambda failure: endings.append(failure.exit_code),
+            look=look, restarts=restarts,
+        )  # fmt: skip
+    assert endings == ended
+    assert query.stopped
 
 
 def test_new_topic_partitions_are_left_to_the_next_start_after_a_request_to_stop():
