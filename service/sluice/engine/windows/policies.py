@@ -132,8 +132,10 @@ def clause(
     )  # fmt: skip
     if roles.evict is None:
         most = next((one.tuples for one in roles.flush if one.tuples is not None), -1)
-        compared = next((one for one in roles.flush if one.attributes), None)
-        return shared._replace(eviction=policy(compared, columns), most=most, marked=window.flushed_by_marks)
+        compared = [one for one in roles.flush if one.attributes]
+        assert len(compared) <= 1  # noqa: S101 - of one kind, as the kinds of policies differ
+        eviction = policy(compared[0] if compared else None, columns)
+        return shared._replace(eviction=eviction, most=most, marked=window.flushed_by_marks)
     row = ROWS[type(roles.evict)]
     return shared._replace(
         sliding=True, chained=True, expiring=row.expiring, several=row.several, by_value=row.by_value,
