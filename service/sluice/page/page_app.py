@@ -27,11 +27,11 @@ from starlette.routing import Route
 
 from sluice.files import PACKAGE
 from sluice.page import batch_bars, times
-from sluice.page.event_times import time_units
 from sluice.page.graph_view import graph
 from sluice.page.last_records import columns_of, event_file
 from sluice.page.pipeline_pages import Pages, PipelinePage
 from sluice.page.pipeline_status import Status, status, summary, windows_of
+from sluice.page.times import time_units
 
 FOLDER = PACKAGE / "page"
 STATIC = {"sluice.css": "text/css", "page.js": "text/javascript"}

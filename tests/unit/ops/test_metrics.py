@@ -35,7 +35,7 @@ def test_records_are_counted_from_the_ledgers_entries(metrics):
     assert found["sluice_records_read_total", ("kind", "window"), ("stream", "in")] == 1
     assert found["sluice_records_written_total", ("kind", "tuple"), ("stream", "out")] == 7
     assert found["sluice_dead_letters_total", ("reason", "not JSON"), ("stream", "in")] == 2
-    assert found["sluice_lost_offsets_total", ("topic", "topic"), ("topic_partition", "3")] == 5
+    assert found["sluice_lost_offsets_total", ("partition", "3"), ("topic", "topic"), ("topic_partition", "3")] == 5
     assert found["sluice_batches_total",] == 2
     assert found["sluice_batches_skipped_total",] == 1
     assert found["sluice_last_batch", ("stage", "flights")] == 4

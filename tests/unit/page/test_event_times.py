@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sluice.config.load import load_text
-from sluice.page.event_times import time_units
-from sluice.page.times import shown
+from sluice.page.times import shown, time_units
 
 FILE = """
 pipeline: shop
