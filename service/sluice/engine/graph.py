@@ -48,6 +48,7 @@ from sluice.engine.stream.mark_conditions import marked_by_key
 from sluice.engine.stream.rejected_tuples import REJECTS, joined
 from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
+from sluice.engine.windows.event_time.watermark_hold import held_streams
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
@@ -118,6 +119,7 @@ class Graph:
         self._of_all = {stream.name for stream in pipeline.inputs if stream.marks_in in ("any", "aligned")}
         self.operators = [self._operator(spec) for spec in pipeline.operators]
         writers = {output.stream: spec for spec in pipeline.operators for output in spec.outputs}
+        self._held = held_streams(pipeline)
         unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         self._watermarks = {
             name: Watermarks(stream, self._partitions.get(name, 1), made=name in writers, joined=name in unions)
@@ -136,7 +138,7 @@ class Graph:
         if state.origin == UNSET:
             state.origin = clock.start if self._origin is None else self._origin
             state.now = clock.start
-        clock = Clock(state.origin, clock.end)
+        clock, reached = Clock(state.origin, clock.end), self.watermarks(state)
         made: dict[str, Items] = {}
         streams = {name: self.with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
         for operator, remembered in zip(self.operators, state.operators, strict=True):
@@ -147,7 +149,9 @@ class Graph:
                 self._observer(operator.spec.name, items, clock)
             found = operator.feed(remembered, items, clock)
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
-            made |= {stream: self.with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
+            for stream, some in found.items():
+                made[stream] = self.with_watermarks(state, stream, some, clock, made)
+                self._held[stream].check(made[stream], reached)
         state.now = max(state.now, clock.end)
         return made
 
@@ -207,7 +211,8 @@ class Graph:
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
     ) -> Items:
         """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items
-        behind final marks. Rejected tuples are added to `made`.
+        behind final marks. In a stream that an operator writes, holds the operator's watermarks back (E40). Rejected
+        tuples are added to `made`.
         """
         if items is None:
             items = no_items(self._schemas[name])
@@ -215,6 +220,8 @@ class Graph:
             if name in self._aligned:
                 items = self._align(state, name, items)
             items = marked_by_key(self._pipeline.streams[name], self._until_final(state, name, items))
+        else:
+            items = self._held[name].held(items)
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
         made |= joined([made.get(REJECTS), rejected])

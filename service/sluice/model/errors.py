@@ -44,6 +44,10 @@ class TooManyError(Exception):
     """A file has more than MAX_FINDINGS problems. Only the first of them are listed."""
 
 
+class InvariantError(Exception):
+    """An invariant of the engine does not hold, which is a defect of Sluice. The text begins with the invariant's rule."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """An error inside one text: a window clause or an expression."""

@@ -15,7 +15,8 @@ from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.union_checks import Unions
-from sluice.config.checks.rollup_checks import check_cut_results, check_rollups
+from sluice.config.checks.cut_result_checks import check_cut_results
+from sluice.config.checks.late_result_checks import check_late_results
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
@@ -67,7 +68,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         check_scopes(pipeline, file.streams, report)
         check_keys(pipeline, report)
         paths = [streams.path(index) for index in order]
-        check_rollups(pipeline.operators, pipeline.streams, paths, report)
+        check_late_results(pipeline, paths, report)
         check_cut_results(pipeline.operators, paths, report)
         return with_marks(pipeline, file.streams, report)
     return pipeline

@@ -30,7 +30,7 @@ from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, WATERMARK, Items, concatenated_keys
 from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
-from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
+from sluice.engine.windows.event_time.event_records import ENDLESS, LATE
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.timer_queue import ROOT
 from sluice.model.expressions import Attribute
@@ -201,7 +201,7 @@ class DedupOperator(Stateful[DedupState]):
             both(words[:, -1].astype(np.int32), items.source[passing]),
             key[order], keys,
             pa.record_batch(columns, schema=self._schema),
-            both(ends, self._watermarks(items)[passing]),
+            both(ends, items.watermark[passing]),
         )  # fmt: skip
 
     def _in_order(
@@ -217,13 +217,6 @@ class DedupOperator(Stateful[DedupState]):
             due = np.where(emitted["cause"] == draining, 0, due)
         order = np.lexsort((rank[key], due, emitted["cause"]))
         return emitted[order], key[order]
-
-    def _watermarks(self, items: Items) -> np.ndarray:
-        """The watermarks of the output: a stored tuple may be as old as one length of a period (Z7)."""
-        if self._rule.clock:
-            return items.watermark
-        size = self.spec.within
-        return np.where(items.watermark == MAX_TIME, MAX_TIME, np.maximum(items.watermark, NEVER + 1 + size) - size)
 
     def _dropped(self, items: Items, late: np.ndarray) -> Items | None:
         """The late tuples as rejects, each with a reason that says how late it was (Z5); None if there are none."""

@@ -187,8 +187,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         """Replaces the watermarks of both sides by those of the join, which are the minimum of both (I4). A watermark
         that does not raise the minimum is dropped.
 
-        The `time` of a watermark is that of the join less the grace, before which tuples are late. Its `watermark` is
-        that of the output: no output that follows it has an earlier event time (I7).
+        The `time` of a watermark is that of the join less the grace, before which tuples are late.
         """
         positions = np.flatnonzero(arrivals["kind"] == WATERMARK)
         if not len(positions):
@@ -201,10 +200,9 @@ class EventJoinOperator(Stateful[EventJoinState]):
             reached.append(np.maximum(np.maximum.accumulate(came), state.scalars[LEFT_REACHED + number]))
             state.scalars[LEFT_REACHED + number] = reached[-1][-1]
         least = np.minimum(*reached)
-        most, grace, delay = self._times[LEFT].most, self._window.grace, self._window.delay
-        ended = least == MAX_TIME
-        clock = np.where(ended, MAX_TIME, np.clip(least, -most, most) - grace)
-        marks["time"], marks["watermark"] = clock, np.where(ended, MAX_TIME, clock - delay)
+        most, grace = self._times[LEFT].most, self._window.grace
+        clock = np.where(least == MAX_TIME, MAX_TIME, np.clip(least, -most, most) - grace)
+        marks["time"], marks["watermark"] = clock, least
         arrivals[positions] = marks
         dropped = positions[least <= np.append(before, least[:-1])]
         return np.delete(arrivals, dropped) if len(dropped) else arrivals

@@ -75,6 +75,10 @@ class Ticks:
         ends = f"{to_text(-self.farthest)} and {to_text(self.farthest)}"
         return f"{self.attribute} is no event time that a {what} can count, between {ends} (E14)"
 
+    def are_last(self, ticks: np.ndarray) -> np.ndarray:
+        """Which ticks of watermarks are behind every time that the window accepts, with its sizes."""
+        return ticks >= self._latest
+
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
         """Ticks in units of the attribute (nanoseconds for float64)."""
         return ticks * self._units

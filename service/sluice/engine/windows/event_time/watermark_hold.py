@@ -1,0 +1,162 @@
+"""The watermark hold: the watermark that an operator passes on for each one that it gets (E40).
+
+None of an operator's outputs is older than a watermark that the operator has passed on before. So an operator that emits
+tuples later than they came passes on the earliest event time that may still come out. That is a function of the
+watermark alone, not of the tuples that are stored: it is the same however keys are spread over buckets and however the
+input is cut into batches, and it never decreases.
+
+    operator                                          passes on, for the watermark w
+    sort, or a class of a user, over timeInterval     the start of the first pane that is not closed at w; at most w
+    a class of a user over slidingTime                w - timeDifference - grace
+    dedup with `keep: last` over event time           w - within
+    interval and as-of join                           w - grace - the longer side of the interval (I7, U6)
+    any other                                         w
+
+The maximum watermark is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.windows.event_time.calendar_ticks import ticks_of
+from sluice.engine.windows.event_time.event_records import NEVER
+from sluice.engine.windows.event_time.event_ticks import units
+from sluice.model.errors import InvariantError
+from sluice.model.lateness.late_results import lateness
+from sluice.model.lateness.time_bounds import Bound
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, SlidingTime, Sort, Stream, TimeInterval
+
+#: watermarks in nanoseconds since 1970 -> those that are passed on for them
+Hold = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStream:
+    """The watermarks of a stream that `operator` writes.
+
+    inputs    the inputs of the operator that have an event time
+    hold      None: each watermark is passed on as it is
+    promises  whether no tuple of the stream is older than the watermark before it
+    """
+
+    operator: str
+    stream: Stream
+    inputs: tuple[str, ...]
+    hold: Hold | None
+    promises: bool
+
+    def held(self, items: Items) -> Items:
+        """The items with the watermarks that the operator passes on."""
+        marks = items.kind == WATERMARK
+        if self.hold is None or not marks.any():
+            return items
+        return replace(items, watermark=np.where(marks, _passed_on(self.hold, items.watermark), items.watermark))
+
+    def check(self, items: Items, reached: Mapping[str, int]) -> None:
+        """Raises InvariantError if a tuple is older than the watermark before it, which is a defect of the engine.
+
+        `reached` has the watermark of each stream before the batch, in nanoseconds; a stream without one is missing.
+        """
+        if not self.promises or not len(items.tuples):
+            return
+        of = self.stream.event_time
+        assert of is not None  # noqa: S101 - `promises`
+        before = min((reached.get(name, NEVER) for name in self.inputs), default=NEVER)
+        passed = np.where(items.kind == WATERMARK, items.watermark, NEVER)
+        passed = np.maximum(np.maximum.accumulate(passed), _passed_on(self.hold, np.array([before]))[0])
+        limit = passed[items.kind == TUPLE]
+        times, bad = units(items.tuples.column(of.attribute), dict(self.stream.schema)[of.attribute])
+        most = MAX_TIME // of.tick
+        behind = np.clip(times, -most, most) * of.tick < limit
+        if bad is not None:
+            behind &= ~bad
+        if behind.any():
+            first = int(np.flatnonzero(behind)[0])
+            msg = (
+                f"invariant E40: {self.operator} emits a tuple to {self.stream.name} whose {of.attribute} "
+                f"({int(times[first]) * of.tick} ns) is before the watermark that it has passed on ({int(limit[first])} ns)"
+            )
+            raise InvariantError(msg)
+
+
+def held_streams(pipeline: Pipeline) -> dict[str, HeldStream]:
+    """By stream that an operator writes."""
+    known, streams = lateness(pipeline), pipeline.streams
+    return {
+        output.stream: HeldStream(
+            operator.name, streams[output.stream],
+            tuple(name for name in operator.inputs if streams[name].event_time is not None), _hold(operator, streams),
+            _promises(operator, streams[output.stream], known[output.stream].behind if output.stream in known else None),
+        )
+        for operator in pipeline.operators
+        for output in operator.outputs
+    }  # fmt: skip
+
+
+def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
+    """The maximum watermark stays, and so does NEVER, which stands for no watermark."""
+    if hold is None:
+        return watermarks
+    moved = np.minimum(hold(watermarks), watermarks)
+    return np.where((watermarks == MAX_TIME) | (watermarks == NEVER), watermarks, moved)
+
+
+# ---- how far ---------------------------------------------------------------------------------------------------------
+
+
+def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
+    match operator:
+        case Sort(window=TimeInterval()) | Custom(window=TimeInterval()):
+            return _first_open_pane(operator, streams[operator.input])
+        case Custom(window=SlidingTime(difference=difference, grace=grace)):
+            return _earlier(difference + grace)
+        case Dedup(keep="last", over="event_time", within=within):
+            return _earlier(within)
+        case Join(window=window) if window is not None:
+            return _earlier(window.grace + window.delay)
+    return None
+
+
+def _earlier(by: int) -> Hold:
+    """The watermark less this many nanoseconds, above NEVER."""
+    return lambda watermarks: np.maximum(watermarks, NEVER + 1 + by) - by
+
+
+def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
+    """The start of the first pane that is not closed (E28): all later outputs are of this pane or of later ones."""
+    window, of = operator.window, stream.event_time
+    assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
+    assert of is not None  # noqa: S101 - the window needs an event time
+    ticks = ticks_of(of, dict(stream.schema)[of.attribute], window)
+    duration, period, discard_age, offset = ticks.sizes(window)
+
+    def hold(watermarks: np.ndarray) -> np.ndarray:
+        now = ticks.of_watermarks(watermarks)
+        behind = (now - discard_age - offset - duration) // period + 1  # the number of the pane, from the offset on
+        starts = np.where(ticks.are_last(now), 0, offset + behind * period)
+        return np.where(ticks.are_last(now), watermarks, ticks.to_units(starts) * of.tick)
+
+    return hold
+
+
+# ---- what is promised ------------------------------------------------------------------------------------------------
+
+
+def _promises(operator: Operator, stream: Stream, behind: Bound | None) -> bool:
+    """Whether no tuple of an output is older than the watermarks before it: the operator rejects late tuples, and the
+    event time of the output is `behind` the watermark in no case. A stream with `lag` makes its own watermarks (E3).
+    """
+    of = stream.event_time
+    if of is None or of.lag is not None or behind is None or behind > 0:
+        return False
+    match operator:
+        case Sort(window=TimeInterval()) | Dedup(over="event_time"):
+            return True
+        case Join(window=window):
+            return window is not None
+    return False

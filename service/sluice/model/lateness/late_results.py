@@ -1,0 +1,212 @@
+"""How far the tuples of each stream may be behind the watermark that its writer has passed on before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sluice.model.expressions import Attribute, Expression
+from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_join, own_tuples
+from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Count,
+    Custom,
+    Dedup,
+    EventTime,
+    Join,
+    Map,
+    Operator,
+    Output,
+    Pipeline,
+    Sort,
+    SlidingTime,
+    TimeInterval,
+    Union,
+)
+from sluice.model.types import FLOAT64, TIMESTAMP, Type
+from sluice.time_units import SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How far the tuples of a stream may be behind the watermark.
+
+    behind     nanoseconds at most; infinity if there is no limit; negative if they are always ahead of it
+    operator   the operator whose outputs are behind; None if none is
+    stream     the output of that operator
+    expression the event time of this output
+    lag        with this lag, in nanoseconds, in `event_time` of the output none is late; infinity if none is enough
+    stale      why the event time is old, in words; may be empty
+    """
+
+    behind: Bound
+    operator: Operator | None = None
+    stream: str = ""
+    expression: Expression | None = None
+    lag: Bound = math.inf
+    stale: str = ""
+
+
+ON_TIME = Lateness(0)
+
+
+def lateness(pipeline: Pipeline) -> dict[str, Lateness]:
+    """By stream with an event time; a stream of which nothing is known is missing."""
+    known: dict[str, Lateness] = {}
+    for name, stream in pipeline.streams.items():
+        if stream.event_time is not None and (stream.event_time.lag is not None or not pipeline.writer_of(name)):
+            known[name] = ON_TIME
+    for operator in pipeline.operators:
+        for output in operator.outputs:
+            of = pipeline.streams[output.stream].event_time
+            if of is not None and output.stream not in known:
+                found = _of_output(pipeline, operator, output, of, known)
+                known |= {} if found is None else {output.stream: found}
+    return known
+
+
+def _of_output(
+    pipeline: Pipeline, operator: Operator, output: Output, of: EventTime, known: Mapping[str, Lateness]
+) -> Lateness | None:
+    """The lateness of an output. If it is due to that of an input alone, the input's operator is named."""
+    if isinstance(operator, Union):
+        return _of_union(pipeline, operator, output, known)
+    expression = dict(output.attributes).get(of.attribute)
+    if expression is None:
+        return None
+    found = _emitted(pipeline, operator, output, of, expression, known)
+    if found is None or found.behind <= 0:
+        return found
+    on_time = _emitted(pipeline, operator, output, of, expression, {name: ON_TIME for name in known})
+    passed = next((known[name] for name in operator.inputs if name in known and known[name].behind > 0), None)
+    return found if passed is None or on_time is None or on_time.behind > 0 else passed
+
+
+def _of_union(pipeline: Pipeline, union: Union, output: Output, known: Mapping[str, Lateness]) -> Lateness | None:
+    """The latest of the streams; without an event time a stream does not hold the watermark (R3)."""
+    untimed = next((name for name in union.inputs if pipeline.streams[name].event_time is None), None)
+    if untimed is not None:
+        return Lateness(math.inf, union, untimed)
+    if any(name not in known for name in union.inputs):
+        return None
+    return max((known[name] for name in union.inputs), key=lambda one: one.behind)
+
+
+# ---- an operator -----------------------------------------------------------------------------------------------------
+
+
+def _emitted(
+    pipeline: Pipeline, operator: Operator, output: Output, of: EventTime, expression: Expression,
+    known: Mapping[str, Lateness],
+) -> Lateness | None:  # fmt: skip
+    cases = _cases(pipeline, operator, output, known)
+    if cases is None:
+        return None
+    unit = _units(of, expression.type)
+    worst = None
+    for case in cases:
+        behind, lag = _of_case(case, expression, unit)
+        if behind is None:
+            return None
+        if worst is None or behind > worst.behind:
+            held = _held(operator)
+            worst = Lateness(behind - held, operator, output.stream, expression, lag, case.stale)
+    return worst
+
+
+def _units(of: EventTime, type_: Type) -> Fraction:
+    """Units of the event time in a nanosecond."""
+    return Fraction(1, {TIMESTAMP: 1, FLOAT64: SECOND}.get(type_, of.tick))
+
+
+def _of_case(case: Case, expression: Expression, unit: Fraction) -> tuple[Bound | None, Bound]:
+    """How far the event time is behind the watermark at most, by the best view, None if nothing is known; and the lag
+    with which none is late.
+    """
+    found: list[Bound] = []
+    lags: list[Bound] = []
+    for view in case.views:
+        value = bounds(expression, view.known)
+        if value is None or value.scale not in (0, unit):
+            continue
+        found.append(view.behind - value.low / unit if value.scale else math.inf)
+        lags.append(_lag(view, value, unit))
+    return (min(found) if found else None), min(lags, default=math.inf)
+
+
+def _lag(view: View, value: Value, unit: Fraction) -> Bound:
+    """How far an output may be behind an earlier one."""
+    if not value.scale or math.isinf(value.low):
+        return math.inf
+    return max((value.high - value.low) / unit + view.goes_back, 0)
+
+
+def _cases(
+    pipeline: Pipeline, operator: Operator, output: Output, known: Mapping[str, Lateness]
+) -> tuple[Case, ...] | None:
+    """None if nothing is known of the outputs."""
+    streams = pipeline.streams
+    match operator:
+        case Join():
+            sides = {
+                name: JoinSide(side, streams[side.stream].event_time, _arriving(side.stream, known))
+                for name, side in (("left", operator.left), ("right", operator.right))
+            }
+            return tuple(of_join(operator, output, sides))
+        case Custom() | Union():
+            return None
+        case _:
+            of = streams[operator.input].event_time
+            if of is None or operator.input not in known:
+                return None
+            return tuple(_of_one_input(pipeline, operator, of, known[operator.input].behind))
+
+
+def _arriving(stream: str, known: Mapping[str, Lateness]) -> Bound:
+    return known[stream].behind if stream in known else math.inf
+
+
+def _of_one_input(
+    pipeline: Pipeline, operator: Aggregate | Map | Sort | Dedup, of: EventTime, arriving: Bound
+) -> Iterator[Case]:
+    match operator:
+        case Aggregate():
+            yield from of_aggregate(operator, of, own_tuples(pipeline, operator.input), arriving)
+        case Map():
+            yield _tuple(of, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf)
+        case Sort(window=TimeInterval()):
+            yield _tuple(of, 0)
+        case Sort(window=window):
+            at_once = window.policies == (Count(1),)
+            stale = "the sort holds tuples while the watermark advances"
+            yield _tuple(of, arriving if at_once else math.inf, stale)
+        case Dedup(keep="last", over="event_time", within=within):
+            yield _tuple(of, within)
+        case Dedup(keep="last"):
+            yield _tuple(of, math.inf, "keep: last holds tuples by the clock")
+        case Dedup(over="event_time"):
+            yield _tuple(of, 0)
+        case Dedup():
+            yield _tuple(of, arriving)
+
+
+def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = math.inf) -> Case:
+    """An output made of one tuple, whose event time is the anchor."""
+    span = Span(0, 0)
+    known = Known({None: TupleTimes(of.attribute, of.tick, span, span, span)}, {}, of.tick)
+    return Case((View(behind, known, goes_back),), stale)
+
+
+def _held(operator: Operator) -> int:
+    """By how many nanoseconds the operator holds its watermark back (E40), beside a sort over panes, which holds it back
+    as far as its tuples are old.
+    """
+    match operator:
+        case Dedup(keep="last", over="event_time", within=within):
+            return within
+        case Join(window=window) if window is not None:
+            return window.grace + window.delay
+    return 0
