@@ -33,14 +33,17 @@ from sluice.engine.windows.event_time.timeline_blocks import FREE, SHIFT, SIZE, 
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRST, INSERT, LAST, LIVE, LOSE, STORED, time_queue
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
 from sluice.engine.windows.processing_time.window_state import WindowTables
+from tests.spec import watermark_oracle
 
 
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks every state after each batch, and all window events of aggregates."""
+    """Checks every state and all watermarks after each batch, and all window events of aggregates."""
     feed, window_events = Graph.feed, AggregateOperator.window_events
 
     def checked_feed(self: Graph, state: Any, *given: Any) -> Any:
+        before = watermark_oracle.watermarks(state)
         found = feed(self, state, *given)
+        watermark_oracle.check(self, before, watermark_oracle.watermarks(state), found)
         for of in state.operators:
             check_state(of)
         return found

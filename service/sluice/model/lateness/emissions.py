@@ -116,7 +116,9 @@ def of_aggregate(operator: Aggregate, of: EventTime, own: OwnTuples | None, arri
             return _by_arrival(operator, window, of, own if whole else None, arriving)
 
 
-def _times(of: EventTime, some: Span, last: Span | None = None, greatest: Span | None = None) -> dict[str | None, TupleTimes]:
+def _times(
+    of: EventTime, some: Span, last: Span | None = None, greatest: Span | None = None
+) -> dict[str | None, TupleTimes]:
     return {None: TupleTimes(of.attribute, of.tick, some, last or some, greatest or some)}
 
 
@@ -195,7 +197,11 @@ def _fired_by_last(window: Tumbling | Sliding) -> bool:
 
 def _held(window: Tumbling | Sliding) -> str:
     timer = window.timer
-    return "the window holds tuples while the watermark advances" if timer is None else "the window holds tuples by the clock"
+    return (
+        "the window holds tuples while the watermark advances"
+        if timer is None
+        else "the window holds tuples by the clock"
+    )
 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------
@@ -238,7 +244,9 @@ def _pair(join: Join, name: str, other: str, sides: Mapping[str, JoinSide]) -> C
             if name == "right":
                 return None
             older = Span(-math.inf if age is None else -age, 0)
-            return Case((View(grace, _pair_known(name, other, sides, Span(0, 0), older)),), "it is older than the left one")
+            return Case(
+                (View(grace, _pair_known(name, other, sides, Span(0, 0), older)),), "it is older than the left one"
+            )
     stored = getattr(join, other)
     if join.table and name == "right":
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sluice.model.expressions import Attribute, Expression
+from sluice.model.expressions import Expression
 from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_join, own_tuples
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
@@ -22,7 +22,6 @@ from sluice.model.spec import (  # fmt: skip
     Output,
     Pipeline,
     Sort,
-    SlidingTime,
     TimeInterval,
     Union,
 )
@@ -77,10 +76,10 @@ def _of_output(
     expression = dict(output.attributes).get(of.attribute)
     if expression is None:
         return None
-    found = _emitted(pipeline, operator, output, of, expression, known)
+    found = emitted(pipeline, operator, output, of, expression, known)
     if found is None or found.behind <= 0:
         return found
-    on_time = _emitted(pipeline, operator, output, of, expression, {name: ON_TIME for name in known})
+    on_time = emitted(pipeline, operator, output, of, expression, dict.fromkeys(known, ON_TIME))
     passed = next((known[name] for name in operator.inputs if name in known and known[name].behind > 0), None)
     return found if passed is None or on_time is None or on_time.behind > 0 else passed
 
@@ -98,21 +97,22 @@ def _of_union(pipeline: Pipeline, union: Union, output: Output, known: Mapping[s
 # ---- an operator -----------------------------------------------------------------------------------------------------
 
 
-def _emitted(
+def emitted(
     pipeline: Pipeline, operator: Operator, output: Output, of: EventTime, expression: Expression,
     known: Mapping[str, Lateness],
 ) -> Lateness | None:  # fmt: skip
+    """The lateness of an output if its event time `of` had this expression; None if nothing is known of it. `known` is
+    that of the operator's inputs.
+    """
     cases = _cases(pipeline, operator, output, known)
-    if cases is None:
+    if not cases:
         return None
-    unit = _units(of, expression.type)
-    worst = None
+    unit, held, worst = _units(of, expression.type), _held(operator), None
     for case in cases:
         behind, lag = _of_case(case, expression, unit)
         if behind is None:
             return None
-        if worst is None or behind > worst.behind:
-            held = _held(operator)
+        if worst is None or behind - held > worst.behind:
             worst = Lateness(behind - held, operator, output.stream, expression, lag, case.stale)
     return worst
 

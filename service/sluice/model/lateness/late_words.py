@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sluice.model.expressions import AggregateCall, Expression
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression
 from sluice.model.lateness.emissions import own_tuples
-from sluice.model.lateness.late_results import Lateness, lateness
+from sluice.model.lateness.late_results import Lateness, emitted, lateness
 from sluice.model.lateness.time_bounds import Bound
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
@@ -18,18 +18,21 @@ from sluice.model.spec import (  # fmt: skip
     Join,
     Map,
     Operator,
+    Output,
     Pipeline,
     SlidingTime,
     Sort,
     Stream,
     TimeInterval,
+    Tumbling,
     Union,
     Windowed,
 )
 from sluice.model.topology import follows_clock
-from sluice.model.types import INT64
+from sluice.model.types import INT64, Type
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.session_window import Session
+from sluice.model.windows.session_window import MAX_GAP, Session
+from sluice.time_units import MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def findings(pipeline: Pipeline) -> Iterator[Finding]:
             late[found.operator.name, found.stream].append((found, reader))
     for of in late.values():
         found = max((one for one, _ in of), key=lambda one: one.behind)
-        yield _finding(pipeline, found, list(dict.fromkeys(reader for _, reader in of)))
+        yield _finding(pipeline, found, list(dict.fromkeys(reader for _, reader in of)), known)
     yield from _in_the_next_pane(pipeline, set(late))
 
 
@@ -103,30 +106,29 @@ def _accepted(operator: Windowed, stream: str, pipeline: Pipeline) -> int | None
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _finding(pipeline: Pipeline, found: Lateness, readers: list[str]) -> Finding:
+def _finding(pipeline: Pipeline, found: Lateness, readers: list[str], known: Mapping[str, Lateness]) -> Finding:
     operator = found.operator
     assert operator is not None  # noqa: S101 - the caller has checked
     if isinstance(operator, Union):
         return _of_union(pipeline, operator, found.stream, readers)
     stream = pipeline.streams[found.stream]
-    of = stream.event_time
-    assert of is not None  # noqa: S101 - it has a lateness
-    how_far = "" if math.isinf(found.behind) else f"up to {seconds(_whole(found.behind))} s "
-    which = _name(operator, found.expression, of.attribute)
-    text = f"{which} is {how_far}behind the watermark {_when(operator, found)}, so the result is late for {_all(readers)}"
-    advice = "; or ".join(_advice(pipeline, operator, found, stream))
-    return Finding(operator, found.stream, of.attribute, f"{text}; {advice} (E40)")
+    how_far = "" if found.behind >= MAX_GAP else f"up to {_seconds(found.behind)} s "
+    which = _name(operator, found.expression, _attribute(stream))
+    text = (
+        f"{which} is {how_far}behind the watermark {_when(operator, found)}, so the result is late for {_all(readers)}"
+    )
+    advice = "; or ".join([*_instead(pipeline, operator, stream, known), *_lags(pipeline, operator, found, stream)])
+    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (E40)")
 
 
 def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]) -> Finding:
     """A stream without event time among several."""
-    of = pipeline.streams[union.name].event_time
-    assert of is not None  # noqa: S101 - it has a lateness
+    attribute = _attribute(pipeline.streams[union.name])
     text = (
         f"{untimed} has no event_time, so its tuples do not hold the watermark back and may be late for {_all(readers)}; "
-        f"give it `event_time: {{attribute: {of.attribute}, lag: ...}}` like the other streams (R3, E40)"
+        f"write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the other streams (R3, E40)"
     )
-    return Finding(union, untimed, of.attribute, text)
+    return Finding(union, untimed, attribute, text)
 
 
 def _all(readers: list[str]) -> str:
@@ -145,7 +147,7 @@ def _when(operator: Operator, found: Lateness) -> str:
         case Aggregate(window=TimeInterval(discard_age=0)):
             return "when the pane fires"
         case Aggregate(window=TimeInterval()):
-            return "when the pane fires, or fires again for late tuples"
+            return "when the pane fires again for late tuples"
         case Aggregate(window=Session()):
             return "when the session is over"
         case Aggregate():
@@ -153,45 +155,91 @@ def _when(operator: Operator, found: Lateness) -> str:
     return "when it comes out"
 
 
-def _advice(pipeline: Pipeline, operator: Operator, found: Lateness, stream: Stream) -> Iterator[str]:
-    """What is right: another expression, or a lag."""
+# ---- what to write instead -------------------------------------------------------------------------------------------
+
+
+def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapping[str, Lateness]) -> Iterator[str]:
+    """Another event time that is not late, or another operator."""
     match operator:
-        case Aggregate(window=TimeInterval() as window):
-            yield from _of_panes(window, found, stream)
-        case Aggregate(window=Session() as window):
-            longest = window.gap + window.grace if isinstance(window.gap, int) else None
-            more = "the longest gap and the grace" if longest is None else _units(longest, stream)
-            yield f"`{_attribute(stream)}: sessionEnd() {'plus' if longest is None else '+'} {more}` is not (G6)"
-        case Aggregate(window=SlidingTime() as window):
-            if (own := own_tuples(pipeline, operator.input)) is not None:
-                needed = window.grace - (0 if own.advances else own.lag)
-                yield f"`{_attribute(stream)}: intervalEnd() + {_units(needed, stream)}` is not"
+        case Aggregate(window=TimeInterval(discard_age=age)) if age:
+            readers = f"`discardAge({number(age)})` in what reads {stream.name}"
+            yield f"write `{_attribute(stream)}: intervalLast()`, and {readers}"
+        case Aggregate(window=Session(gap=gap)) if not isinstance(gap, int):
+            yield f"write `{_attribute(stream)}: sessionEnd()` plus the longest gap and the grace"
+        case Aggregate() | Join():
+            output = next(output for output in operator.outputs if output.stream == stream.name)
+            right = next(_right(pipeline, operator, output, stream, known), None)
+            if right is not None:
+                yield f"write `{_attribute(stream)}: {right}`"
         case Map():
             yield f"keep {_attribute(stream)} as it is, and write the other time to an attribute of its own"
-    yield from _lags(pipeline, operator, found, stream)
+        case Sort():
+            yield "write `window: timeInterval, intervalDuration(...)`, which holds the watermark back"
+        case Dedup(within=within):
+            yield f"write `within: eventTime({seconds(within)})`, which holds the watermark back"
 
 
-def _of_panes(window: TimeInterval, found: Lateness, stream: Stream) -> Iterator[str]:
-    again = f", and `discardAge({number(window.discard_age)})` in what reads {stream.name}" * bool(window.discard_age)
-    last = isinstance(found.expression, AggregateCall) and found.expression.function == "intervalLast"
-    yield f"`{_attribute(stream)}: intervalLast()`{again} is not" if not last else again.removeprefix(", and ") + " is right"
+def _right(
+    pipeline: Pipeline, operator: Aggregate | Join, output: Output, stream: Stream, known: Mapping[str, Lateness]
+) -> Iterator[str]:
+    """The expressions that are not late, the usual ones first."""
+    of = stream.event_time
+    assert of is not None  # noqa: S101 - it has a lateness
+    for candidate in _candidates(pipeline, operator, dict(stream.schema)[of.attribute]):
+        found = emitted(pipeline, operator, output, of, candidate, known)
+        if found is not None and found.behind <= 0:
+            yield expression(candidate)
+        elif found is not None and isinstance(operator.window, Session | SlidingTime) and not math.isinf(found.behind):
+            yield f"{expression(candidate)} + {_units(found.behind, stream)}"
+
+
+def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> Iterator[Expression]:
+    """Event times of an output, of the type that it has."""
+    if isinstance(operator, Join):
+        sides = {"left": operator.left, "right": operator.right}
+        timed = {port: pipeline.streams[side.stream].event_time for port, side in sides.items()}
+        times = [Attribute(of.attribute, type_, port) for port, of in timed.items() if of is not None]
+        yield from times
+        if len(times) == len(sides):
+            yield Call("max", tuple(times), type_)
+        return
+    words = {TimeInterval: "intervalLast", SlidingTime: "intervalEnd", Session: "sessionEnd"}
+    if (word := words.get(type(operator.window))) is not None:
+        yield AggregateCall(word, (), type_)
+    of = pipeline.streams[operator.input].event_time
+    for word in ("Last", "Max") if of is not None else ():
+        yield AggregateCall(word, (Attribute(of.attribute, type_),), type_)  # type: ignore[union-attr]
 
 
 def _lags(pipeline: Pipeline, operator: Operator, found: Lateness, stream: Stream) -> Iterator[str]:
-    """A lag of the output, where the event times of the outputs say one, or the clock does."""
-    lag, word = found.lag, ""
-    own = max((own.lag for name in operator.inputs if (own := own_tuples(pipeline, name))), default=0)
-    if math.isinf(lag) and isinstance(operator, Windowed) and operator.window.timer is not None:
-        lag, word = operator.window.timer.nanoseconds + own, " or more"
-    if math.isinf(lag) and isinstance(operator, Dedup):
-        lag, word = operator.within + own, " or more"
+    """A lag of the output, with which its own tuples make the watermark (E3)."""
+    lag, more = found.lag, ""
+    if math.isinf(lag):
+        lag, more = _held_by_clock(operator) + _newest(pipeline, operator), " or more"
     if not math.isinf(lag):
-        yield f"write `event_time: {{attribute: {_attribute(stream)}, lag: {seconds(_whole(lag))}s}}`{word} for {stream.name}"
+        yield f"write {_declared(stream, f'{_seconds(lag)}s')}{more} for {stream.name}"
     elif not isinstance(operator, Aggregate) or operator.window.policies:
-        yield (
-            f"write `event_time: {{attribute: {_attribute(stream)}, lag: ...}}` for {stream.name}, with the longest time for "
-            "which a tuple is held"
-        )
+        yield f"write {_declared(stream, '...')} for {stream.name}, with the longest time for which a tuple is held"
+
+
+def _declared(stream: Stream, lag: str) -> str:
+    return f"`event_time: {{attribute: {_attribute(stream)}, lag: {lag}}}`"
+
+
+def _newest(pipeline: Pipeline, operator: Operator) -> int:
+    """By how much the newest event time of the inputs is ahead of the watermark, as far as their lags say."""
+    lags = (own_tuples(pipeline, name) for name in operator.inputs)
+    return max((own.lag for own in lags if own is not None), default=0)
+
+
+def _held_by_clock(operator: Operator) -> Bound:
+    """How long the operator holds a tuple by the clock; infinity if that is not limited."""
+    match operator:
+        case Dedup(within=within):
+            return within
+        case Aggregate(window=Tumbling() as window) | Sort(window=Tumbling() as window) if window.timer is not None:
+            return window.timer.nanoseconds
+    return math.inf
 
 
 def _attribute(stream: Stream) -> str:
@@ -203,11 +251,12 @@ def _units(nanoseconds: Bound, stream: Stream) -> str:
     """A length of time in the unit of the event time, as expressions have it."""
     assert stream.event_time is not None  # noqa: S101 - it has a lateness
     whole = dict(stream.schema)[_attribute(stream)] == INT64
-    return str(_whole(nanoseconds) // stream.event_time.tick) if whole else number(_whole(nanoseconds))
+    return str(math.ceil(nanoseconds / stream.event_time.tick)) if whole else number(math.ceil(nanoseconds))
 
 
-def _whole(nanoseconds: Bound) -> int:
-    return math.ceil(nanoseconds)
+def _seconds(nanoseconds: Bound) -> str:
+    """A length of time for people, in whole milliseconds, not less than it is."""
+    return seconds(math.ceil(nanoseconds / MILLISECOND) * MILLISECOND)
 
 
 # ---- in the next pane ------------------------------------------------------------------------------------------------
@@ -221,12 +270,12 @@ def _in_the_next_pane(pipeline: Pipeline, late: set[tuple[str, str]]) -> Iterato
         for output in operator.outputs:
             of = pipeline.streams[output.stream].event_time
             e = dict(output.attributes).get(of.attribute) if of is not None else None
-            at_end = isinstance(e, AggregateCall) and e.function == "intervalEnd"
-            if of is not None and at_end and (operator.name, output.stream) not in late and _in_panes(pipeline, output.stream):
-                text = (
-                    f"intervalEnd may be in the next pane, where a window reads {output.stream}; intervalLast() is right (E39)"
-                )
-                yield Finding(operator, output.stream, of.attribute, text)
+            if e != AggregateCall("intervalEnd", (), e.type if e is not None else INT64):
+                continue
+            if (operator.name, output.stream) not in late and _in_panes(pipeline, output.stream):
+                where = f"where a window reads {output.stream}"
+                text = f"intervalEnd() may be in the next pane, {where}; write `{of.attribute}: intervalLast()` (E39)"  # type: ignore[union-attr]
+                yield Finding(operator, output.stream, of.attribute, text)  # type: ignore[union-attr]
 
 
 def _in_panes(pipeline: Pipeline, stream: str) -> bool:

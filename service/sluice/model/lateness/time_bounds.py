@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Type
+from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Kind, Type
 from sluice.time_units import MILLISECOND, SECOND
 
 #: a finite bound, or an infinity
@@ -39,10 +39,16 @@ class Value:
         return Value(self.scale * factor, *ends)
 
     def joined(self, other: Value) -> Value | None:
-        """Either of two values; None if they depend on the anchor in different ways."""
+        """Either of two values. If one of them does not depend on the anchor, neither does the result. None if they
+        depend on it in different ways.
+        """
         if self.scale != other.scale:
-            return None
+            return None if self.scale and other.scale else ANYTHING
         return Value(self.scale, min(self.low, other.low), max(self.high, other.high))
+
+
+#: a number that does not depend on the anchor, such as a constant
+ANYTHING = Value(Fraction(0), -math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ def bounds(e: Expression, known: Known, which: str = "any") -> Value | None:
 
 def _attribute(name: str, type_: Type, port: str | None, known: Known, which: str) -> Value | None:
     if port in known.missing:
-        return Value(Fraction(0), -math.inf, math.inf)
+        return ANYTHING
     times = known.tuples.get(port)
     if times is None or name != times.attribute:
         return None
@@ -119,24 +125,27 @@ def _attribute(name: str, type_: Type, port: str | None, known: Known, which: st
     return span.value(type_, times.tick)
 
 
+#: the aggregation functions whose value is one of the values of an argument, or between them -> the argument
+SELECTING = dict.fromkeys(("First", "Last", "Any", "Max", "Min", "Average", "Median", "Percentile"), 0) | dict.fromkeys(
+    ("ArgMax", "ArgMin"), 1
+)
+
+
 def _aggregate(e: AggregateCall, known: Known) -> Value | None:
-    """Of a function that selects one of the values, or is between them."""
+    """Of a function that describes the window, that counts, or that selects a value."""
     if e.function in known.window:
         return known.window[e.function].value(e.type, known.tick)
     if e.function == "Count":
         return Value(Fraction(0), 0, math.inf)
-    if e.function not in ("First", "Last", "Any", "Max", "Min", "Average", "Median", "Percentile", "ArgMax", "ArgMin"):
+    number = SELECTING.get(e.function)
+    if number is None or e.type.kind == Kind.LIST:
         return None
-    if e.function != "Percentile" and len(e.arguments) != 1 + (e.function in ("ArgMax", "ArgMin")):
-        return None  # a list
-    selected = e.arguments[1 if e.function in ("ArgMax", "ArgMin") else 0]
-    some = bounds(selected, known)
+    selected = e.arguments[number]
     if e.function in ("Last", "Any"):
         return bounds(selected, known, "last")
-    if e.function == "Max" and some is not None:
-        greatest = bounds(selected, known, "greatest")
-        return some if greatest is None else Value(some.scale, max(some.low, greatest.low), some.high)
-    return some
+    some = bounds(selected, known)
+    greatest = bounds(selected, known, "greatest") if e.function == "Max" else None
+    return some if some is None or greatest is None else Value(some.scale, max(some.low, greatest.low), some.high)
 
 
 # ---- scalar functions ------------------------------------------------------------------------------------------------
@@ -215,7 +224,7 @@ def _remainder(values: Sequence[Value | None], e: Call) -> Value | None:
 def _smaller(values: Sequence[Value | None], _: Call) -> Value | None:
     left, right = values
     if left is None or right is None or left.scale != right.scale:
-        return None
+        return _either(left, right)
     return Value(left.scale, min(left.low, right.low), min(left.high, right.high))
 
 

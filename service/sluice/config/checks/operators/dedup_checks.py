@@ -45,9 +45,6 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
         check_ticks(typed, path, shape.within, within, of)
     elif over == "event_time" and shape.dedup in typed.streams.schemas and not typed.wrong(shape.dedup):
         typed.report.problem(typed.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
-    elif over == "clock" and of is not None and shape.keep == "last":
-        what = f"tuples that come out after {shape.within} may be late for a window over event time; use eventTime"
-        typed.report.caution(path, what)
     return over, within
 
 

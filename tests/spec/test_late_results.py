@@ -1,0 +1,140 @@
+"""Where `sluice check` is silent, no tuple behind an operator is late, if the tuples before it are not (E40): random
+operators, each in front of panes and of an as-of join, with tuples in order or as far out of order as the lag of their
+stream allows. And what `sluice check` says to write instead is right.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.config.load import load_text
+from sluice.config.syntax.problem_report import Report
+from sluice.model.lateness.late_words import findings
+from sluice.model.spec import Pipeline
+from sluice.replayer.player import replay
+
+FILE = """
+pipeline: late
+streams:
+  in: {{topic: in, schema: {{k: string, ts: {type}, x: int64}}, event_time: {{attribute: ts, lag: {lag}, minimum_gap: 0}}}}
+  two: {{topic: two, schema: {{k: string, ts: {type}, x: int64}}, event_time: {{attribute: ts, lag: {lag}, minimum_gap: 0}}}}
+  mid: {mid}
+  out: {{topic: out}}
+  dead: {{topic: dead}}
+operators:
+  - {{name: a, {operator}}}
+  - {{name: r, aggregate: mid, window: "timeInterval, intervalDuration({reader}), creationPeriod({reader})", output: {{out: {{n: Count()}}}}}}
+dead_letters: dead
+"""
+#: windows, with the functions that describe them
+WINDOWS = {
+    "timeInterval, intervalDuration({a})": ("intervalStart()", "intervalEnd()", "intervalLast()"),
+    "timeInterval, intervalDuration({a}), creationPeriod({b})": ("intervalStart()", "intervalEnd()", "intervalLast()"),
+    "timeInterval, intervalDuration({a}), discardAge({b})": ("intervalStart()", "intervalEnd()", "intervalLast()"),
+    "slidingTime, timeDifference({a}), grace({b})": ("intervalStart()", "intervalEnd()"),
+    "session, inactivityGap({a}), grace({b})": ("sessionStart()", "sessionEnd()"),
+    "session, inactivityGap({a}), maximumDuration({c})": ("sessionStart()", "sessionEnd()"),
+    "tumbling, count({n})": (),
+    "tumbling, time({a})": (),
+    "sliding, count({n}), count(1)": (),
+    "sliding, time({a}), count({n})": (),
+    "sliding, count({n}), time({b})": (),
+}
+TIMES = ("Max(ts)", "Min(ts)", "First(ts)", "ts")
+PLAIN = {  # operators that emit tuples
+    "sort: in, window: 'timeInterval, intervalDuration({a}), creationPeriod({b})', order_by: {{ts: asc}}, output: [mid]",
+    "sort: in, window: 'timeInterval, intervalDuration({a}), discardAge({b})', order_by: {{ts: desc}}, limit: 2, output: [mid]",
+    "sort: in, window: 'tumbling, count({n})', order_by: {{ts: asc}}, output: [mid]",
+    "dedup: in, by: [k], within: eventTime({a}), keep: last, output: [mid]",
+    "dedup: in, by: [k], within: eventTime({a}), keep: first, output: [mid]",
+    "dedup: in, by: [k], within: time({a}), keep: first, output: [mid]",
+    "dedup: in, by: [k], within: time({a}), keep: last, output: [mid]",
+}
+JOINS = (
+    "window: 'interval, before({a}), after({b}), grace({c})'", "window: 'interval, before(-{a}), after({c})'",
+    "window: 'asOf, maximumAge({a})'", "window: 'asOf, grace({b})'",
+    "window_left: 'sliding, time({a})', window_right: 'sliding, count({n})'",
+    "window_left: 'sliding, count(0)', window_right: 'sliding, count({n})'",
+)  # fmt: skip
+PAIR = ("left.ts", "right.ts", "max(left.ts, right.ts)", "min(left.ts, right.ts)")
+
+
+def unit(kind: str, seconds: int) -> str:
+    return str(seconds * 1000) if kind == "int64" else f"{seconds}.0"
+
+
+@st.composite
+def operators(draw: st.DrawFn, kind: str) -> str:
+    sizes = {"a": draw(st.integers(1, 6)), "b": draw(st.integers(1, 6)), "n": draw(st.integers(1, 3))}
+    sizes["c"] = sizes["a"] + sizes["b"]
+    moved = draw(st.sampled_from(["", "", f" + {unit(kind, sizes['b'])}", f" - {unit(kind, sizes['a'])}"]))
+    choice = draw(st.integers(0, 9))
+    if choice < 5:
+        window, functions = draw(st.sampled_from(sorted(WINDOWS.items())))
+        clause = window.format(**sizes)
+        keys = draw(st.sampled_from(["", "partition_by: [k], ", "group_by: [k], "]))
+        if "partition" in keys and not clause.startswith(("slidingTime", "session")):
+            clause += ", partitioned"
+        time = draw(st.sampled_from([*functions, *TIMES]))
+        return f"aggregate: in, window: '{clause}', {keys}output: {{mid: {{ts: '{time}{moved}'}}}}"
+    if choice < 7:
+        return draw(st.sampled_from(sorted(PLAIN))).format(**sizes)
+    if choice < 9:
+        clause = draw(st.sampled_from(JOINS)).format(**sizes)
+        kinds = ["inner", "leftOuter"] if "asOf" in clause else ["inner", "leftOuter", "rightOuter"]
+        algorithm = draw(st.sampled_from(kinds))
+        time = draw(st.sampled_from(PAIR))
+        equal = "equality_left: [k], equality_right: [k]"
+        return f"join: {{left: in, right: two}}, {clause}, {equal}, algorithm: {algorithm}, output: {{mid: {{ts: '{time}{moved}'}}}}"
+    floor = {"int64": "ts - ts % 3000", "float64": "floor(ts / 3.0) * 3.0", "timestamp": "floorTime(ts, 3.0)"}[kind]
+    time = draw(st.sampled_from([f"ts{moved}", floor, f"max(ts{moved}, {floor})"]))
+    return f"map: in, output: {{mid: {{ts: '{time}'}}}}"
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[str, str, int, list[dict[str, Any]]]:
+    """The type of the times, an operator, the lag, and events that are not late."""
+    kind, lag = draw(st.sampled_from(["float64", "int64", "timestamp"])), draw(st.sampled_from([0, 0, 2, 5]))
+    operator = draw(operators(kind))
+    streams = ["in", "two"] if operator.startswith("join") else ["in"]
+    newest, at, events = dict.fromkeys(streams, 1_000), 0.0, []
+    for _ in range(draw(st.integers(5, 40))):
+        at += draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+        stream = draw(st.sampled_from(streams))
+        time = newest[stream] + draw(st.sampled_from([0, 1, 1, 2, 4, 15])) - (draw(st.integers(0, lag)) if lag else 0)
+        newest[stream] = max(newest[stream], time)
+        row = {"k": draw(st.sampled_from("abc")), "ts": written(kind, time), "x": 1}
+        events.append({"at": at, "stream": stream, "tuple": row})
+    for stream in streams:  # so that everything comes out
+        row = {"k": "a", "ts": written(kind, max(newest.values()) + 100), "x": 1}
+        events.append({"at": at + 50, "stream": stream, "tuple": row})
+    return kind, operator, lag, events
+
+
+def written(kind: str, seconds: int) -> Any:
+    return {"float64": float(seconds), "int64": seconds * 1000}.get(kind, f"1970-01-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z")
+
+
+def pipeline(kind: str, operator: str, lag: int, mid: str = "{}", reader: int = 1) -> Pipeline:
+    text = FILE.format(type=kind, operator=operator, lag=lag, mid=mid, reader=reader)
+    return load_text(text, "late.yaml", environment=None)
+
+
+def late(of: Pipeline, events: list[dict[str, Any]]) -> list[str]:
+    """The reasons of the dead letters that are late."""
+    letters = [record["dead_letter"]["reason"] for record in replay(of, events) if "dead_letter" in record]
+    return [reason for reason in letters if reason.startswith("late")]
+
+
+@given(cases())
+def test_no_result_is_late_without_a_hint(case: tuple[str, str, int, list[dict[str, Any]]]):
+    kind, operator, lag, events = case
+    of = pipeline(kind, operator, lag)
+    if not list(findings(of)):
+        assert late(of, events) == []
