@@ -138,3 +138,43 @@ def test_no_result_is_late_without_a_hint(case: tuple[str, str, int, list[dict[s
     of = pipeline(kind, operator, lag)
     if not list(findings(of)):
         assert late(of, events) == []
+
+
+#: operator, and events in order whose results are late
+LATE = {
+    "sliding windows with a grace": "aggregate: in, window: 'slidingTime, timeDifference(5), grace(5)', partition_by: [k], output: {mid: {ts: intervalEnd()}}",
+    "the greatest time of a key's pane": "aggregate: in, window: 'timeInterval, intervalDuration(5), partitioned', partition_by: [k], output: {mid: {ts: Max(ts)}}",
+    "the start of a pane and less than its length": "aggregate: in, window: 'timeInterval, intervalDuration(5)', output: {mid: {ts: intervalStart() + 3.0}}",
+    "the end of a session": "aggregate: in, window: 'session, inactivityGap(3), grace(1)', partition_by: [k], output: {mid: {ts: sessionEnd()}}",
+    "the start of a short session": "aggregate: in, window: 'session, inactivityGap(3), maximumDuration(20)', partition_by: [k], output: {mid: {ts: sessionStart()}}",
+    "a window by the clock": "aggregate: in, window: 'tumbling, time(5), partitioned', partition_by: [k], output: {mid: {ts: Max(ts)}}",
+    "the first tuple of three": "aggregate: in, window: 'tumbling, count(3)', output: {mid: {ts: First(ts)}}",
+    "a join of two windows": "join: {left: in, right: in}, window_left: 'sliding, time(9)', window_right: 'sliding, time(9)', equality_left: [k], equality_right: [k], output: {mid: {ts: left.ts}}",
+    "the right time of an as-of join": "join: {left: in, right: in}, window: asOf, equality_left: [x], equality_right: [x], match: null, output: {mid: {ts: 'min(left.ts, right.ts) - 2.0'}}",
+    "a sort by the clock": "sort: in, window: 'tumbling, time(5)', order_by: {ts: asc}, output: [mid]",
+    "dedup by the clock": "dedup: in, by: [k], within: time(5), keep: last, output: [mid]",
+    "a map to the start of a minute": "map: in, output: {mid: {ts: 'floor(ts / 5.0) * 5.0'}}",
+}  # fmt: skip
+IN_ORDER = [{"at": n, "stream": "in", "tuple": {"k": "abc"[n % 7 % 3], "ts": 1000.0 + n, "x": 1}} for n in range(40)]
+
+
+@pytest.mark.parametrize("operator", [text.replace(", match: null", "") for text in LATE.values()], ids=LATE)
+def test_what_the_hint_says_to_write_is_right(operator: str):
+    """First with the expression of the hint in place of that of the file, then with the lag of the hint."""
+    of = pipeline("float64", operator, 0)
+    (finding,) = findings(of)
+    assert late(of, IN_ORDER)
+    changed = [pipeline("float64", operator.replace(before, after), 0) for before, after in instead(operator, finding.text)]
+    changed += [pipeline("float64", operator, 0, mid=f"{{{lag}}}") for lag in re.findall(r"`(event_time: [^`.]*)`", finding.text)]
+    assert changed, finding.text
+    for one in changed:
+        assert list(findings(one)) == []
+        assert late(one, IN_ORDER) == []
+
+
+def instead(operator: str, text: str) -> list[tuple[str, str]]:
+    """What the hint names in place of the event time, or of the period, of the operator."""
+    return [
+        (re.search(rf"\b{key}: ('[^']*'|[^,}}]*)", operator[operator.index(key + ":") :])[0], f"{key}: '{value}'")  # type: ignore[index]
+        for key, value in re.findall(r"write `(ts|within): ([^`]*)`", text)
+    ]

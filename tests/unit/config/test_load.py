@@ -171,17 +171,6 @@ def test_a_stated_schema_of_an_output_may_have_another_order():
     assert pipeline.streams["out"].schema == (("n", INT64), ("s", INT64))
 
 
-ROLLUP = """
-pipeline: rollup
-streams:
-  trades: {topic: trades, schema: {ts: timestamp}, event_time: {attribute: ts, lag: 1}}
-  inner: {}
-  out: {topic: out}
-operators:
-  - {name: a, aggregate: trades, window: "timeInterval, intervalDuration(10)", output: {inner: {ts: %s}}}
-  - {name: b, aggregate: inner, window: "timeInterval, intervalDuration(30)", output: {out: {n: Count()}}}
-"""
-
 CAUTIONS = {
     "count(0) in a tumbling window": (aggregate("tumbling, count(0)"), "count(0) ignores every tuple"),
     "count(0) as eviction": (aggregate("sliding, count(0)"), "count(0) as eviction keeps no tuple"),
@@ -205,53 +194,12 @@ CAUTIONS = {
         aggregate("sliding, delta(size, 5)\n    aggregate_incomplete_windows: false"),
         "with delta nothing comes out until a tuple leaves, which may never happen (S18)",
     ),
-    "a pane of panes in the next pane": (
-        ROLLUP % "intervalEnd()",
-        "intervalEnd may be in the next pane, where a window reads inner; intervalLast() is right (E39)",
-    ),
-    "a pane of panes that is late": (
-        ROLLUP % "intervalStart()",
-        "intervalStart is behind the watermark when the pane fires, so the result is late, where a window reads inner",
-    ),
-    "a pane of panes that may be late": (
-        ROLLUP % "ts",
-        "Last is behind the watermark if the last tuple did not come in",
-    ),
-    "a session in a pane": (
-        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(5), grace(0.5)") % "sessionEnd()",
-        "so the result is late, where a window reads inner; sessionEnd() + 5.5 is not (G6)",
-    ),
-    "a session of whole milliseconds in a pane": (
-        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(5)").replace("timestamp", "int64")
-        % "ts",
-        "so the result is late, where a window reads inner; sessionEnd() + 5000 is not (G6)",
-    ),
-    "a session of any gap in a pane": (
-        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(gap)").replace(
-            "{ts: timestamp}", "{ts: timestamp, gap: float64}"
-        )
-        % "sessionStart()",
-        "sessionEnd() plus the longest gap and the grace is not (G6)",
-    ),
     "dead letters with a key": (
         aggregate(more="dead_letters: dead").replace("  out:", "  dead: {topic: dead, key: {attributes: [k]}}\n  out:"),
         "key has no effect: a dead letter is the rejected record as it was read",
     ),
     "unused stream": (aggregate().replace("  out:", "  other: {}\n  out:"), "no operator reads or writes this stream"),
 }
-
-
-@pytest.mark.parametrize(
-    ("window", "time"),
-    [
-        pytest.param("timeInterval, intervalDuration(10)", "intervalLast()", id="of panes"),
-        pytest.param("session, inactivityGap(5), grace(1)", "sessionEnd() + 6.0", id="of sessions"),
-    ],
-)
-def test_a_pane_of_results_with_a_time_that_is_not_late(window, time, tmp_path):
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(ROLLUP.replace("timeInterval, intervalDuration(10)", window) % time)
-    assert check(file).cautions == ()
 
 
 @pytest.mark.parametrize(("text", "caution"), CAUTIONS.values(), ids=CAUTIONS)

@@ -117,7 +117,8 @@ def _finding(pipeline: Pipeline, found: Lateness, readers: list[str], known: Map
     text = (
         f"{which} is {how_far}behind the watermark {_when(operator, found)}, so the result is late for {_all(readers)}"
     )
-    advice = "; or ".join([*_instead(pipeline, operator, stream, known), *_lags(pipeline, operator, found, stream)])
+    instead = [*_instead(pipeline, operator, stream, known)]
+    advice = "; or ".join(instead + [*_lags(pipeline, operator, found, stream, alone=not instead)])
     return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (E40)")
 
 
@@ -211,14 +212,16 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
         yield AggregateCall(word, (Attribute(of.attribute, type_),), type_)  # type: ignore[union-attr]
 
 
-def _lags(pipeline: Pipeline, operator: Operator, found: Lateness, stream: Stream) -> Iterator[str]:
-    """A lag of the output, with which its own tuples make the watermark (E3)."""
+def _lags(pipeline: Pipeline, operator: Operator, found: Lateness, stream: Stream, *, alone: bool) -> Iterator[str]:
+    """A lag of the output, with which its own tuples make the watermark (E3). Without a limit it is named only if there
+    is no other advice.
+    """
     lag, more = found.lag, ""
     if math.isinf(lag):
         lag, more = _held_by_clock(operator) + _newest(pipeline, operator), " or more"
     if not math.isinf(lag):
         yield f"write {_declared(stream, f'{_seconds(lag)}s')}{more} for {stream.name}"
-    elif not isinstance(operator, Aggregate) or operator.window.policies:
+    elif alone:
         yield f"write {_declared(stream, '...')} for {stream.name}, with the longest time for which a tuple is held"
 
 
