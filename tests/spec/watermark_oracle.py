@@ -1,4 +1,4 @@
-"""The watermark that an operator passes on (E40), by another way than the engine: slow and obvious. And the check that
+"""The watermark that an operator passes on (Q6), by another way than the engine: slow and obvious. And the check that
 each operator does so, and that no output is older than it.
 """
 
@@ -21,8 +21,8 @@ FEW = 2_000
 
 
 def passed_on(operator: Operator, stream: Stream, watermark: int) -> int | None:
-    """The watermark that is passed on for this one, both in nanoseconds; None for panes of the calendar, whose cases are
-    in tests/unit/engine/windows/event_time/test_watermark_hold.py.
+    """The watermark that is passed on for this one, both in nanoseconds; None for panes of the calendar, whose cases
+    are in tests/unit/engine/windows/event_time/test_watermark_hold.py.
     """
     if watermark in (NEVER, MAX_TIME):
         return watermark
@@ -57,10 +57,10 @@ def check(graph: Graph, before: dict[str, int], after: dict[str, int], made: dic
     """After a batch: each operator has passed on what it should, and no output is older than that."""
     for running in graph.operators:
         operator = running.spec
-        timed = [graph._pipeline.streams[name] for name in operator.inputs]
+        timed = [graph.pipeline.streams[name] for name in operator.inputs]
         timed = [stream for stream in timed if stream.event_time is not None]
         for output in operator.outputs:
-            stream = graph._pipeline.streams[output.stream]
+            stream = graph.pipeline.streams[output.stream]
             if stream.event_time is None or stream.event_time.lag is not None or not timed:
                 continue
             reached = min(after.get(one.name, NEVER) for one in timed)

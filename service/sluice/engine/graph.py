@@ -109,7 +109,7 @@ class Graph:
         self._observer = observer
         #: no output of these operators may depend on an order that exists in one bucket only
         self._spread = spread_operators(pipeline)
-        self._pipeline, self._origin = pipeline, pipeline.settings.clock_origin
+        self.pipeline, self._origin = pipeline, pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.row_schema for name, stream in pipeline.streams.items()}
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
@@ -200,7 +200,7 @@ class Graph:
         """Whether nothing more comes in this stream."""
         if stream in self._inputs:
             return len(state.finals.get(stream, ())) == self._partitions[stream]
-        (writer,) = (one for one in self._pipeline.operators if any(of.stream == stream for of in one.outputs))
+        (writer,) = (one for one in self.pipeline.operators if any(of.stream == stream for of in one.outputs))
         return all(self.is_final(state, name) for name in writer.inputs)
 
     def watermarks(self, state: GraphState) -> dict[str, int]:
@@ -211,7 +211,7 @@ class Graph:
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
     ) -> Items:
         """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items
-        behind final marks. In a stream that an operator writes, holds the operator's watermarks back (E40). Rejected
+        behind final marks. In a stream that an operator writes, holds the operator's watermarks back (Q6). Rejected
         tuples are added to `made`.
         """
         if items is None:
@@ -219,7 +219,7 @@ class Graph:
         elif name in self._inputs:
             if name in self._aligned:
                 items = self._align(state, name, items)
-            items = marked_by_key(self._pipeline.streams[name], self._until_final(state, name, items))
+            items = marked_by_key(self.pipeline.streams[name], self._until_final(state, name, items))
         else:
             items = self._held[name].held(items)
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
@@ -305,7 +305,7 @@ class Graph:
         bytes. If the pipeline must be in one bucket, part 0 has the whole state, and inputs of the other parts do not
         change it.
         """
-        spread = layout(self._pipeline).keys is not None
+        spread = layout(self.pipeline).keys is not None
         part = part_of_key if spread else _first
         made = [
             operator.split(of, parts, self._by_key_of(operator.spec, part) if spread else part)
@@ -343,9 +343,9 @@ class Graph:
         several expressions, only the values of those by which its tuples are spread decide.
         """
         if isinstance(spec, Join):
-            key, places = spec.left.equality, equalities_apart(self._pipeline, spec)
+            key, places = spec.left.equality, equalities_apart(self.pipeline, spec)
         elif isinstance(spec, Dedup):
-            key, places = spec.by, keys_apart(self._pipeline, spec)
+            key, places = spec.by, keys_apart(self.pipeline, spec)
         else:
             return part_of_key
         if len(key) <= 1 or places == tuple(range(len(key))):
@@ -357,7 +357,7 @@ class Graph:
         """Divides the items that wait for a mark: each tuple goes to the part of its key, every other item to all
         parts.
         """
-        keys = (layout(self._pipeline).keys or {}).get(stream, ())
+        keys = (layout(self.pipeline).keys or {}).get(stream, ())
         of = np.zeros(items.tuples.num_rows, np.int64)
         if keys:
             names = key_bytes([evaluate(e, items.tuples) for e in keys])
@@ -397,7 +397,7 @@ class Graph:
     def _event_time(self, spec: Windowed) -> EventTime | None:
         """The event time of the operator's input. `advance` says whether its watermark follows the clock (Q5)."""
         of = self._event_times.get(spec.input)
-        return None if of is None else replace(of, advance=follows_clock(self._pipeline, spec.input))
+        return None if of is None else replace(of, advance=follows_clock(self.pipeline, spec.input))
 
     def _sources(self, spec: Windowed) -> int:
         """The number of topic partitions that the items of the operator's input may have as `source`.
@@ -406,8 +406,8 @@ class Graph:
         maps and dedups, and one for any other stream (KIP T2).
         """
         if spec.window.timed_by_topic_partition:
-            return self._partitions.get(partitioning_stream(self._pipeline, spec.input), 1)
-        return source_count(self._pipeline, spec.input, self._partitions)
+            return self._partitions.get(partitioning_stream(self.pipeline, spec.input), 1)
+        return source_count(self.pipeline, spec.input, self._partitions)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:
         """The items that may be handled now. Items behind a mark that some topic partition has not sent yet are kept in

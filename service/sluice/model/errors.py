@@ -45,7 +45,7 @@ class TooManyError(Exception):
 
 
 class InvariantError(Exception):
-    """An invariant of the engine does not hold, which is a defect of Sluice. The text begins with the invariant's rule."""
+    """An invariant of the engine does not hold, which is a defect of Sluice. The text begins with the rule."""
 
 
 @dataclass(frozen=True, slots=True)

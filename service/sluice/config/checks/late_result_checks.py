@@ -1,4 +1,4 @@
-"""Warns of results whose event time comes behind the watermark, or is in the wrong pane, for what reads them (E39, E40)."""
+"""Warns of results whose event time is behind the watermark, or in the wrong pane, for what reads them (E39, Q8)."""
 
 from __future__ import annotations
 

@@ -158,8 +158,8 @@ def _sessions(window: Session, of: EventTime, *, early: bool) -> Iterator[Case]:
 
 
 def _sliding_times(window: SlidingTime, of: EventTime, own: OwnTuples | None) -> Iterator[Case]:
-    """The anchor is the end of the window. A window closes by stream time, which is ahead of the watermark by the lag if
-    the watermark is made from the same tuples. An update comes with a tuple at or before the end.
+    """The anchor is the end of the window. A window closes by stream time, which is ahead of the watermark by the lag
+    if the watermark is made from the same tuples. An update comes with a tuple at or before the end.
     """
     behind: Bound = math.inf
     if window.emit == "updates":

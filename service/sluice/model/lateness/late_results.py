@@ -72,19 +72,19 @@ def _of_output(
 ) -> Lateness | None:
     """The lateness of an output. If it is due to that of an input alone, the input's operator is named."""
     if isinstance(operator, Union):
-        return _of_union(pipeline, operator, output, known)
+        return _of_union(pipeline, operator, known)
     expression = dict(output.attributes).get(of.attribute)
     if expression is None:
         return None
-    found = emitted(pipeline, operator, output, of, expression, known)
+    found = emitted(pipeline, operator, output, expression, known)
     if found is None or found.behind <= 0:
         return found
-    on_time = emitted(pipeline, operator, output, of, expression, dict.fromkeys(known, ON_TIME))
+    on_time = emitted(pipeline, operator, output, expression, dict.fromkeys(known, ON_TIME))
     passed = next((known[name] for name in operator.inputs if name in known and known[name].behind > 0), None)
     return found if passed is None or on_time is None or on_time.behind > 0 else passed
 
 
-def _of_union(pipeline: Pipeline, union: Union, output: Output, known: Mapping[str, Lateness]) -> Lateness | None:
+def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -> Lateness | None:
     """The latest of the streams; without an event time a stream does not hold the watermark (R3)."""
     untimed = next((name for name in union.inputs if pipeline.streams[name].event_time is None), None)
     if untimed is not None:
@@ -98,14 +98,13 @@ def _of_union(pipeline: Pipeline, union: Union, output: Output, known: Mapping[s
 
 
 def emitted(
-    pipeline: Pipeline, operator: Operator, output: Output, of: EventTime, expression: Expression,
-    known: Mapping[str, Lateness],
-) -> Lateness | None:  # fmt: skip
-    """The lateness of an output if its event time `of` had this expression; None if nothing is known of it. `known` is
+    pipeline: Pipeline, operator: Operator, output: Output, expression: Expression, known: Mapping[str, Lateness]
+) -> Lateness | None:
+    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` is
     that of the operator's inputs.
     """
-    cases = _cases(pipeline, operator, output, known)
-    if not cases:
+    cases, of = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
+    if not cases or of is None:
         return None
     unit, held, worst = _units(of, expression.type), _held(operator), None
     for case in cases:
@@ -201,8 +200,8 @@ def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = mat
 
 
 def _held(operator: Operator) -> int:
-    """By how many nanoseconds the operator holds its watermark back (E40), beside a sort over panes, which holds it back
-    as far as its tuples are old.
+    """By how many nanoseconds the operator holds its watermark back (Q7). A sort over panes, of which this is not said,
+    holds it back as far as its tuples are old.
     """
     match operator:
         case Dedup(keep="last", over="event_time", within=within):

@@ -1,4 +1,4 @@
-"""Results that come behind the watermark and are late for a reader, in words, with what to write instead (E40)."""
+"""Results that come behind the watermark and are late for a reader, in words, with what to write instead (Q6)."""
 
 from __future__ import annotations
 
@@ -117,17 +117,17 @@ def _finding(pipeline: Pipeline, found: Lateness, readers: list[str], known: Map
     text = (
         f"{which} is {how_far}behind the watermark {_when(operator, found)}, so the result is late for {_all(readers)}"
     )
-    instead = [*_instead(pipeline, operator, stream, known)]
-    advice = "; or ".join(instead + [*_lags(pipeline, operator, found, stream, alone=not instead)])
-    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (E40)")
+    instead = list(_instead(pipeline, operator, stream, known))
+    advice = "; or ".join([*instead, *_lags(pipeline, operator, found, stream, alone=not instead)])
+    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (Q8)")
 
 
 def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]) -> Finding:
     """A stream without event time among several."""
     attribute = _attribute(pipeline.streams[union.name])
     text = (
-        f"{untimed} has no event_time, so its tuples do not hold the watermark back and may be late for {_all(readers)}; "
-        f"write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the other streams (R3, E40)"
+        f"{untimed} has no event_time, so its tuples do not hold the watermark back and may be late for "
+        f"{_all(readers)}; write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the other streams (R3, Q8)"
     )
     return Finding(union, untimed, attribute, text)
 
@@ -187,7 +187,7 @@ def _right(
     of = stream.event_time
     assert of is not None  # noqa: S101 - it has a lateness
     for candidate in _candidates(pipeline, operator, dict(stream.schema)[of.attribute]):
-        found = emitted(pipeline, operator, output, of, candidate, known)
+        found = emitted(pipeline, operator, output, candidate, known)
         if found is not None and found.behind <= 0:
             yield expression(candidate)
         elif found is not None and isinstance(operator.window, Session | SlidingTime) and not math.isinf(found.behind):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sluice.model.expressions import Expression
+from sluice.model.lateness.late_words import findings
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Custom,
@@ -41,6 +42,8 @@ class Step:
     late: str
     #: None: the operator has no state
     state: str | None
+    #: for each output that may be late for what reads it, why and what to write instead (Q8)
+    behind: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +70,23 @@ class Stage:
 def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
     """The stages, upstream first."""
     needs, apart = footprints(pipeline), keys_apart(pipeline)
-    return tuple(_stage(stage, needs, apart) for stage in stages(pipeline))
+    behind: dict[str, tuple[str, ...]] = {}
+    for one in findings(pipeline):
+        behind[one.operator.name] = (*behind.get(one.operator.name, ()), one.text)
+    return tuple(_stage(stage, needs, apart, behind) for stage in stages(pipeline))
 
 
-def _stage(stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...]) -> Stage:
+def _stage(
+    stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...], behind: Mapping[str, tuple[str, ...]]
+) -> Stage:
     found = layout(stage)
     spread = None
     if found.keys is not None:
         spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
     own = () if any(stream.exchange for stream in stage.inputs) else apart
-    steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
+    steps = tuple(
+        _step(operator, stage, needs.get(operator.name), behind.get(operator.name, ())) for operator in stage.operators
+    )
     instead = tuple(_instead(stage)) if found.why and stage.settings.buckets != 1 else ()
     return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, instead, own, steps)
 
@@ -100,12 +110,12 @@ def _instead(stage: Pipeline) -> Iterator[str]:
         yield f"or let the producers of {names} send watermarks, without `lag` and `idle_after`"
 
 
-def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
+def _step(operator: Operator, stage: Pipeline, needs: Footprint | None, behind: tuple[str, ...]) -> Step:
     fires, waits = firing(operator, stage)
     outputs = tuple(output.stream for output in operator.outputs)
     kind = type(operator).__name__.lower()
     late, state = lateness(operator, stage), _state(operator, needs)
-    return Step(operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, late, state)
+    return Step(operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, late, state, behind)
 
 
 def _windows(operator: Operator) -> tuple[str, ...]:

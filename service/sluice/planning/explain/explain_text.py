@@ -76,6 +76,7 @@ def _step(step: Step) -> Iterator[str]:
     if step.late:
         yield f"    late      {step.late}"
     yield f"    state     {step.state or 'none'}"
+    yield from (f"    warning   {text}" for text in step.behind)
 
 
 def _listed(title: str, values: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The hints of `sluice check` about results whose event time is behind the watermark, or in the wrong pane (E39, E40)."""
+"""The hints of `sluice check` about results whose event time is behind the watermark, or in the wrong pane (E39, Q8)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hints(
     checked = check(file)
     assert checked.problems == ()
     texts = (str(hint).split(": ", 1)[1] for hint in checked.cautions)
-    return [text for text in texts if "E40" in text or "E39" in text]
+    return [text for text in texts if "Q8" in text or "E39" in text]
 
 
 def window(clause: str, time: str, keys: str = "") -> str:
@@ -50,14 +50,14 @@ LATE = {
     "the start of a pane": (
         window(PANES, "intervalStart()"),
         "operators[0].output.mid.ts: warning: intervalStart() is up to 10 s behind the watermark when the pane fires, so the "
-        "result is late for r; write `ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 0s}` for mid (E40)",
+        "result is late for r; write `ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q8)",
     ),
     "the start of a pane and less than its length": (window(PANES, "intervalStart() + 4.0"), "is up to 6 s behind"),
     "the end of a pane and less": (window(PANES, "intervalEnd() - 1.0"), "is up to 1 s behind"),
     "the greatest time of a key in a pane": (
         window(BY_PANE, "Max(ts)", KEYED),
         "Max(ts) is up to 10 s behind the watermark when the pane fires, so the result is late for r; write "
-        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (E40)",
+        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (Q8)",
     ),
     "the least time of a pane": (window(PANES, "Min(ts)"), "write `ts: intervalLast()`"),
     "the first time of a pane": (window(PANES, "First(ts)"), "write `ts: intervalLast()`"),
@@ -73,26 +73,26 @@ LATE = {
     "sliding windows with a grace": (
         window("slidingTime, timeDifference(9), grace(5)", "intervalEnd()", KEYED),
         "intervalEnd() is up to 5 s behind the watermark when the window fires, so the result is late for r; write "
-        "`ts: intervalEnd() + 5.0` (E40)",
+        "`ts: intervalEnd() + 5.0` (Q8)",
     ),
     "a session": (
         window("session, inactivityGap(5), grace(0.5)", "sessionEnd()"),
-        "write `ts: sessionEnd() + 5.5`; or write `event_time: {attribute: ts, lag: 0s}` for mid (E40)",
+        "write `ts: sessionEnd() + 5.5`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q8)",
     ),
-    "the start of a session": (window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (E40)"),
+    "the start of a session": (window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (Q8)"),
     "a session of any gap": (
         window("session, inactivityGap(gap)", "sessionEnd()"), "write `ts: sessionEnd()` plus the longest gap and the grace",
     ),
     "a window by the clock": (
         window("tumbling, time(5), partitioned", "Max(ts)", KEYED),
         "Max(ts) is behind the watermark as the window holds tuples by the clock, so the result is late for r; write "
-        "`event_time: {attribute: ts, lag: 5s}` or more for mid (E40)",
+        "`event_time: {attribute: ts, lag: 5s}` or more for mid (Q8)",
     ),
-    "the first tuple of a count": (window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (E40)"),
+    "the first tuple of a count": (window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (Q8)"),
     "a tumbling sort": (
         "sort: in, window: 'tumbling, count(3)', order_by: {ts: asc}, output: [mid]",
         "operators[0]: warning: ts is behind the watermark as the sort holds tuples while the watermark advances, so the "
-        "result is late for r; write `window: timeInterval, intervalDuration(...)`, which holds the watermark back (E40)",
+        "result is late for r; write `window: timeInterval, intervalDuration(...)`, which holds the watermark back (Q8)",
     ),
     "a progressive sort": (
         "sort: in, window: 'sliding, count(3)', order_by: {ts: asc}, output: [mid]", "the sort holds tuples",
@@ -104,7 +104,7 @@ LATE = {
     "a join of two windows": (
         JOIN % "left.ts" + TWO_WINDOWS,
         "left.ts is behind the watermark as a window of the join holds tuples while the watermark advances, so the result is "
-        "late for r; write `ts: max(left.ts, right.ts)` (E40)",
+        "late for r; write `ts: max(left.ts, right.ts)` (Q8)",
     ),
     "an as-of join with the time of the right side": (JOIN % "right.ts" + "window: asOf", "write `ts: left.ts`"),
     "an interval join with an earlier time": (
@@ -116,7 +116,7 @@ LATE = {
     "a map to an earlier time": (
         "map: in, output: {mid: {ts: 'floor(ts / 60.0) * 60.0'}}",
         "is up to 60 s behind the watermark when it comes out, so the result is late for r; keep ts as it is, and write the "
-        "other time to an attribute of its own; or write `event_time: {attribute: ts, lag: 60s}` for mid (E40)",
+        "other time to an attribute of its own; or write `event_time: {attribute: ts, lag: 60s}` for mid (Q8)",
     ),
 }  # fmt: skip
 
@@ -137,7 +137,8 @@ ON_TIME = {
     "a dedup over event time": "dedup: in, by: [k], within: eventTime(5), keep: last, output: [mid]",
     "a dedup that keeps the first tuple": "dedup: in, by: [k], within: time(5), output: [mid]",
     "the newer time of a join of two windows": JOIN % "max(left.ts, right.ts)" + TWO_WINDOWS,
-    "a join that stores the other side only": JOIN % "left.ts" + "window_left: 'sliding, count(0)', window_right: 'sliding, time(5)'",
+    "a join that stores the other side only": JOIN % "left.ts"
+    + "window_left: 'sliding, count(0)', window_right: 'sliding, time(5)'",
     "an interval join": JOIN % "right.ts" + "window: 'interval, before(5), after(2)'",
     "an as-of join": JOIN % "left.ts" + "window: asOf",
     "a map to a later time": "map: in, output: {mid: {ts: 'ts + 5.0'}}",
@@ -228,7 +229,9 @@ def test_whole_milliseconds(tmp_path: Path):
 
 def test_the_end_of_a_pane_is_in_the_next_one(tmp_path: Path):
     (found,) = hints(window(PANES, "intervalEnd()"), tmp_path)
-    assert found.endswith("intervalEnd() may be in the next pane, where a window reads mid; write `ts: intervalLast()` (E39)")
+    assert found.endswith(
+        "intervalEnd() may be in the next pane, where a window reads mid; write `ts: intervalLast()` (E39)"
+    )
 
 
 def test_the_operator_that_makes_a_time_late_is_named_though_others_pass_it_on(tmp_path: Path):

@@ -1,7 +1,7 @@
-"""The watermark hold: the watermark that an operator passes on for each one that it gets (E40).
+"""The watermark hold: the watermark that an operator passes on for each one that it gets (Q6).
 
-None of an operator's outputs is older than a watermark that the operator has passed on before. So an operator that emits
-tuples later than they came passes on the earliest event time that may still come out. That is a function of the
+None of an operator's outputs is older than a watermark that the operator has passed on before. So an operator that
+emits tuples later than they came passes on the earliest event time that may still come out. That is a function of the
 watermark alone, not of the tuples that are stored: it is the same however keys are spread over buckets and however the
 input is cut into batches, and it never decreases.
 
@@ -27,8 +27,7 @@ from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.errors import InvariantError
-from sluice.model.lateness.late_results import lateness
-from sluice.model.lateness.time_bounds import Bound
+from sluice.model.lateness.late_results import Lateness, lateness
 from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, SlidingTime, Sort, Stream, TimeInterval
 
 #: watermarks in nanoseconds since 1970 -> those that are passed on for them
@@ -77,9 +76,10 @@ class HeldStream:
             behind &= ~bad
         if behind.any():
             first = int(np.flatnonzero(behind)[0])
+            time = f"{of.attribute} ({int(times[first]) * of.tick} ns)"
+            watermark = f"the watermark that it has passed on ({int(limit[first])} ns)"
             msg = (
-                f"invariant E40: {self.operator} emits a tuple to {self.stream.name} whose {of.attribute} "
-                f"({int(times[first]) * of.tick} ns) is before the watermark that it has passed on ({int(limit[first])} ns)"
+                f"invariant Q6: {self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
             )
             raise InvariantError(msg)
 
@@ -91,7 +91,7 @@ def held_streams(pipeline: Pipeline) -> dict[str, HeldStream]:
         output.stream: HeldStream(
             operator.name, streams[output.stream],
             tuple(name for name in operator.inputs if streams[name].event_time is not None), _hold(operator, streams),
-            _promises(operator, streams[output.stream], known[output.stream].behind if output.stream in known else None),
+            _promises(operator, streams[output.stream], known.get(output.stream)),
         )
         for operator in pipeline.operators
         for output in operator.outputs
@@ -147,12 +147,12 @@ def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
 # ---- what is promised ------------------------------------------------------------------------------------------------
 
 
-def _promises(operator: Operator, stream: Stream, behind: Bound | None) -> bool:
+def _promises(operator: Operator, stream: Stream, known: Lateness | None) -> bool:
     """Whether no tuple of an output is older than the watermarks before it: the operator rejects late tuples, and the
-    event time of the output is `behind` the watermark in no case. A stream with `lag` makes its own watermarks (E3).
+    event time of the output is behind the watermark in no case. A stream with `lag` makes its own watermarks (E3).
     """
     of = stream.event_time
-    if of is None or of.lag is not None or behind is None or behind > 0:
+    if of is None or of.lag is not None or known is None or known.behind > 0:
         return False
     match operator:
         case Sort(window=TimeInterval()) | Dedup(over="event_time"):

@@ -1,14 +1,18 @@
-"""The watermark that an operator passes on, in seconds, for each one that it gets (E40)."""
+"""The watermark that an operator passes on, in seconds, for each one that it gets (Q6)."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sluice.config.load import load_text
-from sluice.engine.stream.items import MAX_TIME
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.windows.event_time import watermark_hold
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_hold import _passed_on, held_streams
+from sluice.model.errors import InvariantError
+from sluice.replayer.player import replay
 
 FILE = """
 pipeline: held
@@ -80,7 +84,64 @@ def test_whole_milliseconds():
 
 def test_panes_of_the_calendar():
     """March of 2026 in Berlin begins on February 28th at 23:00 UTC, April on March 31st at 22:00."""
-    operator = (SORT % "timeInterval, intervalDuration(month)").replace("order_by", "align: {zone: Europe/Berlin}, order_by")
+    operator = (SORT % "timeInterval, intervalDuration(month)").replace(
+        "order_by", "align: {zone: Europe/Berlin}, order_by"
+    )
     seconds = [1772319599, 1772319600, 1774994399, 1774994400]
     found = passed_on(operator, [second * 10**9 for second in seconds], "timestamp")
     assert [time // 10**9 for time in found] == [1769900400, 1772319600, 1772319600, 1774994400]
+
+
+# ---- the check of each batch -----------------------------------------------------------------------------------------
+
+
+def sorted_items(*items: float | tuple[str, float]) -> Items:
+    """Tuples by their event times, and watermarks as `("w", seconds)`, as a sort writes them."""
+    marks = [isinstance(item, tuple) for item in items]
+    count, seconds = len(items), [item[1] if isinstance(item, tuple) else item for item in items]
+    times = [time for time, mark in zip(seconds, marks, strict=True) if not mark]
+    return Items(
+        np.arange(count), np.arange(count), np.where(marks, WATERMARK, TUPLE).astype(np.int8), np.zeros(count, np.int32),
+        np.full(count, -1, np.int32), pa.array([], pa.binary()), pa.record_batch({"k": ["a"] * len(times), "ts": times}),
+        np.array([round(time * 10**9) if mark else 0 for time, mark in zip(seconds, marks, strict=True)]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("items", "reached", "older"),
+    [
+        pytest.param([1.0, ("w", 5.0), 5.0, 7.0, ("w", 10.0), 10.0], None, None, id="in order"),
+        pytest.param([4.0, ("w", 5.0), 4.9], None, 4.9, id="behind a watermark of the batch"),
+        pytest.param([5.0], 9.0, None, id="at the watermark that was passed on for 9 before the batch"),
+        pytest.param([4.9], 9.0, 4.9, id="behind the watermark that was passed on before the batch"),
+        pytest.param([float("nan"), 5.0], 9.0, None, id="no time"),
+        pytest.param([], 9.0, None, id="nothing"),
+    ],
+)
+def test_an_output_that_is_older_ends_the_batch(items: list[float], reached: float | None, older: float | None):
+    held = held_streams(
+        load_text(FILE % ("float64", "float64", CASES["a sort over panes"][0]), "held.yaml", environment=None)
+    )
+    before = {} if reached is None else {"in": round(reached * 10**9)}
+    if older is None:
+        held["out"].check(sorted_items(*items), before)
+    else:
+        with pytest.raises(
+            InvariantError, match=rf"^invariant Q6: s emits a tuple to out whose ts \({round(older * 1e9)} ns\) is"
+        ):
+            held["out"].check(sorted_items(*items), before)
+
+
+def test_the_graph_checks_what_its_operators_write(monkeypatch: pytest.MonkeyPatch):
+    """A sort that does not hold its watermark back, as before Q6."""
+    file = FILE.replace("attribute: ts}}\n  two", "attribute: ts, lag: 0}}\n  two") % (
+        "float64",
+        "float64",
+        CASES["a sort over panes"][0],
+    )
+    pipeline = load_text(file, "held.yaml", environment=None)
+    events = [{"at": n, "stream": "in", "tuple": {"k": "a", "ts": ts}} for n, ts in enumerate([1.0, 3.0, 6.0, 11.0])]
+    assert [r["tuple"]["ts"] for r in replay(pipeline, events) if "tuple" in r] == [1.0, 3.0, 6.0]
+    monkeypatch.setattr(watermark_hold, "_hold", lambda *_: None)
+    with pytest.raises(InvariantError, match="invariant Q6: s emits"):
+        list(replay(pipeline, events))
