@@ -41,7 +41,7 @@ def passed_on(operator: Operator, stream: Stream, watermark: int) -> int | None:
 
 
 def first_open(window: TimeInterval, tick: int, watermark: int) -> int:
-    """The start of the first pane whose end plus discardAge is after the watermark, found by going through the panes."""
+    """The start of the first pane whose end plus discardAge is after the watermark: goes through the panes."""
     reached = watermark // tick * tick
     start = window.offset + (reached - window.offset) // window.period * window.period
     while start + window.duration + window.discard_age > reached:

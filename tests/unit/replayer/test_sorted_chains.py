@@ -13,7 +13,10 @@ from tests.unit.replayer.test_player import everything
 CHAIN = """
 pipeline: chain
 streams:
-  in: {{topic: in, schema: {{k: string, ts: float64, x: int64}}, event_time: {{attribute: ts, lag: {lag}, minimum_gap: 0}}}}
+  in:
+    topic: in
+    schema: {{k: string, ts: float64, x: int64}}
+    event_time: {{attribute: ts, lag: {lag}, minimum_gap: 0}}
   ordered: {{{ordered}}}
   out: {{topic: out}}
   dead: {{topic: dead}}
@@ -23,7 +26,11 @@ operators:
 dead_letters: dead
 """
 SORT = "sort: in, window: 'timeInterval, intervalDuration(5)', order_by: {ts: asc}, output: [ordered]"
-PANES = "aggregate: ordered, window: 'timeInterval, intervalDuration(10)', output: {out: {from: intervalStart(), all: Collect(x)}}"
+PANES = (
+    "aggregate: ordered, window: 'timeInterval, intervalDuration(10)', "
+    "output: {out: {from: intervalStart(), all: Collect(x)}}"
+)
+JOIN = "join: {left: ordered, right: in}, equality_left: [x], equality_right: [x], output: {out: {x: left.x}}, "
 
 
 def chain(reader: str = PANES, sort: str = SORT, lag: float = 0, ordered: str = "") -> Pipeline:
@@ -60,13 +67,8 @@ READERS = {
         "sort: ordered, window: 'timeInterval, intervalDuration(2)', order_by: {ts: asc}, limit: 1, output: [out]", 12,
     ),
     "dedup": ("dedup: ordered, by: [x], within: eventTime(1), output: [out]", 25),
-    "an interval join": (
-        "join: {left: ordered, right: in}, window: 'interval, before(0), after(0)', equality_left: [x], equality_right: [x], "
-        "output: {out: {x: left.x}}", 25,
-    ),
-    "an as-of join": (
-        "join: {left: ordered, right: in}, window: asOf, equality_left: [x], equality_right: [x], output: {out: {x: left.x}}", 25,
-    ),
+    "an interval join": (JOIN + "window: 'interval, before(0), after(0)'", 25),
+    "an as-of join": (JOIN + "window: asOf", 25),
     "sessions": (
         "aggregate: ordered, window: 'session, inactivityGap(0.5)', output: {out: {n: Count()}}", 25,
     ),

@@ -50,7 +50,7 @@ class Finding:
 
 
 def findings(pipeline: Pipeline) -> Iterator[Finding]:
-    """One for each output that is late for one reader or several."""
+    """One for each output that is late for one reader or several (Q8)."""
     known = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):
@@ -127,7 +127,7 @@ def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]
     attribute = _attribute(pipeline.streams[union.name])
     text = (
         f"{untimed} has no event_time, so its tuples do not hold the watermark back and may be late for "
-        f"{_all(readers)}; write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the other streams (R3, Q8)"
+        f"{_all(readers)}; write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the others (R3, Q8)"
     )
     return Finding(union, untimed, attribute, text)
 
@@ -272,13 +272,15 @@ def _in_the_next_pane(pipeline: Pipeline, late: set[tuple[str, str]]) -> Iterato
             continue
         for output in operator.outputs:
             of = pipeline.streams[output.stream].event_time
-            e = dict(output.attributes).get(of.attribute) if of is not None else None
+            if of is None:
+                continue
+            e = dict(output.attributes).get(of.attribute)
             if e != AggregateCall("intervalEnd", (), e.type if e is not None else INT64):
                 continue
             if (operator.name, output.stream) not in late and _in_panes(pipeline, output.stream):
                 where = f"where a window reads {output.stream}"
-                text = f"intervalEnd() may be in the next pane, {where}; write `{of.attribute}: intervalLast()` (E39)"  # type: ignore[union-attr]
-                yield Finding(operator, output.stream, of.attribute, text)  # type: ignore[union-attr]
+                text = f"intervalEnd() may be in the next pane, {where}; write `{of.attribute}: intervalLast()` (E39)"
+                yield Finding(operator, output.stream, of.attribute, text)
 
 
 def _in_panes(pipeline: Pipeline, stream: str) -> bool:

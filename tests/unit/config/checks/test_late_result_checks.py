@@ -1,4 +1,4 @@
-"""The hints of `sluice check` about results whose event time is behind the watermark, or in the wrong pane (E39, Q8)."""
+"""The hints of `sluice check` about results whose event time is late, or in the wrong pane (E39, Q8)."""
 
 from __future__ import annotations
 
@@ -49,15 +49,18 @@ TWO_WINDOWS = "window_left: 'sliding, time(5)', window_right: 'sliding, time(5)'
 LATE = {
     "the start of a pane": (
         window(PANES, "intervalStart()"),
-        "operators[0].output.mid.ts: warning: intervalStart() is up to 10 s behind the watermark when the pane fires, so the "
-        "result is late for r; write `ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q8)",
+        (
+            "operators[0].output.mid.ts: warning: intervalStart() is up to 10 s behind the watermark when the pane "
+            "fires, so the result is late for r; write `ts: intervalLast()`; or write "
+            "`event_time: {attribute: ts, lag: 0s}` for mid (Q8)"
+        ),
     ),
     "the start of a pane and less than its length": (window(PANES, "intervalStart() + 4.0"), "is up to 6 s behind"),
     "the end of a pane and less": (window(PANES, "intervalEnd() - 1.0"), "is up to 1 s behind"),
     "the greatest time of a key in a pane": (
         window(BY_PANE, "Max(ts)", KEYED),
-        "Max(ts) is up to 10 s behind the watermark when the pane fires, so the result is late for r; write "
-        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (Q8)",
+        ("Max(ts) is up to 10 s behind the watermark when the pane fires, so the result is late for r; write "
+        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (Q8)"),
     ),
     "the least time of a pane": (window(PANES, "Min(ts)"), "write `ts: intervalLast()`"),
     "the first time of a pane": (window(PANES, "First(ts)"), "write `ts: intervalLast()`"),
@@ -67,32 +70,38 @@ LATE = {
     ),
     "a pane that fires again": (
         window(f"{PANES}, discardAge(7)", "intervalLast()"),
-        "is up to 7 s behind the watermark when the pane fires again for late tuples, so the result is late for r; write "
-        "`ts: intervalLast()`, and `discardAge(7.0)` in what reads mid",
+        ("is up to 7 s behind the watermark when the pane fires again for late tuples, so the result is late for r; "
+        "write `ts: intervalLast()`, and `discardAge(7.0)` in what reads mid"),
     ),
     "sliding windows with a grace": (
         window("slidingTime, timeDifference(9), grace(5)", "intervalEnd()", KEYED),
-        "intervalEnd() is up to 5 s behind the watermark when the window fires, so the result is late for r; write "
-        "`ts: intervalEnd() + 5.0` (Q8)",
+        ("intervalEnd() is up to 5 s behind the watermark when the window fires, so the result is late for r; write "
+        "`ts: intervalEnd() + 5.0` (Q8)"),
     ),
     "a session": (
         window("session, inactivityGap(5), grace(0.5)", "sessionEnd()"),
         "write `ts: sessionEnd() + 5.5`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q8)",
     ),
-    "the start of a session": (window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (Q8)"),
+    "the start of a session": (
+        window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (Q8)",
+    ),
     "a session of any gap": (
-        window("session, inactivityGap(gap)", "sessionEnd()"), "write `ts: sessionEnd()` plus the longest gap and the grace",
+        window("session, inactivityGap(gap)", "sessionEnd()"),
+        "write `ts: sessionEnd()` plus the longest gap and the grace",
     ),
     "a window by the clock": (
         window("tumbling, time(5), partitioned", "Max(ts)", KEYED),
-        "Max(ts) is behind the watermark as the window holds tuples by the clock, so the result is late for r; write "
-        "`event_time: {attribute: ts, lag: 5s}` or more for mid (Q8)",
+        ("Max(ts) is behind the watermark as the window holds tuples by the clock, so the result is late for r; write "
+        "`event_time: {attribute: ts, lag: 5s}` or more for mid (Q8)"),
     ),
-    "the first tuple of a count": (window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (Q8)"),
+    "the first tuple of a count": (
+        window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (Q8)",
+    ),
     "a tumbling sort": (
         "sort: in, window: 'tumbling, count(3)', order_by: {ts: asc}, output: [mid]",
-        "operators[0]: warning: ts is behind the watermark as the sort holds tuples while the watermark advances, so the "
-        "result is late for r; write `window: timeInterval, intervalDuration(...)`, which holds the watermark back (Q8)",
+        ("operators[0]: warning: ts is behind the watermark as the sort holds tuples while the watermark advances, so "
+        "the result is late for r; write `window: timeInterval, intervalDuration(...)`, which holds the watermark "
+        "back (Q8)"),
     ),
     "a progressive sort": (
         "sort: in, window: 'sliding, count(3)', order_by: {ts: asc}, output: [mid]", "the sort holds tuples",
@@ -103,8 +112,8 @@ LATE = {
     ),
     "a join of two windows": (
         JOIN % "left.ts" + TWO_WINDOWS,
-        "left.ts is behind the watermark as a window of the join holds tuples while the watermark advances, so the result is "
-        "late for r; write `ts: max(left.ts, right.ts)` (Q8)",
+        ("left.ts is behind the watermark as a window of the join holds tuples while the watermark advances, so the "
+        "result is late for r; write `ts: max(left.ts, right.ts)` (Q8)"),
     ),
     "an as-of join with the time of the right side": (JOIN % "right.ts" + "window: asOf", "write `ts: left.ts`"),
     "an interval join with an earlier time": (
@@ -115,8 +124,8 @@ LATE = {
     ),
     "a map to an earlier time": (
         "map: in, output: {mid: {ts: 'floor(ts / 60.0) * 60.0'}}",
-        "is up to 60 s behind the watermark when it comes out, so the result is late for r; keep ts as it is, and write the "
-        "other time to an attribute of its own; or write `event_time: {attribute: ts, lag: 60s}` for mid (Q8)",
+        ("keep ts as it is, and write the other time to an attribute of its own; or write "
+        "`event_time: {attribute: ts, lag: 60s}` for mid (Q8)"),
     ),
 }  # fmt: skip
 
@@ -133,7 +142,9 @@ ON_TIME = {
     "the last tuple of a count": window("tumbling, count(3), partitioned", "ts", KEYED),
     "the last tuple of a sliding window": window("sliding, time(60), count(1), partitioned", "Last(ts)", KEYED),
     "a sort over panes": f"sort: in, window: '{PANES}', order_by: {{ts: asc}}, output: [mid]",
-    "a sort over panes that fire again": f"sort: in, window: '{PANES}, discardAge(5)', order_by: {{ts: asc}}, output: [mid]",
+    "a sort over panes that fire again": (
+        f"sort: in, window: '{PANES}, discardAge(5)', order_by: {{ts: asc}}, output: [mid]"
+    ),
     "a dedup over event time": "dedup: in, by: [k], within: eventTime(5), keep: last, output: [mid]",
     "a dedup that keeps the first tuple": "dedup: in, by: [k], within: time(5), output: [mid]",
     "the newer time of a join of two windows": JOIN % "max(left.ts, right.ts)" + TWO_WINDOWS,
@@ -182,7 +193,10 @@ def test_no_hint_if_nothing_that_reads_the_result_refuses_it(reader: str, tmp_pa
     [
         "dedup: mid, by: [ts], within: eventTime(5), output: [out]",
         "sort: mid, window: 'timeInterval, intervalDuration(5)', order_by: {ts: asc}, output: [out]",
-        "join: {left: mid, right: two}, window: asOf, equality_left: [ts], equality_right: [ts], output: {out: {n: left.ts}}",
+        (
+            "join: {left: mid, right: two}, window: asOf, equality_left: [ts], equality_right: [ts], "
+            "output: {out: {n: left.ts}}"
+        ),
         "aggregate: [mid, also], window: 'timeInterval, intervalDuration(5)', output: {out: {n: Count()}}",
     ],
 )
@@ -228,6 +242,7 @@ def test_whole_milliseconds(tmp_path: Path):
 
 
 def test_the_end_of_a_pane_is_in_the_next_one(tmp_path: Path):
+    """E39: intervalLast() is in the pane of the result."""
     (found,) = hints(window(PANES, "intervalEnd()"), tmp_path)
     assert found.endswith(
         "intervalEnd() may be in the next pane, where a window reads mid; write `ts: intervalLast()` (E39)"
@@ -238,3 +253,10 @@ def test_the_operator_that_makes_a_time_late_is_named_though_others_pass_it_on(t
     reader = READER.replace("mid", "later") + "}\n  - {name: pass, map: mid, output: [later]"
     (found,) = hints(window(BY_PANE, "Max(ts)", KEYED), tmp_path, mid="{}\n  later: {}", reader=reader)
     assert found.startswith("operators[0].output.mid.ts")
+
+
+def test_a_session_is_over_by_its_gap_and_its_grace(tmp_path: Path):
+    """G6: at the watermark that is after its last tuple by both."""
+    clause = "session, inactivityGap(5), grace(1)"
+    assert "`ts: sessionEnd() + 6.0`" in hints(window(clause, "sessionEnd()"), tmp_path)[0]
+    assert hints(window(clause, "sessionEnd() + 6.0"), tmp_path) == []

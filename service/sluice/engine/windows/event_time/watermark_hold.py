@@ -110,6 +110,7 @@ def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
 
 
 def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
+    """How the operator holds its watermark back (Q7, Z7, I7, U6); None if it does not."""
     match operator:
         case Sort(window=TimeInterval()) | Custom(window=TimeInterval()):
             return _first_open_pane(operator, streams[operator.input])
@@ -128,7 +129,7 @@ def _earlier(by: int) -> Hold:
 
 
 def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
-    """The start of the first pane that is not closed (E28): all later outputs are of this pane or of later ones."""
+    """The start of the first pane that is not closed (Q7, E28): all later outputs are of this pane or of later ones."""
     window, of = operator.window, stream.event_time
     assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
     assert of is not None  # noqa: S101 - the window needs an event time

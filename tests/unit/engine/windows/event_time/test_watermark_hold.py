@@ -24,7 +24,8 @@ operators:
   - {%s}
 """
 SORT = "name: s, sort: in, window: '%s', order_by: {ts: asc}, output: [out]"
-JOIN = "name: j, join: {left: in, right: two}, window: '%s', equality_left: [k], equality_right: [k], output: {out: {ts: left.ts}}"
+EQUAL = "equality_left: [k], equality_right: [k]"
+JOIN = f"name: j, join: {{left: in, right: two}}, window: '%s', {EQUAL}, output: {{out: {{ts: left.ts}}}}"
 DEDUP = "name: d, dedup: in, by: [k], within: '%s', keep: %s, output: [out]"
 
 CASES = {
@@ -47,7 +48,10 @@ CASES = {
     "dedup by the clock": (DEDUP % ("time(4)", "last"), {10: 10}),
     "a tumbling sort, which holds tuples without limit": (SORT % "tumbling, count(3)", {10: 10}),
     "a map": ("name: m, map: in, output: {out: {ts: ts - 5.0}}", {10: 10}),
-    "an aggregate": ("name: a, aggregate: in, window: 'timeInterval, intervalDuration(5)', output: {out: {ts: intervalLast()}}", {8: 8}),
+    "an aggregate": (
+        "name: a, aggregate: in, window: 'timeInterval, intervalDuration(5)', output: {out: {ts: intervalLast()}}",
+        {8: 8},
+    ),
 }  # fmt: skip
 
 
@@ -101,8 +105,9 @@ def sorted_items(*items: float | tuple[str, float]) -> Items:
     count, seconds = len(items), [item[1] if isinstance(item, tuple) else item for item in items]
     times = [time for time, mark in zip(seconds, marks, strict=True) if not mark]
     return Items(
-        np.arange(count), np.arange(count), np.where(marks, WATERMARK, TUPLE).astype(np.int8), np.zeros(count, np.int32),
-        np.full(count, -1, np.int32), pa.array([], pa.binary()), pa.record_batch({"k": ["a"] * len(times), "ts": times}),
+        np.arange(count), np.arange(count), np.where(marks, WATERMARK, TUPLE).astype(np.int8),
+        np.zeros(count, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()),
+        pa.record_batch({"k": ["a"] * len(times), "ts": times}),
         np.array([round(time * 10**9) if mark else 0 for time, mark in zip(seconds, marks, strict=True)]),
     )  # fmt: skip
 
