@@ -151,3 +151,13 @@ class Needy(WindowHandler):
 
 class Unrelated:
     pass
+
+
+class Again(WindowHandler):
+    """The tuples of a window as they are, when it fires."""
+
+    input = {"ts": "float64", "x": "int64"}
+    output = {"ts": "float64", "x": "int64"}
+
+    def trigger(self, window):
+        return [{"ts": row["ts"], "x": row["x"]} for row in window.tuples]

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.load import load_text
@@ -142,6 +142,7 @@ def late(of: Pipeline, events: list[dict[str, Any]]) -> list[str]:
     return [letter["reason"] for letter in letters if letter["operator"] == "r"]
 
 
+@settings(max_examples=60, derandomize=True)
 @given(cases())
 def test_no_result_is_late_without_a_hint(case: tuple[str, str, int, list[dict[str, Any]]]):
     kind, operator, lag, events = case

@@ -122,7 +122,12 @@ class Graph:
         self._held = held_streams(pipeline)
         unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         self._watermarks = {
-            name: Watermarks(stream, self._partitions.get(name, 1), made=name in writers, joined=name in unions)
+            name: Watermarks(
+                stream,
+                1 if name in writers else self._partitions.get(name, 1),
+                made=name in writers,
+                joined=name in unions,
+            )  # fmt: skip
             for name, stream in pipeline.streams.items()
         }
 
@@ -288,7 +293,8 @@ class Graph:
             state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
         for stream, watermark, steps, known in np.reshape(columns["progress"], (-1, 4)).tolist():
-            state.progress[streams[stream]] = Progress(watermark, sources[:known], steps)
+            own = self._watermarks[streams[stream]].records(sources[:known])
+            state.progress[streams[stream]] = Progress(watermark, own, steps)
             sources = sources[known:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)

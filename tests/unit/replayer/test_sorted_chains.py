@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
+from sluice.replayer.player import Player
 from tests.unit.replayer.test_player import everything
 
 CHAIN = """
@@ -125,3 +129,28 @@ def test_the_maximum_watermark_still_comes_before_the_final_mark():
     ]
     records = everything(chain(), events)
     assert [(r["after"], r["tuple"]["all"]) for r in records if "tuple" in r] == [(3, [0])]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "timeInterval, intervalDuration(5)",
+        "timeInterval, intervalDuration(5), creationPeriod(2), discardAge(3)",
+        "slidingTime, timeDifference(5), grace(2)",
+    ],
+)
+def test_no_tuple_that_a_class_sends_again_is_late(window: str):
+    again = f"custom: in, window: '{window}', handler: 'tests.spec.handler_classes:Again', output: [ordered]"
+    assert len(outputs(chain(PANES.replace("(10)", "(1)"), again), [time + 100 for time in EVERY])) > 20
+
+
+def test_a_stream_with_a_topic_of_several_partitions_has_the_watermarks_of_its_operator():
+    """A service names the topic partitions of all streams, not of the inputs alone."""
+    of = chain(ordered="topic: ordered")
+    events = [{"at": n, "stream": "in", "tuple": {"k": "a", "ts": ts, "x": n}} for n, ts in enumerate([1.0, 6.0, 11.0])]
+    player = Player(of, {"in": 1, "ordered": 4, "out": 4, "dead": 1}, python_values)
+    state = player.graph.initial()
+    for batch in Cutter(of.inputs).batches(list(numbered(events)), 1):
+        list(player.feed(state, batch))
+    again = player.graph.load(player.graph.save(state))
+    assert player.graph.watermarks(again)["ordered"] == 10 * 10**9

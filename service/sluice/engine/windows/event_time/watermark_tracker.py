@@ -70,7 +70,7 @@ class Watermarks:
         several streams as one, so its watermarks are theirs alone.
         """
         of = stream.event_time
-        self._stream, self._of, self._sources = stream.name, of, sources
+        self._stream, self._of, self._sources, self._made = stream.name, of, sources, made
         if of is not None:
             self._type = dict(stream.schema)[of.attribute]
             lag = -1 if of.lag is None else of.lag
@@ -113,6 +113,12 @@ class Watermarks:
         though tuples and marks that passed an operator keep their topic partitions.
         """
         return np.zeros(len(items), np.int32) if self._rule.made else np.maximum(items.source, 0)
+
+    def records(self, saved: np.ndarray) -> np.ndarray:
+        """The records of a saved state. Of a stream that an operator writes, earlier versions saved one for each topic
+        partition of its topic, of which the first alone was used.
+        """
+        return saved[:1] if self._made else saved
 
     def due(self, progress: Progress) -> int:
         """The operator clock at which the next topic partition becomes idle if nothing comes from it before, or
