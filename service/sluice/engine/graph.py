@@ -7,7 +7,7 @@ into batches.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -122,14 +122,13 @@ class Graph:
         self._held = held_streams(pipeline)
         unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         self._watermarks = {
-            name: Watermarks(
-                stream,
-                1 if name in writers else self._partitions.get(name, 1),
-                made=name in writers,
-                joined=name in unions,
-            )  # fmt: skip
+            name: Watermarks(stream, self._sources_of(name, writers), made=name in writers, joined=name in unions)
             for name, stream in pipeline.streams.items()
         }
+
+    def _sources_of(self, stream: str, written: Collection[str]) -> int:
+        """How many sources the watermarks of a stream have: its topic partitions, or the operator that writes it."""
+        return 1 if stream in written else self._partitions.get(stream, 1)
 
     def initial(self) -> GraphState:
         return GraphState([operator.initial() for operator in self.operators])
