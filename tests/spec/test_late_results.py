@@ -1,4 +1,4 @@
-"""Where `sluice check` is silent, no tuple behind an operator is late, if the tuples before it are not (Q6): random
+"""Where `sluice check` is silent, no tuple behind an operator is late, if the tuples before it are not (Q7): random
 operators, each in front of panes and of an as-of join, with tuples in order or as far out of order as the lag of their
 stream allows. And what `sluice check` says to write instead is right.
 """

@@ -1,4 +1,4 @@
-"""The watermark that an operator passes on (Q6), by another way than the engine: slow and obvious. And the check that
+"""The watermark that an operator passes on (Q7), by another way than the engine: slow and obvious. And the check that
 each operator does so, and that no output is older than it.
 """
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sluice.engine.graph import Graph
+from sluice.engine.stream.event_times import units
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Custom, Dedup, Join, Operator, SlidingTime, Sort, Stream, TimeInterval
 from sluice.model.windows.join_windows import AsOf

@@ -215,7 +215,7 @@ class Graph:
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
     ) -> Items:
         """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items
-        behind final marks. In a stream that an operator writes, holds the operator's watermarks back (Q6). Rejected
+        behind final marks. In a stream that an operator writes, holds the operator's watermarks back (Q7). Rejected
         tuples are added to `made`.
         """
         if items is None:

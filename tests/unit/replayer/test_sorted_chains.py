@@ -1,4 +1,4 @@
-"""A sort over panes in front of other operators: no tuple that it holds is late for them (Q6, Q7)."""
+"""A sort over panes in front of other operators: no tuple that it holds is late for them (Q7, Q8)."""
 
 from __future__ import annotations
 

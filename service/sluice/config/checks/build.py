@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import CycleError
 
+from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.early_checks import early
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
@@ -16,7 +17,6 @@ from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.union_checks import Unions
-from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats

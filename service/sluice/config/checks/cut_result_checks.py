@@ -17,7 +17,9 @@ CUTTING = {function.name for function in AGGREGATES.values() if function.cuts}
 
 
 def check_cut_results(operators: tuple[Operator, ...], paths: Sequence[Path], report: Report) -> None:
-    """`paths` has the path of each operator in the file, which has no unions. `int64(Average(float64(x)))` is the same result on purpose."""
+    """`paths` has the path of each operator in the file, which has no unions. `int64(Average(float64(x)))` is the same
+    result on purpose.
+    """
     for path, operator in zip(paths, (one for one in operators if not isinstance(one, Union)), strict=True):
         for output in operator.outputs if isinstance(operator, Aggregate) else ():
             for name, given in output.attributes:

@@ -1,4 +1,4 @@
-"""Warns of results whose event time is behind the watermark, or in the wrong pane, for what reads them (E39, Q8)."""
+"""Warns of results whose event time is behind the watermark, or in the wrong pane, for what reads them (E39, Q9)."""
 
 from __future__ import annotations
 

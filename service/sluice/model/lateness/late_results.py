@@ -200,7 +200,7 @@ def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = mat
 
 
 def _held(operator: Operator) -> int:
-    """By how many nanoseconds the operator holds its watermark back (Q7). A sort over panes, of which this is not said,
+    """By how many nanoseconds the operator holds its watermark back (Q8). A sort over panes, of which this is not said,
     holds it back as far as its tuples are old.
     """
     match operator:

@@ -1,4 +1,4 @@
-"""Results that come behind the watermark and are late for a reader, in words, with what to write instead (Q6)."""
+"""Results that come behind the watermark and are late for a reader, in words, with what to write instead (Q7)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Finding:
 
 
 def findings(pipeline: Pipeline) -> Iterator[Finding]:
-    """One for each output that is late for one reader or several (Q8)."""
+    """One for each output that is late for one reader or several (Q9)."""
     known = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):
@@ -119,7 +119,7 @@ def _finding(pipeline: Pipeline, found: Lateness, readers: list[str], known: Map
     )
     instead = list(_instead(pipeline, operator, stream, known))
     advice = "; or ".join([*instead, *_lags(pipeline, operator, found, stream, alone=not instead)])
-    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (Q8)")
+    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (Q9)")
 
 
 def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]) -> Finding:
@@ -127,7 +127,7 @@ def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]
     attribute = _attribute(pipeline.streams[union.name])
     text = (
         f"{untimed} has no event_time, so its tuples do not hold the watermark back and may be late for "
-        f"{_all(readers)}; write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the others (R3, Q8)"
+        f"{_all(readers)}; write `event_time: {{attribute: {attribute}, lag: ...}}` for it, as for the others (R3, Q9)"
     )
     return Finding(union, untimed, attribute, text)
 

@@ -42,7 +42,7 @@ class Step:
     late: str
     #: None: the operator has no state
     state: str | None
-    #: for each output that may be late for what reads it, why and what to write instead (Q8)
+    #: for each output that may be late for what reads it, why and what to write instead (Q9)
     behind: tuple[str, ...]
 
 

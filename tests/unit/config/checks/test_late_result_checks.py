@@ -1,4 +1,4 @@
-"""The hints of `sluice check` about results whose event time is late, or in the wrong pane (E39, Q8)."""
+"""The hints of `sluice check` about results whose event time is late, or in the wrong pane (E39, Q9)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hints(
     checked = check(file)
     assert checked.problems == ()
     texts = (str(hint).split(": ", 1)[1] for hint in checked.cautions)
-    return [text for text in texts if "Q8" in text or "E39" in text]
+    return [text for text in texts if "Q9" in text or "E39" in text]
 
 
 def window(clause: str, time: str, keys: str = "") -> str:
@@ -52,7 +52,7 @@ LATE = {
         (
             "operators[0].output.mid.ts: warning: intervalStart() is up to 10 s behind the watermark when the pane "
             "fires, so the result is late for r; write `ts: intervalLast()`; or write "
-            "`event_time: {attribute: ts, lag: 0s}` for mid (Q8)"
+            "`event_time: {attribute: ts, lag: 0s}` for mid (Q9)"
         ),
     ),
     "the start of a pane and less than its length": (window(PANES, "intervalStart() + 4.0"), "is up to 6 s behind"),
@@ -60,7 +60,7 @@ LATE = {
     "the greatest time of a key in a pane": (
         window(BY_PANE, "Max(ts)", KEYED),
         ("Max(ts) is up to 10 s behind the watermark when the pane fires, so the result is late for r; write "
-        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (Q8)"),
+        "`ts: intervalLast()`; or write `event_time: {attribute: ts, lag: 10s}` for mid (Q9)"),
     ),
     "the least time of a pane": (window(PANES, "Min(ts)"), "write `ts: intervalLast()`"),
     "the first time of a pane": (window(PANES, "First(ts)"), "write `ts: intervalLast()`"),
@@ -76,14 +76,14 @@ LATE = {
     "sliding windows with a grace": (
         window("slidingTime, timeDifference(9), grace(5)", "intervalEnd()", KEYED),
         ("intervalEnd() is up to 5 s behind the watermark when the window fires, so the result is late for r; write "
-        "`ts: intervalEnd() + 5.0` (Q8)"),
+        "`ts: intervalEnd() + 5.0` (Q9)"),
     ),
     "a session": (
         window("session, inactivityGap(5), grace(0.5)", "sessionEnd()"),
-        "write `ts: sessionEnd() + 5.5`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q8)",
+        "write `ts: sessionEnd() + 5.5`; or write `event_time: {attribute: ts, lag: 0s}` for mid (Q9)",
     ),
     "the start of a session": (
-        window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (Q8)",
+        window("session, inactivityGap(5)", "sessionStart()"), "write `ts: sessionEnd() + 5.0` (Q9)",
     ),
     "a session of any gap": (
         window("session, inactivityGap(gap)", "sessionEnd()"),
@@ -92,16 +92,16 @@ LATE = {
     "a window by the clock": (
         window("tumbling, time(5), partitioned", "Max(ts)", KEYED),
         ("Max(ts) is behind the watermark as the window holds tuples by the clock, so the result is late for r; write "
-        "`event_time: {attribute: ts, lag: 5s}` or more for mid (Q8)"),
+        "`event_time: {attribute: ts, lag: 5s}` or more for mid (Q9)"),
     ),
     "the first tuple of a count": (
-        window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (Q8)",
+        window("tumbling, count(3), partitioned", "First(ts)", KEYED), "write `ts: Last(ts)` (Q9)",
     ),
     "a tumbling sort": (
         "sort: in, window: 'tumbling, count(3)', order_by: {ts: asc}, output: [mid]",
         ("operators[0]: warning: ts is behind the watermark as the sort holds tuples while the watermark advances, so "
         "the result is late for r; write `window: timeInterval, intervalDuration(...)`, which holds the watermark "
-        "back (Q8)"),
+        "back (Q9)"),
     ),
     "a progressive sort": (
         "sort: in, window: 'sliding, count(3)', order_by: {ts: asc}, output: [mid]", "the sort holds tuples",
@@ -113,7 +113,7 @@ LATE = {
     "a join of two windows": (
         JOIN % "left.ts" + TWO_WINDOWS,
         ("left.ts is behind the watermark as a window of the join holds tuples while the watermark advances, so the "
-        "result is late for r; write `ts: max(left.ts, right.ts)` (Q8)"),
+        "result is late for r; write `ts: max(left.ts, right.ts)` (Q9)"),
     ),
     "an as-of join with the time of the right side": (JOIN % "right.ts" + "window: asOf", "write `ts: left.ts`"),
     "an interval join with an earlier time": (
@@ -125,7 +125,7 @@ LATE = {
     "a map to an earlier time": (
         "map: in, output: {mid: {ts: 'floor(ts / 60.0) * 60.0'}}",
         ("keep ts as it is, and write the other time to an attribute of its own; or write "
-        "`event_time: {attribute: ts, lag: 60s}` for mid (Q8)"),
+        "`event_time: {attribute: ts, lag: 60s}` for mid (Q9)"),
     ),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The watermark hold: the watermark that an operator passes on for each one that it gets (Q6).
+"""The watermark hold: the watermark that an operator passes on for each one that it gets (Q7).
 
 None of an operator's outputs is older than a watermark that the operator has passed on before. So an operator that
 emits tuples later than they came passes on the earliest event time that may still come out. That is a function of the
@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sluice.engine.stream.event_times import units
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.errors import InvariantError
 from sluice.model.lateness.late_results import Lateness, lateness
 from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, SlidingTime, Sort, Stream, TimeInterval
@@ -79,7 +79,7 @@ class HeldStream:
             time = f"{of.attribute} ({int(times[first]) * of.tick} ns)"
             watermark = f"the watermark that it has passed on ({int(limit[first])} ns)"
             msg = (
-                f"invariant Q6: {self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
+                f"invariant Q7: {self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
             )
             raise InvariantError(msg)
 
@@ -110,7 +110,7 @@ def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
 
 
 def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
-    """How the operator holds its watermark back (Q7, Z7, I7, U6); None if it does not."""
+    """How the operator holds its watermark back (Q8, Z7, I7, U6); None if it does not."""
     match operator:
         case Sort(window=TimeInterval()) | Custom(window=TimeInterval()):
             return _first_open_pane(operator, streams[operator.input])
@@ -129,7 +129,7 @@ def _earlier(by: int) -> Hold:
 
 
 def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
-    """The start of the first pane that is not closed (Q7, E28): all later outputs are of this pane or of later ones."""
+    """The start of the first pane that is not closed (Q8, E28): all later outputs are of this pane or of later ones."""
     window, of = operator.window, stream.event_time
     assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
     assert of is not None  # noqa: S101 - the window needs an event time

@@ -1,4 +1,4 @@
-"""The watermark that an operator passes on, in seconds, for each one that it gets (Q6)."""
+"""The watermark that an operator passes on, in seconds, for each one that it gets (Q7)."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def test_an_output_that_is_older_ends_the_batch(items: list[float], reached: flo
         held["out"].check(sorted_items(*items), before)
     else:
         with pytest.raises(
-            InvariantError, match=rf"^invariant Q6: s emits a tuple to out whose ts \({round(older * 1e9)} ns\) is"
+            InvariantError, match=rf"^invariant Q7: s emits a tuple to out whose ts \({round(older * 1e9)} ns\) is"
         ):
             held["out"].check(sorted_items(*items), before)
 
 
 def test_the_graph_checks_what_its_operators_write(monkeypatch: pytest.MonkeyPatch):
-    """A sort that does not hold its watermark back, as before Q6."""
+    """A sort that does not hold its watermark back, as before Q7."""
     file = FILE.replace("attribute: ts}}\n  two", "attribute: ts, lag: 0}}\n  two") % (
         "float64",
         "float64",
@@ -148,5 +148,5 @@ def test_the_graph_checks_what_its_operators_write(monkeypatch: pytest.MonkeyPat
     events = [{"at": n, "stream": "in", "tuple": {"k": "a", "ts": ts}} for n, ts in enumerate([1.0, 3.0, 6.0, 11.0])]
     assert [r["tuple"]["ts"] for r in replay(pipeline, events) if "tuple" in r] == [1.0, 3.0, 6.0]
     monkeypatch.setattr(watermark_hold, "_hold", lambda *_: None)
-    with pytest.raises(InvariantError, match="invariant Q6: s emits"):
+    with pytest.raises(InvariantError, match="invariant Q7: s emits"):
         list(replay(pipeline, events))
