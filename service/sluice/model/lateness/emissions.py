@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
-    Count,
     EventTime,
     Join,
     Map,
@@ -184,15 +183,15 @@ def _by_arrival(
     )
     followed = own is not None and not (own.idles or own.advances)
     last = arrived if fired_by_it or followed else ANY_TIME
-    single = isinstance(window, Tumbling) and Count(1) in window.policies
+    single = isinstance(window, Tumbling) and any(policy.tuples == 1 for policy in window.policies)
     yield Case((View(0, Known(_times(of, arrived if single else ANY_TIME, last, last), {}, of.tick)),), _held(window))
 
 
 def _fired_by_last(window: Tumbling | Sliding) -> bool:
     """Whether each firing is caused by the arrival of a tuple which is then the last one in the window."""
     if isinstance(window, Tumbling):
-        return all(isinstance(policy, Count) for policy in window.policies)
-    return isinstance(window.trigger, Count) and window.eviction != Count(0)
+        return all(policy.tuples is not None for policy in window.policies)
+    return window.trigger.tuples is not None and not window.eviction.keeps_nothing
 
 
 def _held(window: Tumbling | Sliding) -> str:
@@ -250,7 +249,7 @@ def _pair(join: Join, name: str, other: str, sides: Mapping[str, JoinSide]) -> C
     stored = getattr(join, other)
     if join.table and name == "right":
         return None
-    if not join.table and stored.window.eviction == Count(0):
+    if not join.table and stored.window.eviction.keeps_nothing:
         return None
     known = _pair_known(name, other, sides, Span(-sides[name].arriving), ANY_TIME)
     return Case((View(0, known),), "a window of the join holds tuples while the watermark advances")
@@ -270,7 +269,7 @@ def _alone(join: Join, name: str, other: str, sides: Mapping[str, JoinSide], por
         case AsOf(grace=grace):
             view_of, span = grace, Span(0, 0)
         case _:
-            stored = not join.table and getattr(join, name).window.eviction != Count(0)
+            stored = not join.table and not getattr(join, name).window.eviction.keeps_nothing
             view_of, span = 0, ANY_TIME if stored else Span(-side.arriving)
     tuples = side.tuples(span)
     names = {port: tuples[""], name: tuples[""]} if tuples else {}

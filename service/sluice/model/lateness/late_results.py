@@ -12,7 +12,6 @@ from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, 
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
-    Count,
     Custom,
     Dedup,
     EventTime,
@@ -179,7 +178,7 @@ def _of_one_input(
         case Sort(window=TimeInterval()):
             yield _tuple(of, 0)
         case Sort(window=window):
-            at_once = window.policies == (Count(1),)
+            at_once = [policy.tuples for policy in window.policies] == [1]
             stale = "the sort holds tuples while the watermark advances"
             yield _tuple(of, arriving if at_once else math.inf, stale)
         case Dedup(keep="last", over="event_time", within=within):
