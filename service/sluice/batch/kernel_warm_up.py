@@ -34,7 +34,7 @@ from sluice.wire.formats.format_table import codec
 
 LOGGER = logging.getLogger("sluice")
 
-SCHEMA: Schema = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
+SCHEMA: Schema = tuple((type_.word, type_) for type_ in SCALARS)
 TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
 
 #: the environment variable that names the pipelines of a service to the Python processes of Spark on a cluster

@@ -8,7 +8,6 @@ several                      the JSON array of their values, without spaces
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.column_forms import form, type_of
 from sluice.columns.interner import Interner
 
 
@@ -73,23 +73,7 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def _values(column: pa.Array) -> list[object]:
     """Values that JSON can represent: a timestamp as its ISO 8601 text, NaN and the infinities as strings."""
-    if pa.types.is_floating(column.type):
-        return [_real(value) for value in column.to_pylist()]
-    if pa.types.is_timestamp(column.type):
-        return [_iso(text) for text in pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()]
-    return column.to_pylist()  # type: ignore[no-any-return]
-
-
-def _real(value: float) -> float | str:
-    """Makes equal values have equal keys: -0.0 becomes 0.0, and all NaN are the same key (unlike A9)."""
-    if math.isfinite(value):
-        return value + 0.0  # -0.0 + 0.0 is 0.0
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _iso(text: str) -> str:
-    """The ISO 8601 text of a UTC time, without trailing zeros in the fraction of the second."""
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + "Z"
+    return form(type_of(column.type)).to_key(column)
 
 
 def _json(value: object) -> bytes:

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.column_forms import Order, form
 from sluice.columns.interner import Interner
-from sluice.model.types import Kind, Type
-
-LARGEST = np.iinfo(np.int64).max
+from sluice.model.types import Type
 
 
 def ordered(words: np.ndarray, type_: Type) -> np.ndarray:
     """Words that compare as the values do. Exception: a string keeps its code, which has no order (see `ranks`)."""
-    return _reals(words) if type_.kind is Kind.FLOAT64 else words
+    return form(type_).ordered(words)
 
 
 def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool) -> np.ndarray:
@@ -25,19 +24,12 @@ def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool
 
     `words` are from `ordered`. Numbers of strings can be compared only within one call.
     """
-    if type_.kind is Kind.STRING:
+    if form(type_).order is Order.TEXT:
         codes, words = np.unique(words, return_inverse=True)
         rank = np.empty(len(codes), np.int64)
         rank[pc.sort_indices(strings.take(codes)).to_numpy()] = np.arange(len(codes))
         words = rank[words]
     return ~words if descending else words
-
-
-def _reals(words: np.ndarray) -> np.ndarray:
-    """The words of float64 values: the bits, with all but the sign inverted if negative. NaN is the greatest (O4)."""
-    values = np.ascontiguousarray(words).view(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
-    bits = values.view(np.int64)
-    return np.where(np.isnan(values), LARGEST, bits ^ ((bits >> 63) & LARGEST))
 
 
 def canonical(keys: pa.BinaryArray) -> np.ndarray:

@@ -26,11 +26,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.column_forms import form
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
-from sluice.model.types import Kind, Type
+from sluice.model.types import Type
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
@@ -78,7 +79,7 @@ def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
 
 def words_of(per: str, types: Sequence[Type]) -> Table:
     """The declaration of a table whose rows are encoded values of these types."""
-    return words(per, len(types), [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)])
+    return words(per, len(types), [place for place, kind in enumerate(types) if form(kind).interned])
 
 
 class FreeSlots:

@@ -37,7 +37,7 @@ from sluice.model.spec import (  # fmt: skip
     Time,
     Tumbling,
 )
-from sluice.model.types import FLOAT64, INT64, STRING, Kind, Schema, Type, list_of
+from sluice.model.types import FLOAT64, INT64, STRING, Schema, Type, list_of
 from sluice.model.windows.join_windows import AsOf, Interval, JoinWindow
 
 NUMBERS, TEXTS = list_of(INT64), list_of(STRING)
@@ -75,12 +75,6 @@ MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "s
 STREAMS = {name: Stream(name, schema) for name, schema in MADE.items()} | {
     "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
 }
-
-#: two values of each type
-VALUES_OF: dict[Kind, list[Any]] = {
-    Kind.BOOLEAN: [True, False], Kind.INT64: [1, 2], Kind.FLOAT64: [1.0, 2.0], Kind.STRING: ["a", "b"],
-    Kind.TIMESTAMP: [1, 2],
-}  # fmt: skip
 
 
 def main() -> None:
@@ -136,4 +130,4 @@ def sample(schema: Schema) -> pa.RecordBatch:
 
 
 def values(type_: Type) -> list[Any]:
-    return [[value] for value in values(type_.element)] if type_.element else VALUES_OF[type_.kind]
+    return [[value] for value in values(type_.element)] if type_.element else list(type_.samples)

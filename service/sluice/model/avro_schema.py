@@ -15,7 +15,22 @@ from typing import Any
 from fastavro import parse_schema
 from fastavro.schema import SchemaParseException, UnknownType
 
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, Schema, Type, list_of
+from sluice.model.types import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    BooleanType,
+    Float64Type,
+    Int64Type,
+    ListType,
+    Schema,
+    StringType,
+    TimestampType,
+    Type,
+    list_of,
+)
 
 #: logical type of a long -> nanoseconds in one of its units
 UNITS = {
@@ -36,14 +51,6 @@ SIZES = {"uuid": 16, "duration": 12}
 HIDDEN = "sluice.logicalType"
 
 PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
-#: kind of an attribute -> Avro types from which its value can be read: Avro's promotions, and some more
-READABLE = {
-    Kind.BOOLEAN: {"boolean"},
-    Kind.INT64: {"int", "long"},
-    Kind.FLOAT64: {"int", "long", "float", "double"},
-    Kind.STRING: {"string", "bytes", "enum"},
-    Kind.TIMESTAMP: {"int", "long"},
-}
 #: type in the reader's schema -> types in the writer's schema that Avro promotes to it
 PROMOTED = {
     "long": {"int", "long"}, "float": {"int", "long", "float"}, "double": {"int", "long", "float", "double"},
@@ -245,6 +252,61 @@ def shown(node: Node) -> str:
     return f"{node.logical} ({node.type})" if node.logical else node.type
 
 
+# ---- types of attributes ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AvroForm:
+    """How Avro holds the values of a type.
+
+    readable    the Avro types from which a value can be read: Avro's promotions, and some more
+    written     the Avro type that holds each value without loss, which a generated schema has
+    logical     the logical type in a generated schema: the values are times, and what is read or written has a unit
+    real        whether a whole number becomes a float64
+    decimals    whether a decimal gives a value
+    """
+
+    readable: frozenset[str]
+    written: str
+    logical: str = ""
+    real: bool = False
+    decimals: bool = False
+
+    def gives(self, written: Node, meant: Node) -> bool:
+        """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
+        if written.decimal or meant.decimal:
+            same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
+            return same and self.decimals
+        if self.logical and not (written.unit or meant.unit):
+            return False
+        return {written.type, meant.type} <= self.readable
+
+    def takes(self, node: Node) -> bool:
+        """Whether the node holds each value of the type without loss."""
+        return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
+
+    def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
+        """The type in a generated schema."""
+        if type_.element is not None:
+            return {"type": self.written, "items": form_of(type_.element).generated(type_.element)}
+        return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
+
+
+#: the table of the types for Avro
+FORMS: Mapping[type[Type], AvroForm] = {
+    BooleanType: AvroForm(frozenset({"boolean"}), "boolean"),
+    Int64Type: AvroForm(frozenset({"int", "long"}), "long"),
+    Float64Type: AvroForm(frozenset({"int", "long", "float", "double"}), "double", real=True, decimals=True),
+    StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", decimals=True),
+    TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
+    ListType: AvroForm(frozenset({"array"}), "array"),
+}
+
+
+def form_of(type_: Type) -> AvroForm:
+    return FORMS[type(type_)]
+
+
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -275,9 +337,10 @@ def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node 
     Returns None if no node does. `meant` are the branches of the reader's schema; None means that the reader's schema
     is the writer's.
     """
+    form = form_of(type_)
     if meant is None:
-        return written if _gives(type_, written, written) else None
-    return next((node for node in meant if _promotes(written, node) and _gives(type_, written, node)), None)
+        return written if form.gives(written, written) else None
+    return next((node for node in meant if _promotes(written, node) and form.gives(written, node)), None)
 
 
 def _promotes(written: Node, meant: Node) -> bool:
@@ -285,17 +348,6 @@ def _promotes(written: Node, meant: Node) -> bool:
     if same and written.type == "fixed":
         return written.size == meant.size
     return same or written.type in PROMOTED.get(meant.type, ())
-
-
-def _gives(type_: Type, written: Node, meant: Node) -> bool:
-    if type_.element is not None:
-        return written.type == "array"
-    if written.decimal or meant.decimal:
-        same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
-        return same and type_.kind in (Kind.FLOAT64, Kind.STRING)
-    if type_.kind is Kind.TIMESTAMP and not (written.unit or meant.unit):
-        return False
-    return written.type in READABLE[type_.kind] and meant.type in READABLE[type_.kind]
 
 
 def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool) -> None:
@@ -346,24 +398,11 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
     """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
     for number, branch in enumerate(avro.branches(node)):
-        if _takes(branch, type_):
+        if form_of(type_).takes(branch):
             if type_.element is not None:
                 branch_for(avro, branch.inner[0], type_.element)
             return number, branch
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
-
-
-def _takes(node: Node, type_: Type) -> bool:
-    match type_.kind:
-        case Kind.LIST:
-            return node.type == "array"
-        case Kind.TIMESTAMP:
-            return node.type == "long" and node.unit is not None
-        case kind:
-            return node.type == WRITTEN[kind] and not (node.unit or node.decimal)
-
-
-WRITTEN = {Kind.BOOLEAN: "boolean", Kind.INT64: "long", Kind.FLOAT64: "double", Kind.STRING: "string"}
 
 
 def check_writing(avro: Avro, name: str, type_: Type) -> None:
@@ -383,14 +422,6 @@ def missing(avro: Avro, names: Iterable[str]) -> list[str]:
 
 def schema_of(name: str, schema: Schema) -> str:
     """The JSON text of an Avro schema generated for tuples with these attributes."""
-    fields = [{"name": attribute, "type": _avro_type(type_)} for attribute, type_ in schema]
+    fields = [{"name": attribute, "type": form_of(type_).generated(type_)} for attribute, type_ in schema]
     legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
     return json.dumps({"type": "record", "name": legal, "fields": fields}, separators=(",", ":"))
-
-
-def _avro_type(type_: Type) -> Any:  # noqa: ANN401 - JSON
-    if type_.element is not None:
-        return {"type": "array", "items": _avro_type(type_.element)}
-    if type_.kind is Kind.TIMESTAMP:
-        return {"type": "long", "logicalType": "timestamp-micros"}
-    return WRITTEN[type_.kind]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type, list_of, parse_type
+from sluice.model.types import FLOAT64, INT64, STRING, Type, list_of, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +346,8 @@ CONSTANTS: Mapping[str, Constant] = {
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
 }
 
-#: words that stand for a type, and whether this type may be a list; all other types have an order, boolean too (A15)
-VARIABLES = {"any": True, "scalar": False}
+#: words that stand for a type -> whether they may stand for the given one; all types but lists have an order (A15)
+VARIABLES: Mapping[str, Callable[[Type], bool]] = {"any": lambda _: True, "scalar": lambda given: given.element is None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +388,7 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
         return list_of(element) if element else None
     if word not in VARIABLES:
         return named(word, bound)
-    if given.kind is Kind.LIST and not VARIABLES[word]:
+    if not VARIABLES[word](given):
         return None
     joined = common(bound.get(word, given), given)
     if joined:
@@ -398,9 +398,9 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
 
 def common(one: Type, other: Type) -> Type | None:
     """The type that holds the values of both types; None if there is none."""
-    if one == other:
-        return one
-    return FLOAT64 if {one, other} == {INT64, FLOAT64} else None
+    if one == other or other.word in one.promoted:
+        return other
+    return one if one.word in other.promoted else None
 
 
 def named(word: str, bound: Mapping[str, Type]) -> Type:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
-from sluice.model.types import BOOLEAN, Kind, Schema
+from sluice.model.types import BOOLEAN, Schema, Value
 from sluice.model.unparse import seconds
 from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.policies.count_policy import Count
@@ -31,12 +31,6 @@ __all__ = [
     "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
 ]  # fmt: skip
 
-#: the value of an attribute; a list is a tuple
-Value = bool | int | float | str | tuple["Value", ...]
-#: the value of an attribute that has no given value: SPL's default of the type
-EMPTY: Mapping[Kind, Value] = {
-    Kind.BOOLEAN: False, Kind.INT64: 0, Kind.FLOAT64: 0.0, Kind.STRING: "", Kind.TIMESTAMP: 0, Kind.LIST: (),
-}  # fmt: skip
 #: the attribute of each tuple of a table that says whether the tuple deletes the row of its key; no attribute of a file
 #: has this name
 DELETES = "-deletes"

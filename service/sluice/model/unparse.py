@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import OPERATORS
-from sluice.model.types import STRING
 from sluice.time_units import SECOND
 
 # ---- lengths of time ------------------------------------------------------------------------------------------------
@@ -37,7 +35,7 @@ def expression(one: Expression) -> str:
     """The expression, with parentheses around what is inside of another operator."""
     match one:
         case Literal():
-            return json.dumps(one.value, ensure_ascii=False) if one.type == STRING else str(one.value).lower()
+            return one.type.literal(one.value)
         case Attribute():
             return f"{one.port}.{one.name}" if one.port else one.name
         case Call() if one.function in OPERATORS:

@@ -17,13 +17,13 @@ from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import to_text, watermark
-from sluice.model.spec import DELETES, EMPTY, Stream
+from sluice.model.spec import DELETES, Stream
 from sluice.model.types import TIMESTAMP, Type
 from sluice.replayer.event_clock import EXPECTED, NO_TIME, clock_time, too_large
 from sluice.replayer.event_errors import EventError, nearest, quoted
 from sluice.replayer.event_file import Event, LocatedEvent
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
-from sluice.wire.json.json_values import remark
+from sluice.wire.json.json_types import json_form
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
 CONTENTS = ("tuple", "punct", "watermark", "record", "delete")
@@ -250,7 +250,8 @@ def _wrong(location: str, values: Mapping[str, Any], name: str, type_: Type) -> 
     if name not in values:
         return EventError(location, f"attribute {quoted(name)} is missing{nearest(name, values)}")
     value = values[name]
-    return EventError(location, f"attribute {quoted(name)} must be {type_}, got {quoted(value)}{remark(value, type_)}")
+    remark = json_form(type_).remark(value)
+    return EventError(location, f"attribute {quoted(name)} must be {type_}, got {quoted(value)}{remark}")
 
 
 def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
@@ -281,7 +282,7 @@ def _deleted(location: str, stream: Stream, values: object) -> Mapping[str, Any]
     if not isinstance(values, Mapping) or values.keys() != set(stream.key.attributes):
         names = ", ".join(stream.key.attributes)
         raise EventError(location, f"`delete` must be an object with the key of a row ({names}), got {quoted(values)}")
-    return {name: [] if kind.element else EMPTY[kind.kind] for name, kind in stream.schema} | dict(values)
+    return {name: [] if kind.element else kind.empty for name, kind in stream.schema} | dict(values)
 
 
 def _mark(location: str, word: object) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.model.types import Kind, Schema, Type
+from sluice.model.types import STRING, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.json.json_values import shown
@@ -63,7 +63,7 @@ def _why(name: str, type_: Type, text: str) -> str:
 
 def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array, np.ndarray]:  # noqa: ANN401
     values, fits = read(texts, type_)
-    if default is None or type_.kind is Kind.STRING:
+    if default is None or type_ == STRING:
         return values, fits
     empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
     places = np.where(empty, len(values), np.cumsum(fits) - 1)[fits | empty]

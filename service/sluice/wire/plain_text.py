@@ -11,19 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
-from sluice.model.types import Kind, Type
-from sluice.wire.json.json_values import NOT_FINITE, NotOfTypeError, reader
+from sluice.model.types import STRING, Type
+from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_values import NotOfTypeError
 
 NAME = "v"
 #: a byte order mark, which some programs write before a text; it is no part of the text
 BOM = "\ufeff"
 # Texts, not scalars of Arrow: the first such scalar imports pandas, which `sluice replay` and `check` do not need.
 OPEN, CLOSE = f'{{"{NAME}":', "}"
-#: patterns of the texts that can be JSON values without quotes, by kind
-BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
-#: patterns of the texts that can be JSON values with quotes around them, by kind
-QUOTED = {Kind.FLOAT64: f"^({'|'.join(NOT_FINITE)})$", Kind.TIMESTAMP: "^[0-9]{4}-[-+0-9:.,TtZz ]*$"}
-BARE[Kind.TIMESTAMP] = BARE[Kind.FLOAT64]
 
 
 def utf8(values: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray]:
@@ -49,11 +45,12 @@ def _text(value: bytes) -> str | None:
 
 def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
     """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid."""
-    if type_.kind is Kind.STRING:
+    form = json_form(type_)
+    if type_ == STRING:
         return texts, np.ones(len(texts), np.bool_)
-    if type_.element is not None:
+    if not (form.bare or form.quoted):
         return _exactly(texts, type_)
-    bare, quoted = _matches(texts, BARE.get(type_.kind)), _matches(texts, QUOTED.get(type_.kind))
+    bare, quoted = _matches(texts, form.bare), _matches(texts, form.quoted)
     bare &= ~quoted
     possible = bare | quoted
     kept = texts.filter(pa.array(possible))
@@ -67,17 +64,17 @@ def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
     return decoded.tuples.column(0), good
 
 
-def _matches(texts: pa.StringArray, pattern: str | None) -> np.ndarray:
-    if pattern is None:
+def _matches(texts: pa.StringArray, pattern: str) -> np.ndarray:
+    if not pattern:
         return np.zeros(len(texts), np.bool_)
     return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
-    read_one, values, good = reader(type_), [], np.zeros(len(texts), np.bool_)
+    form, values, good = json_form(type_), [], np.zeros(len(texts), np.bool_)
     for row, text in enumerate(texts.to_pylist()):
         try:
-            values.append(read_one(orjson.loads(text)))
+            values.append(form.read(orjson.loads(text)))
             good[row] = True
         except (orjson.JSONDecodeError, NotOfTypeError):
             continue

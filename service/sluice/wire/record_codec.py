@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.model.spec import DELETES, EMPTY, Coding, Stream
+from sluice.model.spec import DELETES, Coding, Stream
 from sluice.model.types import TIMESTAMP, Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
@@ -80,7 +80,7 @@ class Records:
         found = _or_defaults(keys, self.key, self.stream.key_schema, dict(self.stream.defaults))
         known = dict(zip(found.tuples.schema.names, found.tuples.columns, strict=True))
         count = found.tuples.num_rows
-        columns = [known.get(name, pa.array([EMPTY[kind.kind]] * count, arrow_type(kind))) for name, kind in
+        columns = [known.get(name, pa.array([kind.empty] * count, arrow_type(kind))) for name, kind in
                    self.stream.schema]  # fmt: skip
         return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), found.good, found.bad)
 

@@ -10,7 +10,8 @@ import pytest
 
 from sluice.columns.json_columns import column, fits, json_values, nanoseconds, python_values
 from sluice.model.types import parse_type
-from sluice.wire.json.json_values import NotOfTypeError, reader
+from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_values import NotOfTypeError
 
 VALUES: list[Any] = [
     True, 0, 1, -5, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 0.0, 1.0, 1.5, -0.1, 1e300, "", "a", "NaN", "Infinity",
@@ -27,7 +28,7 @@ TYPES = ["boolean", "int64", "float64", "string", "timestamp", "list<int64>", "l
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_accepts_what_a_record_may_hold(value: Any, type_: str):
     try:
-        read = reader(parse_type(type_))(value)
+        read = json_form(parse_type(type_)).read(value)
     except NotOfTypeError:
         assert not fits(value, parse_type(type_))
     else:

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping
 
 from sluice.config.checks.settings import TimeError, nanoseconds
-from sluice.model.spec import Value
-from sluice.model.types import Kind, Type
+from sluice.model.types import (
+    BooleanType,
+    Float64Type,
+    Int64Type,
+    ListType,
+    StringType,
+    TimestampType,
+    Type,
+    Value,
+)
 
 INT64 = range(-(2**63), 2**63)
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 def read_value(value: object, type_: Type) -> Value:
     """The value as the engine stores it (a timestamp in nanoseconds since 1970). Raises ValueError for other values."""
-    match type_.kind, value:
-        case Kind.LIST, list(items) if type_.element:
-            return tuple(read_value(item, type_.element) for item in items)
-        case (Kind.BOOLEAN, bool(known)) | (Kind.STRING, str(known)):
-            return known
-        case Kind.INT64, int(number) if type(number) is int and number in INT64:
-            return number
-        case Kind.FLOAT64, float() | int() if type(value) is not bool:
-            return real(value)
-        case Kind.FLOAT64, "NaN" | "Infinity" | "-Infinity":
-            return math.nan if value == "NaN" else float(str(value).lower())
-        case Kind.TIMESTAMP, str() | int() | float() if type(value) is not bool:
-            return instant(str(value))
+    return READERS[type(type_)](value, type_)
+
+
+def read_boolean(value: object, _: Type) -> Value:
+    if isinstance(value, bool):
+        return value
     raise ValueError(value)
 
 
-def real(value: float) -> float:
+def read_int64(value: object, _: Type) -> Value:
+    if type(value) is int and value in INT64:
+        return value
+    raise ValueError(value)
+
+
+def read_float64(value: object, _: Type) -> Value:
+    if isinstance(value, bool) or not (isinstance(value, int | float) or value in NOT_FINITE):
+        raise ValueError(value)
     try:
         return float(value)
     except OverflowError as error:
         raise ValueError(value) from error
+
+
+def read_string(value: object, _: Type) -> Value:
+    if isinstance(value, str):
+        return value
+    raise ValueError(value)
+
+
+def read_timestamp(value: object, _: Type) -> Value:
+    if type(value) not in (str, int, float):
+        raise ValueError(value)
+    return instant(str(value))
 
 
 def instant(text: str) -> int:
@@ -41,3 +63,20 @@ def instant(text: str) -> int:
         return nanoseconds(text)
     except TimeError as error:
         raise ValueError(str(error)) from None
+
+
+def read_list(value: object, type_: Type) -> Value:
+    if isinstance(value, list) and type_.element is not None:
+        return tuple(read_value(item, type_.element) for item in value)
+    raise ValueError(value)
+
+
+#: class of a type -> the function that reads a value of YAML
+READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
+    BooleanType: read_boolean,
+    Int64Type: read_int64,
+    Float64Type: read_float64,
+    StringType: read_string,
+    TimestampType: read_timestamp,
+    ListType: read_list,
+}

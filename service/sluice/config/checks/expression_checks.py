@@ -27,7 +27,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Fault, Path
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Output, Window
-from sluice.model.types import BOOLEAN, FLOAT64, TIMESTAMP, Kind
+from sluice.model.types import BOOLEAN, TIMESTAMP
 
 #: words without signs between them
 WORDS = re.compile(r"\w+( \w+)+")
@@ -76,10 +76,10 @@ class ExpressionChecks:
 
     def key(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
         key = self.expression(path, text, scope)
-        if key is not None and key.type.kind is Kind.LIST:
+        if key is not None and key.type.element is not None:
             self.report.problem(path, f"a key that is no list, not {key.type}", text)
-        elif key is not None and key.type == FLOAT64:
-            self.report.caution(path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)")
+        elif key is not None and key.type.doubt_as_key:
+            self.report.caution(path, key.type.doubt_as_key)
         return key
 
     def check_partitioned(self, index: int, window: str, partition_by: str, *, partitioned: bool) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import Custom
-from sluice.columns.arrow_types import arrow_type
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words
 from sluice.engine.contents.fired_contents import FiredContents
-from sluice.model.types import INT64, TIMESTAMP, Type, list_of
+from sluice.model.types import Type
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def results(
 
     def finish(found: FiredContents, columns: Sequence[int]) -> pa.Array:
         values = [
-            from_words(found.listed[:, column], counted(type_), found.strings).to_pylist()
+            form(type_).to_user(from_words(found.listed[:, column], type_, found.strings))
             for column, type_ in zip(columns, arguments, strict=True)
         ]
         rows = list(zip(*values, strict=True)) if values else [()] * int(found.size.sum())
@@ -38,7 +38,7 @@ def results(
         out = [_one(made, rows[a:b], result, failures) for a, b in zip([0, *ends], ends, strict=False)]
         if failures:
             LOG.warning("%d results of %s have no value, the first since:", len(failures), made, exc_info=failures[0])
-        return pa.array(out, arrow_type(counted(result))).cast(arrow_type(result))
+        return pa.array(out, form(result).handed).cast(form(result).arrow)
 
     return finish
 
@@ -54,14 +54,9 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
         custom.init()
         for row in rows:
             custom.add(*row)
-        return pa.scalar(custom.result(), arrow_type(counted(type_))).as_py()
+        return pa.scalar(custom.result(), form(type_).handed).as_py()
     except Exception as error:  # noqa: BLE001 - whatever users' classes raise
         failures.append(error)
         return None
 
 
-def counted(type_: Type) -> Type:
-    """The type with timestamps replaced by int64: Python's datetime cannot hold nanoseconds."""
-    if type_.element is not None:
-        return list_of(counted(type_.element))
-    return INT64 if type_ == TIMESTAMP else type_

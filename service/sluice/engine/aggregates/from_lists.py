@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel, read_only
 from sluice.columns.ordering import ordered, ranks
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
-from sluice.model.types import FLOAT64, STRING, Type
+from sluice.model.types import STRING, Type
 
 
 def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None) -> pa.ListArray:
@@ -73,8 +74,8 @@ def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
 
 
 def has_floats(type_: Type) -> bool:
-    """Whether the values are float64, or lists of them."""
-    return type_ == FLOAT64 or (type_.element is not None and has_floats(type_.element))
+    """Whether the values are numbers with NaN, or lists of them."""
+    return has_floats(type_.element) if type_.element is not None else form(type_).order is Order.REAL
 
 
 def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.ndarray]:
@@ -123,7 +124,7 @@ def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np
     words, row = np.ascontiguousarray(found.listed[:, column]), found.row()
     wanted = to_words(best, type_, found.strings)[row]
     chosen: np.ndarray = words == wanted
-    if type_ != FLOAT64:
+    if form(type_).order is not Order.REAL:
         return chosen
     values = wanted.view(np.float64)
     return np.asarray(np.where(np.isnan(values), found.position_in_row() == 0, words.view(np.float64) == values))

@@ -10,7 +10,7 @@ the rest       all tuples of the window, listed at each firing              O(tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import load
+from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import kernel
@@ -25,7 +26,7 @@ from sluice.engine.aggregates import custom_functions, from_lists
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
-from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type
+from sluice.model.types import INT64, Float64Type, Int64Type, StringType, Type
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
@@ -91,21 +92,34 @@ def _count_by_group(found: FiredContents) -> pa.Array:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-def _sum(call: AggregateCall) -> Function:
-    (value,) = call.arguments
-    if value.type == STRING:
-        return Function(lambda found, at: from_lists.joined(found, at[0]), lists=(value,))
-    if value.type == INT64:
-        return Function(_word(INT64), (Kept(summaries.SUM_INT, value),))
+def _by_type(rows: Mapping[type[Type], Callable[[Expression], Function]]) -> Callable[[AggregateCall], Function]:
+    """The function that has another row for each type of its argument."""
+    return lambda call: rows[type(call.arguments[0].type)](call.arguments[0])
+
+
+def _sum_of_words(value: Expression) -> Function:
+    return Function(_word(value.type), (Kept(summaries.SUM_INT, value),))
+
+
+def _sum_of_reals(value: Expression) -> Function:
     return Function(lambda found, at: pa.array(_total(found, at[0], mean=False)), (Kept(summaries.SUM_REAL, value),))
 
 
-def _average(call: AggregateCall) -> Function:
-    (value,) = call.arguments
-    if value.type == INT64:
-        return Function(_truncated_mean, (Kept(summaries.SUM_WIDE, value),))
-    mean: Finish = lambda found, at: pa.array(_total(found, at[0], mean=True))  # noqa: E731
-    return Function(mean, (Kept(summaries.SUM_REAL, value),))
+def _joined_texts(value: Expression) -> Function:
+    return Function(lambda found, at: from_lists.joined(found, at[0]), lists=(value,))
+
+
+def _mean_of_words(value: Expression) -> Function:
+    return Function(_truncated_mean(value.type), (Kept(summaries.SUM_WIDE, value),))
+
+
+def _mean_of_reals(value: Expression) -> Function:
+    return Function(lambda found, at: pa.array(_total(found, at[0], mean=True)), (Kept(summaries.SUM_REAL, value),))
+
+
+#: class of a type -> the sum and the mean of its values
+SUMS = {Int64Type: _sum_of_words, Float64Type: _sum_of_reals, StringType: _joined_texts}
+MEANS = {Int64Type: _mean_of_words, Float64Type: _mean_of_reals}
 
 
 def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
@@ -133,10 +147,13 @@ def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np
             into[row] = (total + lost) / size
 
 
-def _truncated_mean(found: FiredContents, at: Sequence[int]) -> pa.Array:
-    means = np.empty(len(found.size), np.int64)
-    _divide(found.summary, at[0], found.size, means)
-    return pa.array(means)
+def _truncated_mean(type_: Type) -> Finish:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        means = np.empty(len(found.size), np.int64)
+        _divide(found.summary, at[0], found.size, means)
+        return from_words(means, type_, found.strings)
+
+    return finish
 
 
 @kernel
@@ -187,7 +204,7 @@ def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT00
     def make(call: AggregateCall) -> Function:
         value, companion = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else summaries.NONE
         extreme = Kept(code_of(value.type, least=least), value, companion)
-        if value.type != FLOAT64:
+        if form(value.type).order is not Order.REAL:
             return Function(_word(call.type, len(call.arguments) - 1), (extreme,))
         first = Kept(summaries.OLDEST, call.arguments[-1])
         return Function(_unless_nan_came_first(call.type, len(call.arguments) - 1), (extreme, _first(value), first))
@@ -204,7 +221,7 @@ def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
     def make(call: AggregateCall) -> Function:
         (value,) = call.arguments
         extreme = Kept(code_of(value.type, least=least), value, summaries.TIMES)
-        if value.type != FLOAT64:
+        if form(value.type).order is not Order.REAL:
             return Function(_word(INT64, 1), (extreme,))
         return Function(
             lambda found, at: pa.array(np.where(np.isnan(found.real(at[1])), 1, found.summary[:, at[0] + 1])),
@@ -214,12 +231,16 @@ def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
     return make
 
 
+#: order of words -> the codes of the summaries of the least and of the greatest value
+EXTREMES = {
+    Order.WHOLE: (summaries.LEAST, summaries.GREATEST),
+    Order.REAL: (summaries.LEAST_REAL, summaries.GREATEST_REAL),
+    Order.TEXT: (summaries.LEAST_TEXT, summaries.GREATEST_TEXT),
+}
+
+
 def code_of(type_: Type, *, least: bool) -> int:
-    if type_ == FLOAT64:
-        return summaries.LEAST_REAL if least else summaries.GREATEST_REAL
-    if type_ == STRING:
-        return summaries.LEAST_TEXT if least else summaries.GREATEST_TEXT
-    return summaries.LEAST if least else summaries.GREATEST
+    return EXTREMES[form(type_).order][not least]
 
 
 def _first(value: Expression) -> Kept:
@@ -323,7 +344,7 @@ def _count_distinct(call: AggregateCall) -> Function:
 
 def _counted_distinct(call: AggregateCall) -> Function:
     value = call.arguments[0]
-    if value.type != FLOAT64 and from_lists.has_floats(value.type):  # equal lists may have different words
+    if value.type.element is not None and from_lists.has_floats(value.type):  # equal lists may have different words
         return _count_distinct(call)
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
@@ -414,9 +435,9 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
 
     def make(call: AggregateCall) -> Function:
         (value,) = call.arguments
-        if value.type.kind is not Kind.LIST:
+        one = value.type.element
+        if one is None:
             return of(call)
-        one = element(value.type)
         inner = of(AggregateCall(call.function, (Attribute("", one),), element(call.type)))
         layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
 
@@ -453,8 +474,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "CountAll": _counting(lambda found: pa.array(found.everything)),
     "CountGroups": _counting(lambda found: pa.array(found.per_firing(np.ones(len(found.size), np.int64)))),
     "CountByGroup": _counting(_count_by_group),
-    "Sum": _each_element(_sum),
-    "Average": _each_element(_average),
+    "Sum": _each_element(_by_type(SUMS)),
+    "Average": _each_element(_by_type(MEANS)),
     "PopulationStdDev": _deviation(0),
     "SampleStdDev": _deviation(1),
     "Min": _each_element(_extreme(least=True)),
@@ -490,7 +511,7 @@ def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     Float64 seconds of this century do not distinguish nanoseconds: then the greatest float64 below the end.
     """
     last = from_units(details.end - 1, type_)
-    if type_ != FLOAT64:
+    if form(type_).order is not Order.REAL:
         return last
     end = from_units(details.end, type_).to_numpy()
     return pa.array(np.minimum(last.to_numpy(), np.nextafter(end, -np.inf)))

@@ -18,9 +18,9 @@ import orjson
 import pyarrow as pa
 
 from sluice.api.handler import load
-from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.column_forms import form
 from sluice.columns.tables import Data
-from sluice.engine.aggregates.custom_functions import counted
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library
@@ -70,7 +70,7 @@ class HandlerOperator(Stateful[State]):
         self._library = library(spec, schema, event_time, sources)
         handler = load(spec.handler)
         self._handler = handler()
-        self._types = {name: arrow_type(counted(e.type)) for name, e in spec.outputs[0].attributes}
+        self._types = {name: form(e.type).handed for name, e in spec.outputs[0].attributes}
         self._schema = arrow_schema(tuple((name, e.type) for name, e in spec.outputs[0].attributes))
         self._reads = list(handler.input) or [name for name, _ in schema]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sluice.columns.column_forms import form, type_of
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, load
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
@@ -117,20 +117,7 @@ def values_of(column: pa.Array) -> list[Any]:
     """The values of a column as Python values. A timestamp is an int of nanoseconds since 1970, because Python's
     datetime holds only microseconds.
     """
-    return _counted(column).to_pylist()  # type: ignore[no-any-return]
-
-
-def _counted(column: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(column.type):
-        return column.view(pa.int64())
-    if pa.types.is_list(column.type):
-        return pa.ListArray.from_arrays(_offsets(column), _counted(column.flatten()))
-    return column
-
-
-def _offsets(lists: pa.ListArray) -> pa.Array:
-    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    return pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32))
+    return form(type_of(column.type)).to_user(column)
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.columns.arrow_types import type_of
+from sluice.columns.column_forms import type_of
 from sluice.columns.json_columns import json_values
 from sluice.engine.stream.expression_eval import computed
 from sluice.engine.stream.items import TUPLE, Items

@@ -28,7 +28,7 @@ from sluice.model.spec import (  # fmt: skip
     TupleCount,
     Window,
 )
-from sluice.model.types import FLOAT64, TIMESTAMP, Type
+from sluice.model.types import Type
 from sluice.model.windows.policies.policy import Policy
 
 #: kinds of policies, which are also reasons why a tumbling window emits a partition; and the reasons beside them: no
@@ -158,7 +158,9 @@ def delta(of: Delta, columns: Columns) -> KernelPolicy:
         return KernelPolicy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
     if isinstance(of.size, int):
         return KernelPolicy(DELTA, of.size, column=column)
-    return KernelPolicy(DELTA, 0, kind == FLOAT64, column, columns[of.size][0], seconds=kind == TIMESTAMP)
+    distance = kind.distance
+    assert distance is not None  # noqa: S101 - `check` refuses other attributes
+    return KernelPolicy(DELTA, 0, distance.unit is None, column, columns[of.size][0], seconds=distance.in_seconds)
 
 
 #: the policies of windows

@@ -14,7 +14,7 @@ from sluice.model import expressions, spec
 from sluice.model.errors import SluiceError
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Coding, Join, Pipeline, Settings, Side, Stream
-from sluice.model.types import FLOAT64, Schema, Type, parse_type
+from sluice.model.types import Schema, parse_type
 from sluice.model.windows import kinds
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
@@ -83,8 +83,8 @@ def _read(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
     if made is Coding:
         return Coding(value.get("format", Coding().format))
     own = {name: _READERS.get((made.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"}
-    if made is expressions.Literal and own["type"] == FLOAT64:
-        own["value"] = float(own["value"])
+    if made is expressions.Literal:
+        own["value"] = own["type"].from_definition(own["value"])
     return made(**own)
 
 
@@ -106,7 +106,8 @@ _READERS: Mapping[tuple[str, str], Callable[[Any], Any]] = {
 
 def _with_defaults(stream: Stream) -> Stream:
     types = dict(stream.schema)
-    return replace(stream, defaults=tuple((name, _value(value, types[name])) for name, value in stream.defaults))
+    defaults = tuple((name, types[name].from_definition(value)) for name, value in stream.defaults)
+    return replace(stream, defaults=defaults)
 
 
 def _with_default_tuples(operator: spec.Operator, streams: Mapping[str, Stream]) -> spec.Operator:
@@ -114,17 +115,10 @@ def _with_default_tuples(operator: spec.Operator, streams: Mapping[str, Stream])
         return operator
 
     def whole(side: Side) -> Side:
-        types = [kind for _, kind in streams[side.stream].schema]
-        return replace(side, default=tuple(map(_value, side.default, types)))
+        pairs = zip(streams[side.stream].schema, side.default, strict=False)
+        return replace(side, default=tuple(kind.from_definition(value) for (_, kind), value in pairs))
 
     return replace(operator, left=whole(operator.left), right=whole(operator.right))
-
-
-def _value(value: Any, kind: Type) -> Any:  # noqa: ANN401 - any value of an attribute
-    """A value of an attribute; a float is a text in JSON (`fingerprint.plain`)."""
-    if kind.element is not None:
-        return tuple(_value(one, kind.element) for one in value)
-    return float(value) if kind == FLOAT64 else value
 
 
 def _without_codings(definition: Any) -> Any:  # noqa: ANN401 - JSON

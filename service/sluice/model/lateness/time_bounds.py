@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Kind, Type
+from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Type
 from sluice.time_units import MILLISECOND, SECOND
 
 #: a finite bound, or an infinity
@@ -138,7 +138,7 @@ def _aggregate(e: AggregateCall, known: Known) -> Value | None:
     if e.function == "Count":
         return Value(Fraction(0), 0, math.inf)
     number = SELECTING.get(e.function)
-    if number is None or e.type.kind == Kind.LIST:
+    if number is None or e.type.element is not None:
         return None
     selected = e.arguments[number]
     if e.function in ("Last", "Any"):

@@ -15,8 +15,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sluice.model.avro_schema import Avro, AvroError, Field, Node, accepts, branch_of_default, field_for
-from sluice.model.types import Kind, Schema, Type
+from sluice.model.avro_schema import (
+    Avro,
+    AvroError,
+    AvroForm,
+    Field,
+    Node,
+    accepts,
+    branch_of_default,
+    field_for,
+    form_of,
+)
+from sluice.model.types import Schema, Type
 
 T = TypeVar("T")
 
@@ -207,7 +217,7 @@ class Compiler:
         elif type_.element is not None:
             self._list(node, None if branches is None else meant, type_.element, buffers, attribute)
         else:
-            self._scalar(node, meant, type_.kind, buffers[-1], attribute)
+            self._scalar(node, meant, form_of(type_), buffers[-1], attribute)
 
     def _null(self, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool) -> None:
         name = self.schema[attribute][0]
@@ -225,16 +235,16 @@ class Compiler:
         self._here(block)
         self._emit(Op.CLOSE, buffers[0], buffers[1])
 
-    def _scalar(self, node: Node, meant: Node, kind: Kind, buffer: int, attribute: int) -> None:
+    def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
             self._decimal(node, buffer, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
-        elif kind is Kind.TIMESTAMP:
+        elif form.logical:
             unit = node.unit or meant.unit
             assert unit is not None  # noqa: S101 - `accepts` refuses types without a unit
             self._emit(Op.INT_TIME if node.type == "int" else Op.LONG_TIME, buffer, unit, attribute)
-        elif kind is Kind.FLOAT64 and node.type in ("int", "long"):
+        elif form.real and node.type in ("int", "long"):
             op = Op.INT_REAL if node.type == "int" else Op.LONG_REAL
             self._emit(op, buffer, int(meant.type == "float"), attribute)
         else:
@@ -378,11 +388,12 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
         raise AvroError(f"a default that gives {type_}")
     if type_.element is not None:
         return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
-    if type_.kind is Kind.TIMESTAMP:
+    form = form_of(type_)
+    if form.logical:
         value *= branch.unit or 1
     if type(value) is int and not -(2**63) <= value < 2**63:
         raise AvroError("a default within 64 bits")
-    return float(value) if type_.kind is Kind.FLOAT64 else value
+    return float(value) if form.real else value
 
 
 PLAIN = {

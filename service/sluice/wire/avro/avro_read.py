@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.column_forms import WordForm, form
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
-from sluice.model.types import Kind, Schema, Type
+from sluice.model.types import Schema, Type
 from sluice.wire.avro.avro_program import Compiler, Fault, Program
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
@@ -124,31 +125,22 @@ def _words(to: Buffers, buffer: int) -> np.ndarray:
 
 
 def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
-    words = _words(to, buffer)
-    if scale is not None or type_.kind is Kind.STRING:
-        start = to.base[buffer]
-        ends = to.ends[start : start + len(words)]
-        if scale is not None:
-            return _decimals(words, ends, texts, type_, scale)
-        return texts.cut(words, ends, pa.string())
-    match type_.kind:
-        case Kind.BOOLEAN:
-            return pa.array(words.astype(np.bool_))
-        case Kind.FLOAT64:
-            return pa.array(words.view(np.float64))
-        case Kind.TIMESTAMP:
-            return pa.array(words).view(pa.timestamp("ns", "UTC"))
-        case _:
-            return pa.array(words)
+    words, of = _words(to, buffer), form(type_)
+    if scale is None and isinstance(of, WordForm):
+        return of.values(words)
+    start = to.base[buffer]
+    ends = to.ends[start : start + len(words)]
+    if scale is not None:
+        return of.from_decimals(_decimals(words, ends, texts, scale))
+    return texts.cut(words, ends, of.arrow)
 
 
-def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, type_: Type, scale: int) -> pa.Array:
-    """Decimals as their exact texts for a string attribute, or as the nearest float64."""
+def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) -> list[str]:
+    """The exact texts of decimals."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
-    exact = [
+    return [
         _decimal(value, scale) if start >= 0 else value.decode() for value, start in zip(written, first, strict=True)
     ]
-    return pa.array(exact if type_.kind is Kind.STRING else list(map(float, exact)), arrow_type(type_))
 
 
 def _decimal(value: bytes, scale: int) -> str:

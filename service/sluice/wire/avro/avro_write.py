@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, parse
-from sluice.model.types import Kind, Schema, Type
+from sluice.model.types import Schema, Type
 from sluice.wire.decoded import bytes_of
 
 #: the most bytes of a varint
@@ -107,7 +107,7 @@ def _joined(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
 def _pieces(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
     """The encoded bytes of each value of a column."""
     branch, written = branch_for(avro, node, type_)
-    values = _lists(column, type_, written, avro) if type_.element else _scalars(column, type_, written)
+    values = _lists(column, type_, written, avro) if type_.element else _scalars(column, written)
     if avro.meant(node).type != "union":
         return values
     return _joined(pa.scalar(_varint(branch), pa.binary()), values)
@@ -117,20 +117,17 @@ def _varint(value: int) -> bytes:
     return bytes(numbers(np.array([value], np.int64))[0].as_py())
 
 
-def _scalars(column: pa.Array, type_: Type, node: Node) -> pa.BinaryArray:
-    match type_.kind:
-        case Kind.BOOLEAN:
+def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
+    match node.type:  # `branch_for` has chosen it by the type of the column
+        case "boolean":
             return _fixed(column.cast(pa.uint8()).to_numpy(), 1)
-        case Kind.FLOAT64:
+        case "double":
             return _fixed(column.to_numpy(), 8)
-        case Kind.STRING:
+        case "string":
             text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
-        case Kind.TIMESTAMP:
-            assert node.unit is not None  # noqa: S101 - `branch_for` refuses types without a unit
-            return numbers(column.cast(pa.int64()).to_numpy() // node.unit)
         case _:
-            return numbers(column.to_numpy())
+            return numbers(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
 
 
 def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:

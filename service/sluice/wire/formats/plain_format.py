@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sluice.model.types import Kind
+from sluice.model.types import STRING
 from sluice.wire.formats.format_contract import Codec, Finder, Format, Part, names_of
 
 
@@ -31,7 +31,7 @@ class RawFormat(TextFormat):
     def check(self, part: Part, finder: Finder) -> None:
         if len(part.schema) != 1:
             super().check(part, finder)
-        elif part.written or part.schema[0][1].kind is not Kind.STRING:
+        elif part.written or part.schema[0][1] != STRING:
             what = "another format, as raw is for reading an attribute of the type string"
             finder.problem("format", what, part.coding.format)
 

@@ -9,28 +9,32 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.kernel import kernel
-from sluice.model.types import Kind, Schema
+from sluice.model.types import Schema
 from sluice.wire.decoded import bytes_of, record_batch
-from sluice.wire.json.json_scan import CODES, FieldSpans, Wanted, scan
+from sluice.wire.json import json_types
+from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
+from sluice.wire.json.json_types import json_form
 
 
 def scannable(schema: Schema) -> bool:
     """Whether the scanner supports all types of the schema: lists it does not."""
-    return all(type_.kind in CODES for _, type_ in schema)
+    return all(json_form(type_).scanned is not None for _, type_ in schema)
 
 
 def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
     """The tuples of the rows that the scanner accepts, and for each row whether it does."""
     data, starts = bytes_of(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())
-    wanted = Wanted(*bytes_of(names), np.array([CODES[type_.kind] for _, type_ in schema], np.int64))
+    codes = np.array([json_form(type_).scanned for _, type_ in schema], np.int64)
+    wanted = Wanted(*bytes_of(names), codes)
     found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
     scan(data, starts, wanted, found, sure)
+    arrow = arrow_schema(schema)
     columns = [
-        _column(type_.kind, data, found.first[a, sure], found.last[a, sure], found.escaped[a, sure])
-        for a, (_, type_) in enumerate(schema)
+        _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
+        for a, (code, field) in enumerate(zip(codes.tolist(), arrow, strict=True))
     ]
-    return record_batch(columns, arrow_schema(schema), int(np.count_nonzero(sure))), sure
+    return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
 
 
 def _room(attributes: int, rows: int) -> FieldSpans:
@@ -38,18 +42,20 @@ def _room(attributes: int, rows: int) -> FieldSpans:
     return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
 
 
-def _column(kind: Kind, data: np.ndarray, first: np.ndarray, last: np.ndarray, escaped: np.ndarray) -> pa.Array:
-    match kind:
-        case Kind.BOOLEAN:
+def _column(
+    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> pa.Array:
+    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans)."""
+    first, last, escaped = found
+    match code:
+        case json_types.SCANNED_BOOLEAN:
             return pa.array(first.astype(np.bool_))
-        case Kind.INT64:
-            return pa.array(first)
-        case Kind.TIMESTAMP:
-            return pa.array(first).view(pa.timestamp("ns", "UTC"))
-        case Kind.FLOAT64:
-            return pc.cast(_texts(data, first, last), pa.float64())
-        case _:
+        case json_types.SCANNED_NUMBER:
+            return pc.cast(_texts(data, first, last), type_)
+        case json_types.SCANNED_STRING:
             return _without_escapes(_texts(data, first, last), escaped)
+        case _:
+            return pa.array(first).view(type_)
 
 
 def _without_escapes(texts: pa.StringArray, escaped: np.ndarray) -> pa.StringArray:

@@ -6,7 +6,7 @@ A compiled scanner decodes most rows a batch at a time. Rows that it does not ac
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.model.types import Schema, Type
+from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
-from sluice.wire.json.json_values import NotOfTypeError, reader, remark, shown
+from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_values import NotOfTypeError, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -44,7 +45,7 @@ def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] =
 
 def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
-    attributes = [(name, type_, reader(type_)) for name, type_ in schema]
+    attributes = [(name, json_form(type_)) for name, type_ in schema]
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
@@ -55,13 +56,11 @@ def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(
-    value: bytes | None, attributes: list[tuple[str, Type, Callable[[Any], Any]]], defaults: Mapping[str, Any]
-) -> list[Any]:
+def _tuple(value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
     document = _parsed(value)
     return [
-        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, type_, read)
-        for name, type_, read in attributes
+        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, form)
+        for name, form in attributes
     ]
 
 
@@ -78,16 +77,16 @@ def _parsed(value: bytes | None) -> dict[str, Any]:
     return document
 
 
-def _attribute(document: dict[str, Any], name: str, type_: Type, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # noqa: ANN401
     value = document.get(name)
     if value is None:
         word = Reason.NULL if name in document else Reason.MISSING
-        raise Unusable(reason(word, f"{name}: expected {type_}, got {'null' if name in document else 'nothing'}"))
+        raise Unusable(reason(word, f"{name}: expected {form.type}, got {'null' if name in document else 'nothing'}"))
     try:
-        return read(value)
+        return form.read(value)
     except NotOfTypeError:
         raise Unusable(
-            reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(value)}{remark(value, type_)}")
+            reason(Reason.WRONG_TYPE, f"{name}: expected {form.type}, got {shown(value)}{form.remark(value)}")
         ) from None
 
 

@@ -12,25 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns.kernel import kernel
-from sluice.model.types import Kind
 from sluice.wire.json import json_grammar as grammar
 from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
 from sluice.wire.json.json_numbers import integer, moment, seconds
+from sluice.wire.json.json_types import SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_NUMBER, SCANNED_SECONDS, SCANNED_STRING
 
-BOOLEAN, INT64, TIMESTAMP, FLOAT64, STRING = range(5)
-#: the types that the scanner supports, as numbers for its loops
-CODES = {
-    Kind.BOOLEAN: BOOLEAN,
-    Kind.INT64: INT64,
-    Kind.TIMESTAMP: TIMESTAMP,
-    Kind.FLOAT64: FLOAT64,
-    Kind.STRING: STRING,
-}
 MINUS_ZERO = 2  # the length of the text -0
 
 
 class Wanted(NamedTuple):
-    """The attributes to find. Attribute a has the name `names[starts[a]:starts[a + 1]]` and the type `codes[a]`."""
+    """The attributes to find. Attribute a has the name `names[starts[a]:starts[a + 1]]` and the code `codes[a]`."""
 
     names: np.ndarray
     starts: np.ndarray
@@ -115,9 +106,9 @@ def _value_of(  # noqa: PLR0917
     if attribute == NO:
         return grammar.value(data, i, stop)
     code = wanted.codes[attribute]
-    if code in (FLOAT64, STRING):
+    if code in (SCANNED_NUMBER, SCANNED_STRING):
         end, found.escaped[attribute, row] = _text(data, i, stop, code)
-        quote = int(code == STRING)
+        quote = int(code == SCANNED_STRING)
         found.first[attribute, row], found.last[attribute, row] = i + quote, end - quote
     else:
         end, found.first[attribute, row] = _plain(data, i, stop, code)
@@ -127,7 +118,7 @@ def _value_of(  # noqa: PLR0917
 @kernel
 def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
     """Reads a string or float. Returns the position behind it, or NO, and whether it contains escapes."""
-    if code == STRING:
+    if code == SCANNED_STRING:
         return grammar.string(data, i, stop)
     end, _, _ = grammar.number(data, i, stop)
     # -0 is an integer in JSON, whose zero has no sign; the exact decoder reads it so.
@@ -137,15 +128,15 @@ def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
 @kernel
 def _plain(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, int]:
     """Reads a boolean, int64 or timestamp. Returns the position behind it, or NO, and the value."""
-    if code == BOOLEAN:
+    if code == SCANNED_BOOLEAN:
         end = grammar.literal(data, i, stop)
         return (NO if data[i] == SMALL_N else end), int(data[i] == SMALL_T)
-    if code == TIMESTAMP and data[i] == QUOTE:
+    if code == SCANNED_SECONDS and data[i] == QUOTE:
         end, _ = grammar.string(data, i, stop)
         value, sure = moment(data, i + 1, end - 1)
         return (end if sure else NO), value
     end, point, has_exponent = grammar.number(data, i, stop)
-    if end == NO or has_exponent or (code == INT64 and point != NO):
+    if end == NO or has_exponent or (code == SCANNED_INT64 and point != NO):
         return NO, 0
-    value, sure = integer(data, i, end) if code == INT64 else seconds(data, i, end, point)
+    value, sure = integer(data, i, end) if code == SCANNED_INT64 else seconds(data, i, end, point)
     return (end if sure else NO), value

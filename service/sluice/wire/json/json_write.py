@@ -8,6 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.column_forms import type_of
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import finite_or_word
 
 
@@ -16,23 +18,12 @@ def encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
     if not tuples.num_columns:
         return pa.array([b"{}"] * tuples.num_rows, pa.binary())
     frame = pl.DataFrame(tuples)
-    if texts := [_as_text(pl.col(name), type_) for name, type_ in frame.schema.items() if _has_timestamp(type_)]:
-        frame = frame.with_columns(texts)
+    written = [json_form(type_of(field.type)).written(pl.col(field.name)) for field in tuples.schema]
+    if changed := [column for column in written if column is not None]:
+        frame = frame.with_columns(changed)
     values = frame.to_struct().struct.json_encode()  # a small batch takes a quarter of the time that `select` takes
     binary = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     return _with_words(binary, frame, _has_word(tuples))
-
-
-def _has_timestamp(type_: pl.DataType) -> bool:
-    return _has_timestamp(type_.inner) if isinstance(type_, pl.List) else isinstance(type_, pl.Datetime)  # type: ignore[arg-type]
-
-
-def _as_text(column: pl.Expr, type_: pl.DataType) -> pl.Expr:
-    """Timestamps, also in lists, as ISO 8601 texts in UTC with the shortest fraction."""
-    if isinstance(type_, pl.List):
-        return column.list.eval(_as_text(pl.element(), type_.inner))  # type: ignore[arg-type]
-    # %.f writes no fraction or one of 3, 6 or 9 digits.
-    return column.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ").str.replace(r"(\.\d*[1-9])0+Z", "${1}Z")
 
 
 def _has_word(tuples: pa.RecordBatch) -> np.ndarray:

@@ -16,7 +16,18 @@ from hypothesis import strategies as st
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.avro_schema import AvroError, attributes_of, parse, schema_of
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, list_of, parse_type
+from sluice.model.types import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    Float64Type,
+    ListType,
+    TimestampType,
+    list_of,
+    parse_type,
+)
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
 from tests.unit.wire.json.test_json_batch import bits, tuples
@@ -317,13 +328,13 @@ def expected(type_, value):
     """The attribute that fastavro's value is; raises where there is none."""
     if value is None:
         raise ValueError
-    match type_.kind:
-        case Kind.LIST:
+    match type_:
+        case ListType():
             return [expected(type_.element, item) for item in value]
-        case Kind.TIMESTAMP:
+        case TimestampType():
             assert -(2**63) <= value < 2**63
             return value
-        case Kind.FLOAT64:
+        case Float64Type():
             return repr(float(value))
     return value
 

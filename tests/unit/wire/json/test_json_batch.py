@@ -13,7 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, list_of
+from sluice.model.types import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    BooleanType,
+    Float64Type,
+    Int64Type,
+    ListType,
+    StringType,
+    TimestampType,
+    list_of,
+)
 from sluice.wire.json.json_batch import decode_scannable
 from sluice.wire.json.json_codec import decode, decode_exactly
 from sluice.wire.json.json_write import encode
@@ -95,12 +108,12 @@ VALUES = st.recursive(
 )  # fmt: skip
 #: values that are likely to be right
 FITTING = {
-    Kind.BOOLEAN: st.sampled_from(["true", "false"]),
-    Kind.INT64: st.integers(-(2**63), 2**63 - 1).map(str),
-    Kind.FLOAT64: st.floats(allow_nan=False, allow_infinity=False).map(json.dumps),
-    Kind.STRING: TEXTS,
-    Kind.TIMESTAMP: st.one_of(MOMENTS.map(json.dumps), number(10, 9, 1)),
-    Kind.LIST: VALUES,
+    BooleanType: st.sampled_from(["true", "false"]),
+    Int64Type: st.integers(-(2**63), 2**63 - 1).map(str),
+    Float64Type: st.floats(allow_nan=False, allow_infinity=False).map(json.dumps),
+    StringType: TEXTS,
+    TimestampType: st.one_of(MOMENTS.map(json.dumps), number(10, 9, 1)),
+    ListType: VALUES,
 }
 
 
@@ -111,7 +124,7 @@ def documents(draw, schema):
     types = dict(schema)
     pairs = []
     for name in names:
-        fitting = FITTING[types[name].kind] if name in types and draw(st.integers(0, 5)) else VALUES
+        fitting = FITTING[type(types[name])] if name in types and draw(st.integers(0, 5)) else VALUES
         written = json.dumps(name, ensure_ascii=draw(st.booleans()))
         pairs.append(draw(SPACE) + written + draw(SPACE) + ":" + draw(SPACE) + draw(fitting) + draw(SPACE))
     return (draw(SPACE) + "{" + ",".join(pairs) + "}" + draw(SPACE)).encode(errors="surrogatepass")
@@ -166,16 +179,16 @@ def test_the_fast_way_says_what_the_exact_way_says(batch):
 
 
 VALUES_OF = {
-    Kind.BOOLEAN: st.booleans(),
-    Kind.INT64: st.integers(-(2**63), 2**63 - 1),
-    Kind.FLOAT64: st.floats(),
-    Kind.STRING: st.text(max_size=8),
-    Kind.TIMESTAMP: st.integers(-(2**63), 2**63 - 1),
+    BooleanType: st.booleans(),
+    Int64Type: st.integers(-(2**63), 2**63 - 1),
+    Float64Type: st.floats(),
+    StringType: st.text(max_size=8),
+    TimestampType: st.integers(-(2**63), 2**63 - 1),
 }
 
 
 def values_of(type_):
-    return st.lists(values_of(type_.element), max_size=3) if type_.element else VALUES_OF[type_.kind]
+    return st.lists(values_of(type_.element), max_size=3) if type_.element else VALUES_OF[type(type_)]
 
 
 @st.composite

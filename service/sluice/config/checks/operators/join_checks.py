@@ -14,8 +14,8 @@ from sluice.config.syntax.file_models.operator_models import JoinShape
 from sluice.config.syntax.typed_expressions import Scope
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
-from sluice.model.spec import EMPTY, Count, Join, Output, Side, Sliding, Value
-from sluice.model.types import Schema
+from sluice.model.spec import Count, Join, Output, Side, Sliding
+from sluice.model.types import Schema, Value
 
 #: side -> the algorithms that output a tuple of this side when it leaves its window without ever having had a partner
 OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
@@ -137,7 +137,7 @@ def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) ->
     given: dict[str, object] | None = getattr(shape, f"default_{name}")
     schema = typed.streams.schemas.get(getattr(shape.join, name), ())
     if given is None or not schema:
-        return tuple(EMPTY[kind.kind] for _, kind in schema)
+        return tuple(kind.empty for _, kind in schema)
     path = typed.path(index, f"default_{name}")
     if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
         what = f"none with {shape.algorithm}, in which the {name} side always has a tuple (rule J5)"
@@ -157,7 +157,7 @@ def defaults(
 ) -> list[Value]:
     found = []
     for attribute, kind in schema:
-        found.append(EMPTY[kind.kind])
+        found.append(kind.empty)
         if attribute in given:
             try:
                 found[-1] = read_value(given[attribute], kind)

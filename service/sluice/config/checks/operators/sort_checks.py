@@ -7,12 +7,10 @@ from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import SortShape
 from sluice.config.syntax.window_clause import ParsedClause
+from sluice.model.errors import one_of
 from sluice.model.spec import Count, Order, Sort
-from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
+from sluice.model.types import SCALARS
 from sluice.model.windows.kinds import kinds_of
-
-#: types whose values have an order (O3)
-SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
 
 
 def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
@@ -62,8 +60,8 @@ def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order,
         key = typed.expression(path, text, scope)
         if key is None:
             continue
-        if key.type not in SORTABLE:
-            what = f"an int64, a float64, a string or a timestamp, not {key.type} (rule O3)"
+        if not key.type.sortable:
+            what = f"{one_of(row.described for row in SCALARS if row.sortable)}, not {key.type} (rule O3)"
             typed.report.problem(path, what, text)
         found.append(Order(key, direction == "desc"))
     return tuple(found)

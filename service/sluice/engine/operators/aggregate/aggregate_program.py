@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.column_forms import Order, form
 from sluice.engine.aggregates.function_table import Function, Kept, function
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.windows import policies
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
 from sluice.model.spec import Aggregate
-from sluice.model.types import FLOAT64, Kind, Schema, Type
+from sluice.model.types import Schema, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,9 @@ class Program:
             ),
             outputs=_outputs(spec, calls),
             listing=listing,
-            series=np.array([(where[c.value], c.value.type == FLOAT64, c.rounded) for c in counted], multisets.SERIES),
+            series=np.array(
+                [(where[c.value], form(c.value.type).order is Order.REAL, c.rounded) for c in counted], multisets.SERIES
+            ),
             holding=holding,
             packed=packed,
             block=_block(clause, spec.limits) if packed else 1,
@@ -206,7 +209,7 @@ def _keeps_nothing(spec: Aggregate) -> bool:
 
 
 def _is_text(expression: Expression) -> bool:
-    return expression.type.kind in (Kind.STRING, Kind.LIST)
+    return form(expression.type).interned
 
 
 def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
@@ -37,7 +38,7 @@ from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Sort
-from sluice.model.types import INT64, STRING, Schema, Type
+from sluice.model.types import INT64, Schema, Type
 
 
 class SortState(StoredTuples):
@@ -110,10 +111,10 @@ class ProgressiveOperator(Stateful[SortState]):
         keys = [order.key for order in spec.order_by]
         self._reads = list(dict.fromkeys([*kept, *keys, *spec.partition_by]))
         #: the types of a tuple's words: attributes, then sort keys. A float64 key is stored as an int64 of equal order
-        self._types = (*(e.type for e in kept), *(STRING if e.type == STRING else INT64 for e in keys))
+        self._types = (*(e.type for e in kept), *(e.type if form(e.type).interned else INT64 for e in keys))
         self._order = np.array(
             [
-                (len(kept) + n, e.type == STRING, o.descending)
+                (len(kept) + n, form(e.type).order is Order.TEXT, o.descending)
                 for n, (o, e) in enumerate(zip(spec.order_by, keys, strict=True))
             ],
             sort_heap.ORDER,

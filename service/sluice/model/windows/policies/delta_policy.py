@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import ClassVar
 
-from sluice.model.errors import Fault, nearest
+from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.expressions import Call, Expression
-from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Type
+from sluice.model.types import SCALARS, Distance, Type, parse_type
+from sluice.model.types.int64_type import MAX_INT64
 from sluice.model.unparse import expression
 from sluice.model.windows.policies.policy import Held, Input, Mistyped, Part, Policy, Replayed
-from sluice.time_units import SECOND
-
-MAX_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +79,17 @@ def _typed(attribute: str, text: str, part: Part, given: Input) -> Delta | Misty
         expected = f"an attribute of {given.stream} in delta ({', '.join(given.attributes)})"
         fault = part.fault(expected, nearest(attribute, given.attributes))
         return Mistyped((replace(fault, got=attribute),))
-    if not kind.numeric and kind != TIMESTAMP:
-        return _wrong(part, f"delta over an int64, a float64 or a timestamp, not {attribute}, a {kind}")
-    if part.with_unit(text) is not None and kind == INT64:
-        return _wrong(part, f"a size without a unit, as {attribute} is an int64")
+    distance = kind.distance
+    if distance is None:
+        known = one_of(row.described for row in SCALARS if row.distance)
+        return _wrong(part, f"delta over {known}, not {attribute}, a {kind}")
+    if part.with_unit(text) is not None and distance.unit == 1:
+        return _wrong(part, f"a size without a unit, as {attribute} is {kind.described}")
     number = part.seconds(text)
     if number is None:
         return _with_expression(attribute, text, kind, part, given)
-    size = _in_units(number, kind)
-    return Delta(attribute, size) if size is not None else _wrong(part, UNITS[kind])
+    size = _in_units(number, distance)
+    return Delta(attribute, size) if size is not None else _wrong(part, distance.exact)
 
 
 def _with_expression(attribute: str, text: str, kind: Type, part: Part, given: Input) -> Delta | Mistyped:
@@ -98,11 +97,12 @@ def _with_expression(attribute: str, text: str, kind: Type, part: Part, given: I
     size = given.parse(text)
     if isinstance(size, tuple):
         return Mistyped(part.inside(text, size))
-    wanted = INT64 if kind == INT64 else FLOAT64
-    if size.type == INT64 != wanted:
-        size = Call("float64", (size,), FLOAT64)
+    assert kind.distance is not None  # noqa: S101 - the caller has checked
+    wanted = parse_type(kind.distance.size)
+    if wanted.word in size.type.promoted:
+        size = Call(wanted.word, (size,), wanted)
     if size.type != wanted:
-        unit = "in seconds, " if kind == TIMESTAMP else ""
+        unit = "in seconds, " if kind.distance.in_seconds else ""
         return _wrong(part, f"a size that is {wanted}, {unit}as {attribute} is {kind}, not {size.type}")
     return Delta(attribute, size)
 
@@ -111,16 +111,9 @@ def _wrong(part: Part, expected: str) -> Mistyped:
     return Mistyped((part.fault(expected),))
 
 
-#: by type of the attribute: the sizes that a delta policy may have, for messages
-UNITS: Mapping[Type, str] = {
-    INT64: f"a whole size up to {MAX_INT64}, as the attribute is an int64",
-    TIMESTAMP: "a size in seconds and whole nanoseconds, as the attribute is a timestamp",
-}
-
-
-def _in_units(size: Decimal, kind: Type) -> int | float | None:
+def _in_units(size: Decimal, distance: Distance) -> int | float | None:
     """The size in the unit of the engine (a timestamp's is 1 ns); None if it is not exact in that unit."""
-    if kind not in UNITS:
+    if distance.unit is None:
         return float(size)
-    exact = size * SECOND if kind == TIMESTAMP else size
+    exact = size * distance.unit
     return int(exact) if exact <= MAX_INT64 and exact == exact.to_integral_value() else None

@@ -1,0 +1,17 @@
+"""The type boolean."""
+
+from __future__ import annotations
+
+from sluice.model.types.type_contract import Type
+
+
+class BooleanType(Type):
+    """true and false. False is less than true (A15)."""
+
+    word = "boolean"
+    aliases = ("bool",)
+    empty = False
+    samples = (True, False)
+
+
+BOOLEAN = BooleanType()

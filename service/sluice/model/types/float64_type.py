@@ -1,0 +1,26 @@
+"""The type float64."""
+
+from __future__ import annotations
+
+from sluice.model.types.type_contract import Distance, Type, Value
+
+
+class Float64Type(Type):
+    """Floating-point numbers of 64 bits (IEEE 754), with NaN and the infinities."""
+
+    word = "float64"
+    aliases = ("double", "float")
+    foreign = ("float32", "real", "decimal", "numeric", "number")
+    empty = 0.0
+    samples = (1.0, 2.0)
+    numeric = True
+    sortable = True
+    doubt_as_key = "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)"
+    distance = Distance("float64")
+
+    def from_definition(self, value: Value) -> Value:
+        assert not isinstance(value, tuple)  # noqa: S101 - the text of a number
+        return float(value)
+
+
+FLOAT64 = Float64Type()

@@ -1,0 +1,24 @@
+"""The type string."""
+
+from __future__ import annotations
+
+import json
+
+from sluice.model.types.type_contract import Type, Value
+
+
+class StringType(Type):
+    """Texts of Unicode. They compare by their UTF-8 bytes."""
+
+    word = "string"
+    aliases = ("rstring", "ustring", "str", "text", "varchar")
+    foreign = ("char", "uuid", "enum", "bytes")
+    empty = ""
+    samples = ("a", "b")
+    sortable = True
+
+    def literal(self, value: Value) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+
+STRING = StringType()

@@ -1,0 +1,104 @@
+"""The contract of a type: what the model says about the values of an attribute.
+
+Each type is one class in one module, with one row in the table of types (type_table.py). What another floor needs of a
+type stands in one row of a table of that floor, found by the class:
+
+columns/column_forms.py              Arrow, the words that kernels read, order, keys, JSON of events, users' classes
+wire/json/json_types.py              JSON, CSV and plain texts
+model/avro_schema.py                 Avro
+config/checks/constants.py           values in the pipeline file
+engine/aggregates/function_table.py  sums and means, for the types that have them
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import ClassVar, NamedTuple
+
+#: the value of an attribute; a list is a tuple
+Value = bool | int | float | str | tuple["Value", ...]
+
+
+class Distance(NamedTuple):
+    """How the size of a delta window is given for values of a type (W8).
+
+    size    the word of the type that an expression of a size has
+    unit    the number of units of the type in 1 of the pipeline file; None if a size is a float64, which is not exact
+    exact   the sizes that are allowed, for messages
+    """
+
+    size: str
+    unit: int | None = None
+    exact: str = ""
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether sizes are given in seconds and the values count in a smaller unit."""
+        return self.unit is not None and self.unit > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Type(ABC):
+    """The type of an attribute. Its text is that of the pipeline file: `int64`, `list<string>`.
+
+    A type has parameters if its class has fields. Types are equal if their classes and parameters are.
+    """
+
+    #: the word in the pipeline file
+    word: ClassVar[str]
+    #: more words that the pipeline file has for it: SPL's and other common ones
+    aliases: ClassVar[tuple[str, ...]] = ()
+    #: how a type of this class is written, for messages; empty: as `word`
+    notation: ClassVar[str] = ""
+    #: words of other systems that the pipeline file does not have, for messages
+    foreign: ClassVar[tuple[str, ...]] = ()
+    #: the value of an attribute without a given value: SPL's default
+    empty: ClassVar[Value]
+    #: two values that differ, for the compilation of kernels
+    samples: ClassVar[tuple[Value, Value]]
+    #: whether the values are numbers, which can have a sign
+    numeric: ClassVar[bool] = False
+    #: whether a sort can order by the values (O3)
+    sortable: ClassVar[bool] = False
+    #: why the values are doubtful as a key; empty if they are not
+    doubt_as_key: ClassVar[str] = ""
+    #: words of the types to which an argument is converted where a function needs it
+    promoted: ClassVar[tuple[str, ...]] = ()
+    #: None if the values have no difference, so that no delta window can compare them
+    distance: ClassVar[Distance | None] = None
+
+    def __str__(self) -> str:
+        return self.word
+
+    def __hash__(self) -> int:
+        return hash((self.word, *(getattr(self, field.name) for field in fields(self))))
+
+    @property
+    def element(self) -> Type | None:
+        """The type of the elements of a list; None for a type that is no list."""
+        return None
+
+    @property
+    def described(self) -> str:
+        """The type with its article, for messages: `an int64`."""
+        return f"{'an' if self.word[0] in 'aeiou' else 'a'} {self}"
+
+    @classmethod
+    def pattern(cls) -> str:
+        """A regular expression of the texts that name a type of this class."""
+        return "|".join((cls.word, *cls.aliases))
+
+    @classmethod
+    def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:  # noqa: ARG003 - for types with parameters
+        """The type that the text names; None if it names none of this class. `inner` reads the text of a parameter."""
+        return cls() if text in (cls.word, *cls.aliases) else None
+
+    def literal(self, value: Value) -> str:
+        """The text of a value in an expression."""
+        return str(value).lower()
+
+    def from_definition(self, value: Value) -> Value:
+        """The value that stands as `value` in the definition of a pipeline, which is JSON (model/fingerprint.py)."""
+        return value

@@ -1,0 +1,51 @@
+"""The table of types, and the types that texts name."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.model.errors import nearest
+from sluice.model.types.boolean_type import BOOLEAN
+from sluice.model.types.float64_type import FLOAT64
+from sluice.model.types.int64_type import INT64
+from sluice.model.types.list_type import ListType, list_of
+from sluice.model.types.string_type import STRING
+from sluice.model.types.timestamp_type import TIMESTAMP
+from sluice.model.types.type_contract import Type
+
+#: a type of each class, in the order of messages; a new type is one more row
+TYPES: tuple[Type, ...] = (BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP, list_of(INT64))
+#: the rows of the types that are no lists
+SCALARS: tuple[Type, ...] = tuple(row for row in TYPES if row.element is None)
+
+#: word of a type in the pipeline file -> the type as messages write it
+_WORDS = {word: row.notation or row.word for row in SCALARS for word in (row.word, *row.aliases)}
+#: word of another system -> the type that is meant, as messages write it
+_FOREIGN = {word: row.notation or row.word for row in TYPES for word in row.foreign}
+
+#: a list as other systems write it: `array<string>`, `List[string]`, `ARRAY(VARCHAR)`, `string[]`
+_LISTS = re.compile(r"(array|list)\s*[<(\[](?P<of>[^<>\[\]()]+)[>)\]]|(?P<of_brackets>[^<>\[\]()]+)\[\]")
+
+
+def parse_type(text: str) -> Type:
+    """The type that `text` names. Raises ValueError, whose message has the known names, if there is none."""
+    word = text.strip()
+    for row in TYPES:
+        named = row.read(word, parse_type)
+        if named is not None:
+            return named
+    names = ", ".join(row.notation or row.word for row in SCALARS)
+    raise ValueError(f"one of {names}, or {ListType.notation} of one of them")
+
+
+def similar_type(text: str) -> str | None:
+    """The type that a text of another system means, or that it resembles: `list<int64>` for `ARRAY<INT>`; None if none
+    is known.
+    """
+    word = text.strip().lower().removesuffix("?")
+    if found := _LISTS.fullmatch(word):
+        element = similar_type(found["of"] or found["of_brackets"])
+        return None if element is None else f"list<{element}>"
+    word = word.partition("(")[0].strip()
+    near = nearest(word, _WORDS, 0.75)
+    return _FOREIGN.get(word) or (None if near is None else _WORDS[near])

@@ -1,0 +1,99 @@
+"""Each table of types has a row for each type of the model."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from sluice.columns import column_forms
+from sluice.columns.interner import Interner
+from sluice.config.checks import constants
+from sluice.engine.aggregates import function_table
+from sluice.model import avro_schema
+from sluice.model.functions import AGGREGATES
+from sluice.model.types import TYPES, list_of, parse_type
+from sluice.wire.json import json_codec, json_types, json_write
+
+TABLES = {
+    "columns/column_forms.py": column_forms.FORMS,
+    "wire/json/json_types.py": json_types.FORMS,
+    "model/avro_schema.py": avro_schema.FORMS,
+    "config/checks/constants.py": constants.READERS,
+}
+#: function -> the table with a row for each type of its argument
+BY_TYPE = {"Sum": function_table.SUMS, "Average": function_table.MEANS}
+EACH_TYPE = pytest.mark.parametrize("type_", [*TYPES, *map(list_of, TYPES)], ids=str)
+
+
+def rows_of(type_):
+    """Two rows with the samples of a type; the samples of a list of scalars are one element each."""
+    if type_.element is None:
+        return list(type_.samples)
+    return [[value] for value in rows_of(type_.element)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_has_a_row_for_each_type(table):
+    assert {type(row).__name__ for row in TYPES} - {key.__name__ for key in TABLES[table]} == set()
+
+
+@pytest.mark.parametrize("name", BY_TYPE)
+def test_a_function_has_a_row_for_each_type_of_its_signatures(name):
+    words = {signature.parameters[0] for signature in AGGREGATES[name].signatures}
+    types = {type(parse_type(word)) for word in words if not word.startswith("list<")}
+    assert types == set(BY_TYPE[name])
+
+
+def test_the_words_of_types_differ():
+    words = [word for row in TYPES for word in (row.word, *row.aliases)]
+    assert sorted(words) == sorted(set(words))
+
+
+@EACH_TYPE
+def test_a_type_is_read_from_its_text(type_):
+    assert parse_type(str(type_)) == type_
+
+
+@EACH_TYPE
+def test_the_arrow_type_gives_the_type(type_):
+    assert column_forms.type_of(column_forms.form(type_).arrow) == type_
+
+
+@EACH_TYPE
+def test_values_come_back_from_words(type_):
+    form, strings = column_forms.form(type_), Interner()
+    column = pa.array(rows_of(type_), form.arrow)
+    assert form.from_words(form.to_words(column, strings), strings).equals(column)
+
+
+@EACH_TYPE
+def test_values_come_back_from_json(type_):
+    column = pa.array(rows_of(type_), column_forms.form(type_).arrow)
+    written = json_write.encode(pa.RecordBatch.from_arrays([column], ["a"]))
+    decoded = json_codec.decode(written, (("a", type_),))
+    assert (decoded.tuples.column(0).to_pylist(), decoded.bad) == (column.to_pylist(), [])
+
+
+@EACH_TYPE
+def test_the_json_of_records_is_that_of_events(type_):
+    column = pa.array(rows_of(type_), column_forms.form(type_).arrow)
+    values = column_forms.form(type_).to_json(column)
+    written = json_write.encode(pa.RecordBatch.from_arrays([column], ["a"]))
+    assert [orjson.loads(value)["a"] for value in written.to_pylist()] == values
+    assert column_forms.column(values, type_).equals(column)
+
+
+@EACH_TYPE
+def test_a_generated_schema_of_avro_takes_and_gives_the_type(type_):
+    avro = avro_schema.parse(avro_schema.schema_of("r", (("a", type_),)))
+    avro_schema.check_writing(avro, "a", type_)
+    avro_schema.check_reading(avro, avro, "a", type_, has_default=False)
+
+
+@EACH_TYPE
+def test_the_value_of_an_attribute_without_a_value_is_one_of_the_type(type_):
+    assert len(pa.array([type_.empty], column_forms.form(type_).arrow)) == 1
+    assert type_.from_definition(json.loads(json.dumps(type_.empty)) if type_.element is None else ()) == type_.empty
