@@ -24,7 +24,7 @@ from sluice.columns.arrow_types import HEADERS
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.clock import all_later
 from sluice.engine.stream.event_times import ahead_of
-from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.expression_eval import checked
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.mark_conditions import standing
 from sluice.kafka.batch_report import Report
@@ -405,12 +405,12 @@ def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -
     """
     if not spread:
         return np.full(tuples.num_rows, topic_partition_of(first) % buckets, np.int32)
-    columns = [evaluate(expression, tuples) for expression in spread]
-    whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    parts = [checked(expression, tuples) for expression in spread]
+    whole = ~np.logical_or.reduce([part.failed() for part in parts])
     if whole.all():
-        return partition_for(key_bytes(columns), buckets)
-    chosen = np.zeros(len(whole), np.int32)  # a tuple with a null in its key goes to bucket 0, which rejects it
-    keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
+        return partition_for(key_bytes([part.values for part in parts]), buckets)
+    chosen = np.zeros(len(whole), np.int32)  # a tuple with an error in its key goes to bucket 0, which rejects it
+    keys = key_bytes([part.values.filter(pa.array(whole)) for part in parts])
     chosen[whole] = partition_for(keys, buckets)
     return chosen
 

@@ -30,7 +30,7 @@ from sluice.model.types import INT64, Float64Type, Int64Type, StringType, Type
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
-#: column of each expression in `lists`, then the number of each series in `counted`
+#: column of each expression in `lists`, then the number of each series in `counted`. Null: the function has no value
 Finish: TypeAlias = Callable[[FiredContents, Sequence[int]], pa.Array]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
@@ -12,7 +11,7 @@ from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.expression_eval import computed, evaluate
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
 from sluice.engine.stream.rejected_tuples import complete, joined
 from sluice.model.spec import Map
@@ -58,10 +57,9 @@ class MapOperator:
         kept = self._kept(items)
         outputs, rejected = {}, []
         for stream, expressions, schema in self._outputs:
-            tuples = kept.tuples
-            made = pa.RecordBatch.from_arrays([evaluate(e, tuples) for e in expressions], schema=schema)
-            whole, made, bad = complete(kept, made, self.spec.name, stream, expressions)
-            outputs[stream] = whole.with_tuples(made)
+            made = computed(expressions, kept.tuples, schema)
+            whole, columns, bad = complete(kept, made, self.spec.name, stream, expressions)
+            outputs[stream] = whole.with_tuples(columns)
             rejected.append(bad)
         return outputs | joined(rejected)
 

@@ -33,8 +33,14 @@ class Plan:
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         """The items of this plan. `tuples` has the results in the order of their rows."""
-        if self.rows is not None:
-            tuples = tuples.take(pa.array(self.rows))
+        return self.around(self.in_order(tuples))
+
+    def in_order(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
+        """The results in the order of the items, from those in the order of their rows."""
+        return tuples if self.rows is None else tuples.take(pa.array(self.rows))
+
+    def around(self, tuples: pa.RecordBatch) -> Items:
+        """The items of this plan. `tuples` has the results in the order of the items."""
         source = np.full(len(self.event), MADE, np.int32)
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
-from sluice.engine.stream.functions.column_arguments import Column
+from sluice.engine.stream.functions.column_arguments import Column, is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
+from sluice.engine.stream.value_errors import Checked, of_call
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import FUNCTIONS, OPERATORS
 from sluice.model.functions import match as match_types
+
+#: by column: the errors of its rows (value_errors.py)
+Errors = Mapping[str, np.ndarray]
+NO_ERRORS: Errors = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The values of several expressions, one column each, and the errors of each column, None if it has none."""
+
+    columns: pa.RecordBatch
+    errors: Sequence[np.ndarray | None]
 
 
 def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
@@ -21,13 +35,26 @@ def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
 
     The attributes of the sides of a join are the columns `left.name` and `right.name`.
     """
-    value = _column(expression, tuples)
-    return pa.repeat(value, tuples.num_rows) if isinstance(value, pa.Scalar) else value
+    return checked(expression, tuples).values
 
 
-def computed(expressions: Sequence[Expression], tuples: pa.RecordBatch) -> pa.RecordBatch:
-    """The values of the expressions, as columns #0, #1 ..."""
-    return named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
+def checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors = NO_ERRORS) -> Checked:
+    """The values of the expression with their errors. `errors` has the errors in columns of the tuples."""
+    found, rows = _checked(expression, tuples, errors), tuples.num_rows
+    if not is_scalar(found.values):
+        return found
+    return Checked(pa.repeat(found.values, rows), None if found.errors is None else np.full(rows, found.errors))
+
+
+def computed(
+    expressions: Sequence[Expression], tuples: pa.RecordBatch, schema: pa.Schema | None = None,
+    errors: Errors = NO_ERRORS,
+) -> Computed:  # fmt: skip
+    """The values of the expressions, as columns of the schema; without a schema as columns #0, #1 ..."""
+    found = [checked(e, tuples, errors) for e in expressions]
+    columns = [one.values for one in found]
+    made = named(columns, tuples.num_rows) if schema is None else pa.RecordBatch.from_arrays(columns, schema=schema)
+    return Computed(made, [one.errors for one in found])
 
 
 def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
@@ -38,25 +65,27 @@ def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
     return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
 
 
-def _column(expression: Expression, tuples: pa.RecordBatch) -> Column:
+def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> Checked:
     match expression:
         case Literal(value, type_):
-            return pa.scalar(value, arrow_type(type_))
+            return Checked(pa.scalar(value, arrow_type(type_)))
         case Attribute(name, _, port):
-            return tuples.column(name if port is None else f"{port}.{name}")
+            column = name if port is None else f"{port}.{name}"
+            return Checked(tuples.column(column), errors.get(column))
         case Call():
-            return _call(expression, tuples)
+            return _call(expression, tuples, errors)
         case AggregateCall(function):
             msg = f"{function}() is computed by an aggregate, not per tuple"
             raise TypeError(msg)
 
 
-def _call(call: Call, tuples: pa.RecordBatch) -> Column:
+def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
     function = (OPERATORS if call.function in OPERATORS else FUNCTIONS)[call.function]
     found = match_types(function, tuple(argument.type for argument in call.arguments))
     assert found is not None  # noqa: S101 - calls are typed where they are made
-    columns = [_plain(_column(argument, tuples)) for argument in call.arguments]
-    return kernel(found.signature.kernel)(*columns)
+    arguments = [_checked(argument, tuples, errors) for argument in call.arguments]
+    name = found.signature.kernel
+    return of_call(name, kernel(name)(*(_plain(one.values) for one in arguments)), arguments)
 
 
 def _plain(column: Column) -> Column:

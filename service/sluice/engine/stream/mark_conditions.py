@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.key_bytes import key_bytes
-from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.expression_eval import checked, evaluate
 from sluice.engine.stream.items import KEY_MARK, TUPLE, WINDOW, Items
 from sluice.model.expressions import Expression
 from sluice.model.spec import Stream
@@ -47,13 +47,13 @@ def marked_by_key(stream: Stream, items: Items) -> Items:
     if not stream.mark_of or not items.tuples.num_rows:
         return items
     before, behind = _holds(stream.mark_before, items.tuples), _holds(stream.mark_after, items.tuples)
-    columns = [evaluate(expression, items.tuples) for expression in stream.mark_of]
-    known = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    keys = [checked(expression, items.tuples) for expression in stream.mark_of]
+    known = ~np.logical_or.reduce([key.failed() for key in keys])
     before, behind = before & known, behind & known
     with_marks = before | behind
     if not with_marks.any():
         return items
-    names = key_bytes([column.filter(pa.array(with_marks)) for column in columns])
+    names = key_bytes([key.values.filter(pa.array(with_marks)) for key in keys])
     key = np.full(len(items), -1, np.int32)
     key[items.kind == TUPLE] = np.where(with_marks, len(items.keys) + np.cumsum(with_marks) - 1, -1)
     found = _around(items, before, behind, KEY_MARK)

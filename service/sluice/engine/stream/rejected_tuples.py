@@ -20,15 +20,14 @@ import pyarrow as pa
 
 from sluice.columns.column_forms import type_of
 from sluice.columns.json_columns import json_values
-from sluice.engine.stream.expression_eval import computed
+from sluice.engine.stream.expression_eval import Computed, computed
 from sluice.engine.stream.items import TUPLE, Items
+from sluice.engine.stream.value_errors import REASONS, Error
 from sluice.model.expressions import Expression
 from sluice.model.unparse import expression as written
 
 #: name of the stream of rejected tuples; the event of an item is that of the rejected tuple
 REJECTS = ""
-#: end of the reason of each tuple that lacks a value
-NO_VALUE = "has no value"
 SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
 
 
@@ -38,39 +37,43 @@ def readable(
     """Evaluates the expressions. Returns the items without the tuples for which one of them has no value, the values of
     the others, and the rejected tuples or None.
     """
-    return _without_nulls(
-        items, computed(expressions, items.tuples), operator, lambda n: f"{written(expressions[n])} {NO_VALUE}"
-    )
+    made = computed(expressions, items.tuples)
+    return _without_errors(items, made, operator, lambda n, error: f"{written(expressions[n])} {error}")
 
 
 def complete(
-    items: Items, made: pa.RecordBatch, operator: str, stream: str, expressions: Sequence[Expression] = ()
+    items: Items, made: Computed, operator: str, stream: str, expressions: Sequence[Expression] = ()
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """Checks the rows that were computed for an output stream. Returns the items and rows without those that have a
-    null, and the rejected tuples or None, whose reasons have the one of `expressions` that gives no value.
+    """Checks the rows that were computed for an output stream. Returns the items and rows without those that have an
+    error, and the rejected tuples or None, whose reasons have the one of `expressions` that has the error.
     """
 
-    def reason(number: int) -> str:
+    def reason(number: int, error: str) -> str:
         why = f": {written(expressions[number])}" if expressions else ""
-        return f"{stream}.{made.schema.names[number]} {NO_VALUE}{why}"
+        return f"{stream}.{made.columns.schema.names[number]} {error}{why}"
 
-    return _without_nulls(items, made, operator, reason)
+    return _without_errors(items, made, operator, reason)
 
 
-def _without_nulls(
-    items: Items, columns: pa.RecordBatch, operator: str, reason: Callable[[int], str]
+def _without_errors(
+    items: Items, made: Computed, operator: str, reason: Callable[[int, str], str]
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """Removes the tuples with a null in `columns`, which has one row per tuple of `items`. `reason` gives the reason
-    of a column.
+    """Removes the tuples with an error in `made`, which has one row per tuple of `items`. `reason` gives the reason
+    of a column with an error, whose text it gets. The first such column of a tuple counts.
     """
-    if not any(column.null_count for column in columns.columns):
-        return items, columns, None
-    null = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns.columns])
-    bad = null.any(axis=0)
+    columns = [(n, errors) for n, errors in enumerate(made.errors) if errors is not None]
+    if not columns:
+        return items, made.columns, None
+    errors = np.array([one for _, one in columns])
+    bad = (errors != Error.NONE).any(axis=0)
     kept = items.kind != TUPLE
     kept[~kept] = ~bad
-    reasons = [reason(column) for column in null[:, bad].argmax(axis=0).tolist()]
-    return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
+    firsts = (errors[:, bad] != Error.NONE).argmax(axis=0)
+    first_errors = errors[:, bad][firsts, np.arange(len(firsts))].tolist()
+    reasons = [
+        reason(columns[place][0], REASONS[Error(error)]) for place, error in zip(firsts, first_errors, strict=True)
+    ]
+    return items.only(kept), made.columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 
 def joined(parts: Sequence[Items | None]) -> dict[str, Items]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.stream import emit
-from sluice.engine.stream.expression_eval import evaluate, named
+from sluice.engine.stream.expression_eval import computed, named
 from sluice.engine.stream.items import Items
 from sluice.engine.stream.rejected_tuples import complete
+from sluice.engine.stream.value_errors import in_results
 
 #: the items of each output stream, and the rejected tuples: those for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]
@@ -44,10 +44,12 @@ class AggregateOutputs:
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
         """Evaluates the expressions of each output stream over the results of the functions."""
         plan = emit.plan(firings, rows.firing, keys if self._program.partition_by else None)
-        results = named(rows.columns, len(rows.firing))
+        results = plan.in_order(named(rows.columns, len(rows.firing)))
+        found = zip(results.schema.names, map(in_results, results.columns), strict=True)
+        errors = {name: of_column for name, of_column in found if of_column is not None}
         outputs, rejected = {}, []
         for stream, schema, expressions in self._program.outputs:
-            made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
-            outputs[stream], _, bad = complete(made, made.tuples, self._operator, stream)
+            made = computed(expressions, results, schema, errors)
+            outputs[stream], _, bad = complete(plan.around(made.columns), made, self._operator, stream)
             rejected.append(bad)
         return outputs, rejected

@@ -18,7 +18,7 @@ from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import SIDES
-from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.expression_eval import computed, evaluate
 from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import complete
 from sluice.model.expressions import Attribute, Expression, walk
@@ -79,8 +79,9 @@ class PairExpressions:
             expressions = [e for _, e in output.attributes]
             columns = self._columns(stored, expressions, whole.left, whole.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
-            items = whole.items(pa.record_batch([evaluate(e, columns) for e in expressions], schema=schema))
-            outputs[output.stream], _, bad = complete(items, items.tuples, self._spec.name, output.stream, expressions)
+            found = computed(expressions, columns, schema)
+            items = whole.items(found.columns)
+            outputs[output.stream], _, bad = complete(items, found, self._spec.name, output.stream, expressions)
             rejected.append(bad)
         return outputs, rejected
 
