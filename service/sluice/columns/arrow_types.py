@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa
 
 from sluice.columns.column_forms import form
@@ -13,6 +16,11 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 def arrow_type(type_: Type) -> pa.DataType:
     return form(type_).arrow
+
+
+def array_of(values: Sequence[Any], type_: Type) -> pa.Array:
+    """The array of values of the model (`Value`): a timestamp is its nanoseconds, a list a tuple or list."""
+    return form(type_).from_values(values)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

@@ -1,8 +1,8 @@
 """How the values of each type stand in columns: the table of the types for this floor.
 
-A form has the Arrow type of one type, its words (encoding.py), their order (ordering.py), and its JSON values
-(json_columns.py). Other modules ask the form of a type what its columns are; they do not compare types. Processes that
-need only Arrow types import this module, so it imports compiled kernels where they are called.
+A form has the Arrow type of one type, its words (encoding.py), their order, and its JSON values (json_columns.py).
+Other modules ask the form of a type what its columns are; they do not compare types. Processes that need only Arrow
+types import this module, so it imports compiled kernels where they are called.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -77,9 +77,25 @@ class ColumnForm(ABC):
     def from_words(self, words: np.ndarray, strings: Interner) -> pa.Array:
         """The inverse of `to_words`."""
 
-    def ordered(self, words: np.ndarray) -> np.ndarray:
-        """Words that compare as the values do (ordering.py)."""
+    def from_values(self, values: Sequence[Any]) -> pa.Array:
+        """The array of values of the model (`Value`): a timestamp is its nanoseconds."""
+        return pa.array(values, self.arrow)
+
+    def constant(self, value: Any) -> pa.Scalar:  # noqa: ANN401
+        """The scalar of a value of the model, as `from_values` has it."""
+        return pa.scalar(value, self.arrow)
+
+    def sort_words(self, words: np.ndarray) -> np.ndarray:
+        """Words that compare as the values do: the sort keys of a Sort. A text keeps its code, which has no order."""
         return words
+
+    def ranks(self, words: np.ndarray, strings: Interner, *, descending: bool) -> np.ndarray:
+        """Numbers that sort as the values with these words do; with `descending` in the opposite order.
+
+        Numbers of texts can be compared only within one call.
+        """
+        rising = self.sort_words(words)
+        return ~rising if descending else rising
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
         """The array of values whose Python types are in `json`. Raises ValueError, KeyError or OverflowError."""
@@ -145,7 +161,7 @@ class Float64Form(WordForm):
     json = frozenset({int, float, str})
     order = Order.REAL
 
-    def ordered(self, words: np.ndarray) -> np.ndarray:
+    def sort_words(self, words: np.ndarray) -> np.ndarray:
         """The bits, with all but the sign inverted if negative. NaN is the greatest (O4)."""
         values = np.ascontiguousarray(words).view(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.int64)
@@ -239,6 +255,13 @@ class StringForm(BytesForm):
     def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:
         return strings.intern_arrow(array)  # also of a dictionary
 
+    def ranks(self, words: np.ndarray, strings: Interner, *, descending: bool) -> np.ndarray:
+        """The positions of the texts in the order of their UTF-8 bytes."""
+        codes, places = np.unique(words, return_inverse=True)
+        rank = np.empty(len(codes), np.int64)
+        rank[pc.sort_indices(strings.take(codes)).to_numpy()] = np.arange(len(codes))
+        return super().ranks(rank[places], strings, descending=descending)
+
     def from_decimals(self, texts: list[str]) -> pa.Array:
         return pa.array(texts, self.arrow)
 
@@ -296,10 +319,11 @@ class ListForm(BytesForm):
                 return pa.ListArray.from_arrays(pa.array(_offsets(counts)), elements)
         raise TypeError(self.element)
 
+    def from_values(self, values: Sequence[Any]) -> pa.Array:
+        return _grouped(values, self.element.from_values([v for row in values for v in row]))
+
     def from_json(self, values: Sequence[Any]) -> pa.Array:
-        offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
-        elements = column([v for row in values for v in row], self.element.type)
-        return pa.ListArray.from_arrays(pa.array(offsets), elements)
+        return _grouped(values, column([v for row in values for v in row], self.element.type))
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return _regrouped(array, self.element.to_json)
@@ -315,6 +339,11 @@ def _binary(lengths: np.ndarray, content: np.ndarray) -> pa.BinaryArray:
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+
+
+def _grouped(rows: Sequence[Sequence[Any]], elements: pa.Array) -> pa.ListArray:
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
 def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[list[Any]]:
@@ -340,6 +369,7 @@ def form(type_: Type) -> ColumnForm:
     return FORMS[type(type_)](type_)
 
 
+@lru_cache(maxsize=1024)
 def type_of(arrow: pa.DataType) -> Type:
     """The type with this Arrow type. A dictionary-encoded Arrow type has the type of its values."""
     if pa.types.is_dictionary(arrow):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.engine.graph import Graph
 from sluice.engine.operators.window_operators import SAMPLES
 from sluice.engine.stream.clock import Clock
@@ -124,9 +124,8 @@ def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:
 
 def sample(schema: Schema) -> pa.RecordBatch:
     """Two tuples."""
-    names = arrow_schema(schema)
-    columns = [pa.array(values(type_), field.type) for (_, type_), field in zip(schema, names, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=names)
+    columns = [array_of(values(type_), type_) for _, type_ in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
 
 
 def values(type_: Type) -> list[Any]:

@@ -347,7 +347,10 @@ CONSTANTS: Mapping[str, Constant] = {
 }
 
 #: words that stand for a type -> whether they may stand for the given one; all types but lists have an order (A15)
-VARIABLES: Mapping[str, Callable[[Type], bool]] = {"any": lambda _: True, "scalar": lambda given: given.element is None}
+VARIABLES: Mapping[str, Callable[[Type], bool]] = {
+    "any": lambda _: True,
+    "scalar": lambda given: given.element is None,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
 from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import to_text, watermark
@@ -218,7 +218,7 @@ class _StreamItems:
             if name == self._stream.record_timestamp:
                 return _filled([values.get(name) for values in self._tuples], type_, self._times_of_tuples())
             if name in self._defaults:
-                default = pa.array([self._defaults[name]], arrow_type(type_))
+                default = array_of([self._defaults[name]], type_)
                 return _filled([values.get(name) for values in self._tuples], type_, default)
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):

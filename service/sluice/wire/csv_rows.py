@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.types import STRING, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
@@ -67,7 +67,7 @@ def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array,
         return values, fits
     empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
     places = np.where(empty, len(values), np.cumsum(fits) - 1)[fits | empty]
-    both = pa.concat_arrays([values, pa.array([default], arrow_type(type_))])
+    both = pa.concat_arrays([values, array_of([default], type_)])
     return both.take(pa.array(places)), fits | empty
 
 

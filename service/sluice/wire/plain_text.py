@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_type
+from sluice.columns.arrow_types import array_of
 from sluice.model.types import STRING, Type
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError
@@ -78,7 +78,7 @@ def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
             good[row] = True
         except (orjson.JSONDecodeError, NotOfTypeError):
             continue
-    return pa.array(values, arrow_type(type_)), good
+    return array_of(values, type_), good
 
 
 def written(column: pa.Array) -> pa.StringArray:

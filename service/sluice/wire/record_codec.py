@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.spec import DELETES, Coding, Stream
 from sluice.model.types import TIMESTAMP, Schema
 from sluice.wire.dead_letter_record import Reason, reason
@@ -80,7 +80,7 @@ class Records:
         found = _or_defaults(keys, self.key, self.stream.key_schema, dict(self.stream.defaults))
         known = dict(zip(found.tuples.schema.names, found.tuples.columns, strict=True))
         count = found.tuples.num_rows
-        columns = [known.get(name, pa.array([kind.empty] * count, arrow_type(kind))) for name, kind in
+        columns = [known.get(name, array_of([kind.empty] * count, kind)) for name, kind in
                    self.stream.schema]  # fmt: skip
         return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), found.good, found.bad)
 
@@ -167,7 +167,7 @@ def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> D
     fields = arrow_schema(schema)
     name, type_ = next(((name, type_) for name, type_ in schema if name not in defaults), (None, None))
     if name is None:
-        columns = [pa.array([defaults[one]] * len(rows), arrow_type(kind)) for one, kind in schema]
+        columns = [array_of([defaults[one]] * len(rows), kind) for one, kind in schema]
         return Decoded(record_batch(columns, fields, len(rows)), rows, [])
     why = reason(Reason.MISSING, f"{name}: expected {type_}, got nothing")
     empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)

@@ -16,7 +16,6 @@ from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel, read_only
-from sluice.columns.ordering import ordered, ranks
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
 from sluice.model.types import STRING, Type
@@ -157,8 +156,8 @@ def top(found: FiredContents, column: int, type_: Type, most: int | None, *, des
 
     NaN is greater than every number, and equal values stay in order of arrival, as in a Sort (O4, O6).
     """
-    words = np.ascontiguousarray(found.listed[:, column])
-    order = np.lexsort((ranks(ordered(words, type_), type_, found.strings, descending=descending), found.row()))
+    words, of = np.ascontiguousarray(found.listed[:, column]), form(type_)
+    order = np.lexsort((of.ranks(words, found.strings, descending=descending), found.row()))
     place = found.position_in_row()
     kept = order if most is None else order[place < most]
     size = found.size if most is None else np.minimum(found.size, most)

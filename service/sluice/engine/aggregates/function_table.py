@@ -92,7 +92,11 @@ def _count_by_group(found: FiredContents) -> pa.Array:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-def _by_type(rows: Mapping[type[Type], Callable[[Expression], Function]]) -> Callable[[AggregateCall], Function]:
+#: class of a type -> the function of a value of the type
+ByType: TypeAlias = Mapping[type[Type], Callable[[Expression], Function]]
+
+
+def _by_type(rows: ByType) -> Callable[[AggregateCall], Function]:
     """The function that has another row for each type of its argument."""
     return lambda call: rows[type(call.arguments[0].type)](call.arguments[0])
 
@@ -117,9 +121,9 @@ def _mean_of_reals(value: Expression) -> Function:
     return Function(lambda found, at: pa.array(_total(found, at[0], mean=True)), (Kept(summaries.SUM_REAL, value),))
 
 
-#: class of a type -> the sum and the mean of its values
-SUMS = {Int64Type: _sum_of_words, Float64Type: _sum_of_reals, StringType: _joined_texts}
-MEANS = {Int64Type: _mean_of_words, Float64Type: _mean_of_reals}
+#: the sum and the mean
+SUMS: ByType = {Int64Type: _sum_of_words, Float64Type: _sum_of_reals, StringType: _joined_texts}
+MEANS: ByType = {Int64Type: _mean_of_words, Float64Type: _mean_of_reals}
 
 
 def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:

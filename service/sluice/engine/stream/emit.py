@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.kernel import kernel
-from sluice.columns.ordering import canonical
+from sluice.columns.key_bytes import canonical
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import EARLY_FIRING, FINAL, MADE, TIMER, TUPLE, WINDOW, Items
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_type
+from sluice.columns.column_forms import form
 from sluice.engine.stream.functions.column_arguments import Column, is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.engine.stream.value_errors import Checked, of_call
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import FUNCTIONS, OPERATORS
 from sluice.model.functions import match as match_types
+from sluice.model.types import Type
 
 #: by column: the errors of its rows (value_errors.py)
 Errors = Mapping[str, np.ndarray]
@@ -68,7 +70,7 @@ def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
 def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> Checked:
     match expression:
         case Literal(value, type_):
-            return Checked(pa.scalar(value, arrow_type(type_)))
+            return Checked(form(type_).constant(value))
         case Attribute(name, _, port):
             column = name if port is None else f"{port}.{name}"
             return Checked(tuples.column(column), errors.get(column))
@@ -80,12 +82,17 @@ def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> 
 
 
 def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
-    function = (OPERATORS if call.function in OPERATORS else FUNCTIONS)[call.function]
-    found = match_types(function, tuple(argument.type for argument in call.arguments))
-    assert found is not None  # noqa: S101 - calls are typed where they are made
+    name = _kernel_of(call.function, tuple([argument.type for argument in call.arguments]))
     arguments = [_checked(argument, tuples, errors) for argument in call.arguments]
-    name = found.signature.kernel
-    return of_call(name, kernel(name)(*(_plain(one.values) for one in arguments)), arguments)
+    return of_call(name, kernel(name)(*[_plain(one.values) for one in arguments]), arguments)
+
+
+@lru_cache(maxsize=1024)
+def _kernel_of(function: str, types: tuple[Type, ...]) -> str:
+    """The name of the kernel that computes a function of arguments of these types."""
+    found = match_types((OPERATORS if function in OPERATORS else FUNCTIONS)[function], types)
+    assert found is not None  # noqa: S101 - calls are typed where they are made
+    return found.signature.kernel
 
 
 def _plain(column: Column) -> Column:

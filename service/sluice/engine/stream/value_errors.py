@@ -9,9 +9,9 @@ x has an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,7 @@ class Error(IntEnum):
 REASONS: Mapping[Error, str] = {Error.NO_VALUE: "has no value"}
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """The values of an expression: a column, or a scalar for a constant.
 
     errors   an Error (int8) for each row; it has no dimension beside a scalar. None: there are none. The value of a row
@@ -54,7 +53,7 @@ def in_results(column: pa.Array) -> np.ndarray | None:
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
     """The values that a kernel computed of the arguments, with the errors."""
-    if values.is_valid if is_scalar(values) else not values.null_count:
+    if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
     null = _null(values)
     errors = np.where(null, RULES.get(kernel, _of_function)(arguments), Error.NONE).astype(np.int8)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 #: the value of an attribute; a list is a tuple
@@ -73,7 +73,7 @@ class Type(ABC):
         return self.word
 
     def __hash__(self) -> int:
-        return hash((self.word, *(getattr(self, field.name) for field in fields(self))))
+        return hash(self.word)  # a class with fields is a dataclass, and has a hash of them
 
     @property
     def element(self) -> Type | None:

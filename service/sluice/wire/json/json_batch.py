@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -18,21 +20,26 @@ from sluice.wire.json.json_types import json_form
 
 def scannable(schema: Schema) -> bool:
     """Whether the scanner supports all types of the schema: lists it does not."""
-    return all(json_form(type_).scanned is not None for _, type_ in schema)
+    return None not in _codes(schema)
+
+
+@lru_cache(maxsize=1024)
+def _codes(schema: Schema) -> tuple[int | None, ...]:
+    return tuple(json_form(type_).scanned for _, type_ in schema)
 
 
 def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
     """The tuples of the rows that the scanner accepts, and for each row whether it does."""
     data, starts = bytes_of(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())
-    codes = np.array([json_form(type_).scanned for _, type_ in schema], np.int64)
-    wanted = Wanted(*bytes_of(names), codes)
+    codes = _codes(schema)
+    wanted = Wanted(*bytes_of(names), np.array(codes, np.int64))
     found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
     scan(data, starts, wanted, found, sure)
     arrow = arrow_schema(schema)
     columns = [
         _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
-        for a, (code, field) in enumerate(zip(codes.tolist(), arrow, strict=True))
+        for a, (code, field) in enumerate(zip(codes, arrow, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
 
@@ -43,7 +50,7 @@ def _room(attributes: int, rows: int) -> FieldSpans:
 
 
 def _column(
-    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
+    code: int | None, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> pa.Array:
     """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans)."""
     first, last, escaped = found

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
@@ -91,7 +91,6 @@ def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # n
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:
-    fields = arrow_schema(schema)
     columns = list(zip(*tuples, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
-    return record_batch(arrays, fields, len(tuples))
+    arrays = [array_of(column, type_) for column, (_, type_) in zip(columns, schema, strict=True)]
+    return record_batch(arrays, arrow_schema(schema), len(tuples))

@@ -54,7 +54,7 @@ class JsonForm(ABC):
 
     @abstractmethod
     def read(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        """The value that a parsed JSON value gives, as Arrow takes it. Raises NotOfTypeError."""
+        """The value of the model that a parsed JSON value gives. Raises NotOfTypeError."""
 
     def remark(self, value: object) -> str:
         """What to do about a value that is not of the type, for the end of a message; mostly empty."""

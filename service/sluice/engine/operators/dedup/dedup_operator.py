@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.key_bytes import key_codes
-from sluice.columns.ordering import canonical
+from sluice.columns.key_bytes import canonical, key_codes
 from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection

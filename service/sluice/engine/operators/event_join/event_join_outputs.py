@@ -12,7 +12,7 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
-from sluice.columns.ordering import canonical
+from sluice.columns.key_bytes import canonical
 from sluice.engine.operators.event_join.event_join_records import ENTRY, LEFT, NOTHING, RIGHT, TimedSide
 from sluice.engine.operators.join.join_outputs import chained
 from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, WINDOW, Items

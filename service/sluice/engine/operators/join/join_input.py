@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_type
+from sluice.columns.arrow_types import array_of
 from sluice.columns.encoding import to_words
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
@@ -66,7 +66,7 @@ class JoinInput:
             reads=tuple(reads),
             names=names,
             types=tuple(e.type for e in kept),
-            default=tuple(pa.array([values.get(n, 0)], arrow_type(e.type)) for n, e in zip(names, kept, strict=True)),
+            default=tuple(array_of([values.get(n, e.type.empty)], e.type) for n, e in zip(names, kept, strict=True)),
             equality=tuple(reads.index(e) for e in side.equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
             deletes=deletes,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words
 from sluice.columns.interner import Interner
-from sluice.columns.ordering import canonical
+from sluice.columns.key_bytes import canonical
 from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput
 from sluice.engine.operators.join.join_kernel import NOTHING

@@ -17,8 +17,7 @@ from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.key_bytes import key_codes
-from sluice.columns.ordering import canonical, ordered
+from sluice.columns.key_bytes import canonical, key_codes
 from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
 from sluice.columns.tables import Data, Format
@@ -169,7 +168,7 @@ class ProgressiveOperator(Stateful[SortState]):
         for place in range(columns):
             state.words[slots, place] = to_words(read.column(place), self._types[place], state.strings)
         for place, (column, kind) in enumerate(self._keys, columns):
-            state.words[slots, place] = ordered(to_words(read.column(column), kind, state.strings), kind)
+            state.words[slots, place] = form(kind).sort_words(to_words(read.column(column), kind, state.strings))
         return processing_time.arrivals(items, partition, slots, self._scratch)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:

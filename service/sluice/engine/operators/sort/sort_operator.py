@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words
 from sluice.columns.interner import Interner
-from sluice.columns.ordering import ordered, ranks
 from sluice.columns.tables import Data
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
@@ -100,7 +100,7 @@ class SortOutputs:
         """
         each, types = np.repeat(found.firing, found.size), self._types
         words = [
-            ranks(ordered(found.listed[:, column], types[column]), types[column], found.strings, descending=descending)
+            form(types[column]).ranks(found.listed[:, column], found.strings, descending=descending)
             for column, descending in self._order
         ]
         rows = found.listed[np.lexsort((*reversed(words), each))]
