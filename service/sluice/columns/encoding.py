@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.column_forms import Order, form
+from sluice.columns.column_forms import form
 from sluice.columns.interner import Interner
-from sluice.model.types import Type
+from sluice.model.types import TimeForm, Type
 from sluice.time_units import SECOND
 
 #: float64 has every whole number below this
@@ -44,10 +44,9 @@ def from_units(units: np.ndarray, type_: Type) -> pa.Array:
     If the attribute is float64, the times are nanoseconds and become the nearest number of seconds. Otherwise a time is
     the attribute's word.
     """
-    of = form(type_)
-    if of.order is Order.REAL:
+    if type_.time is TimeForm.SECONDS:
         return in_seconds(pa.array(units))
-    return pa.array(np.ascontiguousarray(units)).view(of.arrow)
+    return pa.array(np.ascontiguousarray(units)).view(form(type_).arrow)
 
 
 def in_seconds(nanoseconds: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:

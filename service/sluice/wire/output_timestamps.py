@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sluice.engine.stream.clock import all_later
 from sluice.model.spec import Stream
-from sluice.model.types import INT64
+from sluice.model.types import TimeForm
 from sluice.time_units import MILLISECOND
 
 #: in an array of timestamps: the attribute has no time that a record can have
@@ -39,7 +39,7 @@ def of_attribute(stream: Stream, tuples: pa.RecordBatch) -> np.ndarray:
 
 def _unit(stream: Stream) -> int:
     """Nanoseconds of one unit of the attribute."""
-    if dict(stream.schema)[str(stream.record_timestamp)] != INT64:
+    if dict(stream.schema)[str(stream.record_timestamp)].time is not TimeForm.COUNT:
         return 1
     is_event_time = stream.event_time is not None and stream.event_time.attribute == stream.record_timestamp
     return stream.event_time.tick if stream.event_time is not None and is_event_time else MILLISECOND

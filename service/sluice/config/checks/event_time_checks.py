@@ -22,7 +22,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal
 from sluice.model.spec import UNLIMITED, EventTime, Window
-from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Schema, Type
+from sluice.model.types import FLOAT64, INT64, Schema, TimeForm, Type
 from sluice.model.windows.time_interval_window import MONTHS
 from sluice.time_units import MILLISECOND, SECOND
 
@@ -46,16 +46,16 @@ def event_time(
             what += "; record_timestamp makes one of the timestamp of the record"
         report.problem(inner, what, shape.attribute, nearest(shape.attribute, types))
         return None
-    if kind not in (TIMESTAMP, INT64, FLOAT64):
+    if kind.time is None:
         what = f"a timestamp, an int64 or a float64 with seconds, not {shape.attribute}, a {kind} (rule W27)"
         report.problem(inner, what, shape.attribute)
         return None
-    if shape.resolution is not None and kind != INT64:
+    if shape.resolution is not None and kind.time is not TimeForm.COUNT:
         report.problem((*path, "resolution"), f"none, as {shape.attribute} is a {kind} (rule W27)")
         return None
     if shape.advance and (shape.lag is None or not shape.idle_after):
         report.problem((*path, "advance"), "true only with a lag and with an idle_after above 0")
-    tick = TICKS[shape.resolution or "milliseconds"] if kind == INT64 else 1
+    tick = TICKS[shape.resolution or "milliseconds"] if kind.time is TimeForm.COUNT else 1
     return EventTime(
         shape.attribute, tick, nanoseconds(shape.lag), nanoseconds(shape.minimum_gap) or 0,
         nanoseconds(shape.idle_after),

@@ -27,7 +27,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Fault, Path
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Output, Window
-from sluice.model.types import BOOLEAN, TIMESTAMP
+from sluice.model.types import BOOLEAN, TimeForm
 
 #: words without signs between them
 WORDS = re.compile(r"\w+( \w+)+")
@@ -118,7 +118,7 @@ class ExpressionChecks:
         if all(self.streams.event_times.get(one) for one in stream.split(PLUS)):
             return "; the streams of a list have one if theirs are equal (rule R3)"
         if stream not in self.streams.writers:
-            times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]
+            times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind.time is TimeForm.INSTANT]
             return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""
         writer = self.streams.operators[self.streams.writers[stream]]
         sources = [name for _, name in inputs_of(writer)]

@@ -15,7 +15,7 @@ from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest
 from sluice.model.spec import Coding, Key, Stream
-from sluice.model.types import INT64, TIMESTAMP, Schema, Type
+from sluice.model.types import Schema, TimeForm, Type
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import FORMATS
 
@@ -162,10 +162,10 @@ class StreamFormats:
     def check_timestamp(self, path: Path, attribute: str, stream: Stream, *, written: bool) -> None:
         """Each record has a timestamp, so the attribute needs no default."""
         type_ = dict(stream.schema).get(attribute)
-        allowed = (TIMESTAMP, INT64) if written else (TIMESTAMP,)
-        if type_ is not None and type_ not in allowed:
+        allowed = (TimeForm.INSTANT, TimeForm.COUNT) if written else (TimeForm.INSTANT,)
+        if type_ is not None and type_.time not in allowed:
             what = "a timestamp or an int64 with milliseconds since 1970" if written else "a timestamp"
-            others = [name for name, one in stream.schema if one in allowed]
+            others = [name for name, one in stream.schema if one.time in allowed]
             meant = others[0] if len(others) == 1 else None
             self.report.problem((*path, "record_timestamp"), f"{what}, not {attribute}, a {type_}", attribute, meant)
         if attribute in dict(stream.defaults):

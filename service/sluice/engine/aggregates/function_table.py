@@ -26,7 +26,7 @@ from sluice.engine.aggregates import custom_functions, from_lists
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
-from sluice.model.types import INT64, Float64Type, Int64Type, StringType, Type
+from sluice.model.types import INT64, Float64Type, Int64Type, StringType, TimeForm, Type
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
@@ -515,7 +515,7 @@ def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     Float64 seconds of this century do not distinguish nanoseconds: then the greatest float64 below the end.
     """
     last = from_units(details.end - 1, type_)
-    if form(type_).order is not Order.REAL:
+    if type_.time is not TimeForm.SECONDS:
         return last
     end = from_units(details.end, type_).to_numpy()
     return pa.array(np.minimum(last.to_numpy(), np.nextafter(end, -np.inf)))

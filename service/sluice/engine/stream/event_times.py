@@ -8,7 +8,7 @@ import pyarrow as pa
 from sluice.columns.json_columns import nanoseconds
 from sluice.engine.stream.clock import all_later
 from sluice.model.spec import EventTime
-from sluice.model.types import FLOAT64, Type
+from sluice.model.types import TimeForm, Type
 from sluice.time_units import MAX_TIME, UNSET
 
 #: a float64 of seconds fits int64 nanoseconds if its magnitude is below this
@@ -21,7 +21,7 @@ def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]
     """The event times in units of the attribute (nanoseconds for float64), and which of them are no times (None: all
     are).
     """
-    if type_ == FLOAT64:
+    if type_.time is TimeForm.SECONDS:
         return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
     return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
 

@@ -6,13 +6,13 @@ from sluice.model.types.int64_type import INT64, Int64Type
 from sluice.model.types.list_type import ListType, list_of
 from sluice.model.types.string_type import STRING, StringType
 from sluice.model.types.timestamp_type import TIMESTAMP, TimestampType
-from sluice.model.types.type_contract import Distance, Type, Value
+from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
 from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_type
 
 __all__ = [
     "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "Distance", "Float64Type",
-    "Int64Type", "ListType", "Schema", "StringType", "TimestampType", "Type", "Value", "list_of", "parse_type",
-    "similar_type",
+    "Int64Type", "ListType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value", "list_of",
+    "parse_type", "similar_type",
 ]  # fmt: skip
 
 Schema = tuple[tuple[str, Type], ...]

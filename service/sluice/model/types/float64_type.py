@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.model.types.type_contract import Distance, Type, Value
+from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
 
 
 class Float64Type(Type):
@@ -16,6 +16,7 @@ class Float64Type(Type):
     numeric = True
     sortable = True
     doubt_as_key = "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)"
+    time = TimeForm.SECONDS
     distance = Distance("float64")
 
     def from_definition(self, value: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.model.types.type_contract import Distance, Type
+from sluice.model.types.type_contract import Distance, TimeForm, Type
 
 #: the greatest number
 MAX_INT64 = 2**63 - 1
@@ -19,6 +19,7 @@ class Int64Type(Type):
     numeric = True
     sortable = True
     promoted = ("float64",)
+    time = TimeForm.COUNT
     distance = Distance("int64", 1, f"a whole size up to {MAX_INT64}, as the attribute is an int64")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.model.types.type_contract import Distance, Type
+from sluice.model.types.type_contract import Distance, TimeForm, Type
 from sluice.time_units import SECOND
 
 
@@ -14,6 +14,7 @@ class TimestampType(Type):
     empty = 0
     samples = (1, 2)
     sortable = True
+    time = TimeForm.INSTANT
     distance = Distance("float64", SECOND, "a size in seconds and whole nanoseconds, as the attribute is a timestamp")
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
 #: the value of an attribute; a list is a tuple
@@ -37,6 +38,14 @@ class Distance(NamedTuple):
     def in_seconds(self) -> bool:
         """Whether sizes are given in seconds and the values count in a smaller unit."""
         return self.unit is not None and self.unit > 1
+
+
+class TimeForm(Enum):
+    """How a value is a time since 1970: as an event time (W16), or as the timestamp of a record."""
+
+    INSTANT = auto()  # in nanoseconds
+    COUNT = auto()  # in a resolution that the stream declares
+    SECONDS = auto()  # in seconds with a fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,8 @@ class Type(ABC):
     doubt_as_key: ClassVar[str] = ""
     #: words of the types to which an argument is converted where a function needs it
     promoted: ClassVar[tuple[str, ...]] = ()
+    #: None if the values are no times
+    time: ClassVar[TimeForm | None] = None
     #: None if the values have no difference, so that no delta window can compare them
     distance: ClassVar[Distance | None] = None
 
