@@ -54,12 +54,17 @@ class Service:
 
 
 @contextmanager
-def service(pipeline: str, bootstrap: str, folder: Path, further: Sequence[str] = ()) -> Iterator[Service]:
-    """Runs the pipeline until the block ends, with further options of `sluice run`."""
+def service(
+    pipeline: str, bootstrap: str, folder: Path, further: Sequence[str] = (), program: Sequence[str] = ("sluice",)
+) -> Iterator[Service]:
+    """Runs the pipeline until the block ends, with further options of `sluice run`.
+
+    `program`: the module that is the program, and its first arguments.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
-    command = [sys.executable, "-m", "sluice", "run", str(file), "--no-http"]
+    command = [sys.executable, "-m", *program, "run", str(file), "--no-http"]
     options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
