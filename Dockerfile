@@ -29,7 +29,7 @@ COPY service /src/service
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src \
     && find /opt/sluice/lib/python*/site-packages/sluice* -name '*.py' -exec touch --date=@1500000000 '{}' + \
     && python -m compileall -q /opt/sluice/lib/python*/site-packages/sluice /opt/sluice/lib/python*/site-packages/sluice_demo
-RUN python -m sluice.jvm.jars && python -m sluice.spark.java.home && sluice compile
+RUN python -m sluice.jvm.jars && sluice compile
 # 150 MB, with which a start takes half of Java's processor time. Java uses the archive only with these very jars.
 RUN python -m sluice.spark.java.class_archive
 

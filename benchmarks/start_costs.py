@@ -62,14 +62,16 @@ def main() -> None:
         run = partial(_batch if options.batch or options.jobs else _start, Path(scratch), broker.bootstrap, options)
         run("nothing", -1)  # keeps Java's command
         costs = _in_turn(["nothing", *_chosen(options)], options.runs, run)
-    print(f"{machine()}, {options.runs} runs in turn, in {'ms of a batch' if options.batch or options.jobs else 's'}:\n")
+    print(
+        f"{machine()}, {options.runs} runs in turn, in {'ms of a batch' if options.batch or options.jobs else 's'}:\n"
+    )
     print(*_table(costs, 1000 if options.batch or options.jobs else 1), sep="\n")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start_costs", description=__doc__)
     parser.add_argument("--batch", action="store_true", help="compare batches in place of starts")
-    parser.add_argument("--jobs", action="store_true", help="compare batches that are jobs of Spark (direct_records: 0)")
+    parser.add_argument("--jobs", action="store_true", help="compare batches that are jobs of Spark")
     parser.add_argument("--only", nargs="*", choices=MEASURES, help="these measures")
     parser.add_argument("--runs", type=int, default=5, help="runs with and without each measure (%(default)s)")
     return parser.parse_args()

@@ -4,8 +4,6 @@ With the archive Java neither reads nor checks these classes again: a start take
 archive has 150 MB. It is valid for one Java and one set of jars; Java ignores an archive that does not fit.
 
     python -m sluice.spark.java.class_archive     starts Spark, runs one small batch, and writes the archive
-
-It also keeps the command of the next starts, which depends on the archive.
 """
 
 from __future__ import annotations
@@ -66,15 +64,5 @@ def make(where: Path) -> None:
         part.replace(where / f"classes-{part.stat().st_size}.jsa")
 
 
-def keep_command() -> None:
-    """Starts Java with the archive, and keeps its command (java_command.py): a service may not write to the folder."""
-    from sluice.spark.java.java_process import JavaProcess, driver_properties, spark_jars  # noqa: PLC0415 - see `make`
-
-    with JavaProcess(driver_properties(spark_jars())) as java, java.named():
-        pass
-    java.process.wait(MAX_SECONDS)
-
-
 if __name__ == "__main__":
     make(folder())
-    keep_command()

@@ -24,8 +24,7 @@ from sluice.processes import end_with_this_process, environment_variable
 from sluice.spark.cluster import shipping
 from sluice.spark.java import class_archive
 from sluice.spark.java.early_classes import load_early
-from sluice.spark.java.home import spark_home
-from sluice.spark.java.java_command import JavaCommand, temporary_files
+from sluice.spark.java.java_command import java_command, spark_home, temporary_files
 from sluice.spark.masking import filtered_pipe
 
 #: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
@@ -40,8 +39,6 @@ DRIVER_MEMORY = "2g"
 #: Of a larger one all stays in memory, also while nothing comes. A smaller one adds 10 ms and more to a batch.
 RUNTIME = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn40m"
 LOG = Path(__file__).with_name("log4j2.properties")
-#: options of the Java program that computes the command line of the actual one
-LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: prefix of environment variables that set Spark properties: SLUICE_SPARK_driver_memory=4g sets spark.driver.memory
 OVERRIDE = "SLUICE_SPARK_"
@@ -70,26 +67,22 @@ class JavaProcess:
         self._connection = Path(self._folder.name, "connection")
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
         os.environ["PYSPARK_PYTHON"] = shipping.python(properties.get("spark.archives", ""))
-        environment = (
-            {"SPARK_LAUNCHER_OPTS": LAUNCHER}
-            | os.environ
-            | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
-        )
-        self._command = JavaCommand(Path(os.environ["SPARK_HOME"]), properties, environment, class_archive.folder())
+        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
+        command, environment = java_command(Path(os.environ["SPARK_HOME"]), properties, os.environ | own)
         stderr = filtered_pipe()
         try:
             self.process = subprocess.Popen(
-                self._command.arguments,
+                command,
                 # Java ends when this pipe is closed.
                 stdin=subprocess.PIPE,
                 stderr=stderr,
-                env=self._command.environment,
+                env=environment,
                 preexec_fn=_ignore_signals,  # noqa: PLW1509 - as PySpark does it
             )
         finally:
             os.close(stderr)
         end_with_this_process(self.process.pid, GRACE)
-        self._connected = self._ending = False
+        self._connected = False
         #: once Java takes calls and has loaded classes, where; None if it has ended instead
         self._gateway: Future[Gateway | None] = Future()
         threading.Thread(target=self._follow, name="sluice-java", daemon=True).start()
@@ -115,10 +108,7 @@ class JavaProcess:
                 self.process.kill()
             time.sleep(PAUSE)
         if not self._connection.exists():
-            if not self._ending:
-                self._command.forget()
             return None
-        self._command.keep(self.process.pid)
         content = self._connection.read_bytes()
         return Gateway(int.from_bytes(content[:4]), content[8:].decode())
 
@@ -131,7 +121,6 @@ class JavaProcess:
     def end(self) -> None:
         """Ends the process: at once if PySpark has not connected to it, else as soon as it has cleaned up."""
         assert self.process.stdin is not None  # noqa: S101 - it was started with a pipe
-        self._ending = True
         self.process.stdin.close()
         if not self._connected:
             self.process.kill()

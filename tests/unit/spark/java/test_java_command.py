@@ -1,133 +1,77 @@
-"""The command that starts Java, kept from an earlier start. A shell stands for Java."""
+"""The command that starts Spark's Java process, in place of the one that `spark-submit` computes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from sluice.spark.java.java_command import PROGRAM, VECTORS, JavaCommand, temporary_files
+from sluice.spark.java.java_command import LAUNCHER, PROGRAM, java_command, spark_home
+from sluice.spark.java.java_process import driver_properties
 
 PROPERTIES = {"spark.driver.memory": "2g"}
-#: as `spark-submit`: adds a variable and Java's options, and becomes Java
-SUBMIT = f"""#!/bin/sh
-export ADDED=1
-exec /bin/sh -c 'echo up; read line' -Xmx2g {VECTORS} {PROGRAM} "$@"
-"""
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with `spark-submit` and the jar of its launcher."""
-    for name, content in {"bin/spark-submit": SUBMIT, "jars/spark-launcher_2.13-4.2.0.jar": ""}.items():
-        path = tmp_path / "spark" / name
-        path.parent.mkdir(parents=True)
-        path.write_text(content)
-        path.chmod(0o755)
+    """A folder with the jar that names the version of Spark, and one that comes first."""
+    for name in (LAUNCHER, "slf4j-api-2.jar"):
+        (tmp_path / "spark" / "jars").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "spark" / "jars" / name).touch()
     return tmp_path / "spark"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "kept").mkdir()
-    return tmp_path / "kept"
+def is_submitted(home: Path, properties: dict[str, str] = PROPERTIES, **variables: str) -> bool:
+    """Whether the command calls `spark-submit`."""
+    return java_command(home, properties, ENVIRONMENT | variables)[0][0] == str(home / "bin" / "spark-submit")
 
 
-def command(home: Path, folder: Path, properties: dict[str, str] = PROPERTIES, **variables: str) -> JavaCommand:
-    return JavaCommand(home, properties, {"PATH": os.environ["PATH"], **variables}, folder)
+def test_it_is_the_command_that_spark_submit_computes():
+    """With another version of Spark the options of Java may be others: take them from this test."""
+    home, properties = spark_home(), driver_properties(["/jars/first.jar", "/jars/second.jar"])
+    (java, *rest), environment = java_command(home, properties, ENVIRONMENT | {"SPARK_HOME": str(home)})
+    arguments = [PROGRAM, *rest[rest.index(PROGRAM) + 1 :]]
+    launcher = [java, "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main", *arguments]
+    computed = subprocess.run(launcher, capture_output=True, text=True, check=True, env=environment).stdout
+    expected = computed.lstrip("\0\n").rstrip("\0").split("\0")[1:]
+    assert rest == [option for option in expected if option != "--add-modules=jdk.incubator.vector"]
 
 
-def start(one: JavaCommand) -> None:
-    """Starts what the command says, and keeps the command when it is up."""
-    with subprocess.Popen(one.arguments, env=one.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        one.keep(process.pid)
-        process.communicate()
+def test_the_python_workers_of_spark_get_equal_hashes_of_texts(home: Path):
+    assert java_command(home, PROPERTIES, ENVIRONMENT)[1]["PYTHONHASHSEED"] == "0"
 
 
-def test_the_first_start_calls_spark_submit(home: Path, folder: Path):
-    assert command(home, folder).arguments == [
-        f"{home}/bin/spark-submit", "--conf", "spark.driver.memory=2g", "pyspark-shell",
-    ]  # fmt: skip
-
-
-def test_the_next_start_calls_what_spark_submit_became(home: Path, folder: Path):
-    start(command(home, folder))
-    again = command(home, folder)
-    assert again.arguments == [
-        "/bin/sh", "-c", "echo up; read line", "-Xmx2g", PROGRAM, "--conf", "spark.driver.memory=2g", "pyspark-shell",
-    ]  # fmt: skip
-    assert again.environment == {"PATH": os.environ["PATH"], "ADDED": "1"}
-
-
-def test_the_next_start_may_have_another_folder_of_temporary_files(home: Path, folder: Path, monkeypatch):
-    submit = home / "bin" / "spark-submit"
-    submit.write_text(SUBMIT.replace("-Xmx2g", "-Xmx2g -Djava.io.tmpdir=/tmp/1"))
-
-    def with_folder(temporary: str) -> JavaCommand:
-        monkeypatch.setattr(tempfile, "tempdir", temporary)
-        return command(home, folder, {"spark.driver.extraJavaOptions": f"-Xmx2g {temporary_files()}"})
-
-    start(with_folder("/tmp/1"))  # noqa: S108 - nothing is written there
-    assert with_folder("/tmp/2").arguments[3:5] == ["-Xmx2g", "-Djava.io.tmpdir=/tmp/2"]  # noqa: S108
-
-
-def test_the_arguments_of_the_program_and_variables_of_the_service_are_not_kept(home: Path, folder: Path):
-    start(command(home, folder, {"spark.hadoop.key": "secret-1"}, OF_SERVICE="secret-2"))
-    (file,) = folder.iterdir()
-    assert "secret" not in file.read_text()
+def test_the_heap_the_jars_and_the_options_of_the_driver_are_those_of_java(home: Path):
+    properties = PROPERTIES | {"spark.driver.extraClassPath": "a.jar", "spark.driver.extraJavaOptions": "-Da=1 -Db=2"}
+    _, flag, jars, *options = java_command(home, properties, ENVIRONMENT)[0]
+    assert (flag, jars) == ("-cp", f"a.jar:{home}/conf:{home}/jars/slf4j-api-2.jar:{home}/jars/*")
+    assert options[:3] == ["-Xmx2g", "-Da=1", "-Db=2"]
 
 
 @pytest.mark.parametrize(
     ("properties", "variables"),
     [
-        pytest.param({"spark.driver.memory": "3g"}, {}, id="properties"),
         pytest.param(PROPERTIES, {"SPARK_SUBMIT_OPTS": "-Dx"}, id="a variable of Spark"),
-        pytest.param(PROPERTIES, {"JAVA_HOME": "/elsewhere"}, id="another Java"),
+        pytest.param(PROPERTIES, {"HADOOP_CONF_DIR": "/etc/hadoop"}, id="a variable of Hadoop"),
+        pytest.param({"spark.driver.extraLibraryPath": "/lib"}, {}, id="a property that the script reads"),
+        pytest.param({"spark.driver.extraJavaOptions": '-Da="1 2"'}, {}, id="quotes"),
+        pytest.param({"spark.driver.extraJavaOptions": "-Xmx3g"}, {}, id="a heap that the script refuses"),
+        pytest.param(PROPERTIES, {"JAVA_HOME": "/elsewhere"}, id="no Java, which the script reports"),
     ],
 )
-def test_with_other_settings_spark_submit_is_called(home: Path, folder: Path, properties, variables):
-    start(command(home, folder))
-    assert command(home, folder, properties, **variables).arguments[0].endswith("spark-submit")
+def test_with_settings_of_the_user_spark_submit_is_called(home: Path, properties, variables):
+    assert not is_submitted(home)
+    assert is_submitted(home, properties, **variables)
 
 
-def test_with_another_spark_it_is_called(home: Path, folder: Path):
-    start(command(home, folder))
-    os.utime(home / "jars" / "spark-launcher_2.13-4.2.0.jar", (1, 1))
-    assert command(home, folder).arguments[0].endswith("spark-submit")
+def test_with_a_configuration_of_spark_it_is_called(home: Path):
+    (home / "conf").mkdir()
+    assert is_submitted(home)
 
 
-@pytest.mark.parametrize("name", ["conf", "elsewhere"])
-def test_with_a_configuration_of_spark_by_the_user_nothing_is_kept(home: Path, folder: Path, name: str):
-    (home / name).mkdir()
-    variables = {} if name == "conf" else {"SPARK_CONF_DIR": str(home / name)}
-    start(command(home, folder, **variables))
-    assert not [*folder.iterdir()]
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"key": null, "start": ["/bin/sh"], "variables": {}}'])
-def test_a_damaged_file_is_not_used(home: Path, folder: Path, content: str):
-    (folder / "java-command.json").write_text(content)
-    assert command(home, folder).arguments[0].endswith("spark-submit")
-
-
-def test_a_java_that_was_removed_is_not_called(home: Path, folder: Path):
-    start(command(home, folder))
-    file = folder / "java-command.json"
-    file.write_text(file.read_text().replace("/bin/sh", "/bin/removed"))
-    assert command(home, folder).arguments[0].endswith("spark-submit")
-
-
-def test_a_command_with_which_java_does_not_start_is_removed(home: Path, folder: Path):
-    start(command(home, folder))
-    command(home, folder).forget()
-    assert command(home, folder).arguments[0].endswith("spark-submit")
-
-
-def test_without_a_folder_to_write_to_spark_submit_is_called_each_time(home: Path, tmp_path: Path):
-    start(command(home, tmp_path / "missing"))
-    assert command(home, tmp_path / "missing").arguments[0].endswith("spark-submit")
+def test_with_another_version_of_spark_it_is_called(home: Path):
+    (home / "jars" / LAUNCHER).unlink()
+    assert is_submitted(home)

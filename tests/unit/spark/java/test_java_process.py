@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -65,39 +64,6 @@ def test_ctrl_c_and_sigterm_to_the_process_group_do_not_end_it(java, tmp_path):
     with java(f"kill -INT $$; kill -TERM $$; echo lives > {tmp_path}/lives") as one:
         assert one.process.wait(60) == 0
     assert (tmp_path / "lives").read_text() == "lives\n"
-
-
-@pytest.fixture
-def command(monkeypatch):
-    """The methods of the command, which an earlier start has kept, that a Java process has called."""
-    called = []
-
-    class Kept:
-        def __init__(self, spark_home: Path, _: object, environment: dict[str, str], __: Path) -> None:
-            self.arguments, self.environment = [str(spark_home / "bin" / "spark-submit")], environment
-
-        def keep(self, _: int) -> None:
-            called.append("keep")
-
-        def forget(self) -> None:
-            called.append("forget")
-
-    monkeypatch.setattr(java_process, "JavaCommand", Kept)
-    return called
-
-
-@pytest.mark.parametrize(("script", "expected"), [(TAKES_CALLS, ["keep"]), ("exit 3", ["forget"])])
-def test_a_command_is_kept_if_java_takes_calls_and_forgotten_if_it_ends_before(java, command, script, expected):
-    with java(script) as one, one.named():
-        assert command == expected
-    one.process.wait(60)
-
-
-def test_a_command_is_not_forgotten_if_the_service_ends_java(java, command):
-    with java(STARTS) as one:
-        pass
-    with one.named() as running:
-        assert (running, command) == (False, [])
 
 
 def test_a_java_that_takes_no_calls_is_ended(java, monkeypatch):
