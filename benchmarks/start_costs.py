@@ -2,7 +2,7 @@
 
     python -m benchmarks.start_costs                     a start, up to the end of a first batch of 1,000 records
     python -m benchmarks.start_costs --batch             a batch at 500 records a second
-    python -m benchmarks.start_costs --only "kept command" "early work"
+    python -m benchmarks.start_costs --only "command written down"
 
 Processor time is that of all processes of the service, user and system, with the children that have ended. The median
 of the runs is given, and of the time on the clock the shortest, which other programs disturb least.
@@ -40,7 +40,7 @@ BATCH_MEASURES = (
     "25 ms between requests for offsets",
 )  # fmt: skip
 #: measures of batches that are jobs of Spark, which `--jobs` compares
-JOB_MEASURES = ("no checksums and compression of shuffles", "one daemon of Python workers", "links to PySpark")
+JOB_MEASURES = ("no checksums and compression of shuffles", "one daemon of Python workers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def main() -> None:
         make_topic(broker.bootstrap, TOPIC)
         fill(broker.bootstrap, TOPIC, RECORDS, KEYS)
         run = partial(_batch if options.batch or options.jobs else _start, Path(scratch), broker.bootstrap, options)
-        run("nothing", -1)  # keeps Java's command
+        run("nothing", -1)  # loads the kernels
         costs = _in_turn(["nothing", *_chosen(options)], options.runs, run)
     print(
         f"{machine()}, {options.runs} runs in turn, in {'ms of a batch' if options.batch or options.jobs else 's'}:\n"

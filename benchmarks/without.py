@@ -32,9 +32,8 @@ def _spark(**properties: str) -> Callable[[], None]:
     return lambda: os.environ.update({f"SLUICE_SPARK_{name}": value for name, value in properties.items()})
 
 
-def _kept_command() -> None:
-    command: Any = import_module("sluice.spark.java.java_command").JavaCommand
-    command._read = command.keep = _nothing  # noqa: SLF001 - takes the place of a private method
+def _written_command() -> None:
+    _set("sluice.spark.java.java_command", "_is_configured", lambda *_: True)
 
 
 def _early_java() -> None:
@@ -80,16 +79,11 @@ def _early_work() -> None:
     _set("sluice.spark.lanes.early_work", "_watched", unwatched)
 
 
-def _spark_home() -> None:
-    package = Path(str(import_module("importlib.util").find_spec("pyspark").origin)).parent
-    _set("sluice.spark.java.java_process", "spark_home", lambda: package)
-
-
 MEASURES: dict[str, Callable[[], None]] = {
     "nothing": _nothing,
     "archive of classes": lambda: _set("sluice.spark.java.class_archive", "options", lambda _: ""),
     "archive at its address": lambda: _set("sluice.spark.java.class_archive", "AT_ITS_ADDRESS", ""),
-    "kept command": _kept_command,
+    "command written down": _written_command,
     "Java before the modules": _early_java,
     "classes loaded early": lambda: _set("sluice.spark.java.java_process", "load_early", _nothing),
     "forked fork server": _forked_server,
@@ -97,7 +91,6 @@ MEASURES: dict[str, Callable[[], None]] = {
     "pandas kept out": _no_pandas,
     "writer opened early": lambda: _set("sluice.spark.pipeline.pipeline_run", "open_early", _nothing),
     "kernels loaded early": lambda: _set("sluice.spark.pipeline.pipeline_run", "load_early", _nothing),
-    "links to PySpark": _spark_home,
     "early work": _early_work,
     "no Java code of plans": _spark(sql_codegen_wholeStage="true"),
     "local file system": _spark(hadoop_fs_file_impl="org.apache.hadoop.fs.LocalFileSystem"),
