@@ -11,6 +11,7 @@ import pytest
 from sluice.columns.intrusive_list import NIL
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, INSERT, LIVE, LOSE
+from sluice.model.errors import InvariantError
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
@@ -56,30 +57,30 @@ def with_number(state: Any) -> None:
 
 
 DAMAGES = [
-    (SLIDING, with_number),
-    (SLIDING, damage("partitions", "size", 0, 1)),
-    (SLIDING, damage("partitions", "preceding", 1, NIL)),
-    (SLIDING, damage("chain", "older", 2, 3)),
-    (SLIDING, damage("chain", "younger", 0, NIL)),
-    (SLIDING, damage("group_records", "size", 0, 1)),
-    (SLIDING, lambda state: state.free.give(np.array([1]))),
-    (QUEUE, damage("queue", "partition", 0, NIL)),
-    (GROUPS, damage("ends", "oldest", 0, NIL)),
-    (PANES, damage("nodes", "time", 1, -1)),
-    (PANES, damage("partitions", "size", 0, 3)),
-    (PANES, lambda state: state.node_blocks.fill(0)),
-    (SORT, with_number),
-    (JOIN, side(damage("buckets", "count", 0, 3))),
-    (JOIN, side(damage("stored_tuples", "older", 4, NIL))),
+    (SLIDING, with_number, "sizes add up"),
+    (SLIDING, damage("partitions", "size", 0, 1), "sizes add up"),
+    (SLIDING, damage("partitions", "preceding", 1, NIL), "lists are linked"),
+    (SLIDING, damage("chain", "older", 2, 3), "lists are linked"),
+    (SLIDING, damage("chain", "younger", 0, NIL), "sizes add up"),
+    (SLIDING, damage("group_records", "size", 0, 1), "sizes add up"),
+    (SLIDING, lambda state: state.free.give(np.array([1])), "slots are used once"),
+    (QUEUE, damage("queue", "partition", 0, NIL), "sizes add up"),
+    (GROUPS, damage("ends", "oldest", 0, NIL), "lists are linked"),
+    (PANES, damage("nodes", "time", 1, -1), "held in order"),
+    (PANES, damage("partitions", "size", 0, 3), "sizes add up"),
+    (PANES, lambda state: state.node_blocks.fill(0), "sizes add up"),
+    (SORT, with_number, "sizes add up"),
+    (JOIN, side(damage("buckets", "count", 0, 3)), "sizes add up"),
+    (JOIN, side(damage("stored_tuples", "older", 4, NIL)), "lists are linked"),
 ]
 
 
-@pytest.mark.parametrize(("operator", "damaged"), DAMAGES)
-def test_damage_is_found(operator: dict[str, Any], damaged: Callable[[Any], None]):
+@pytest.mark.parametrize(("operator", "damaged", "name"), DAMAGES)
+def test_damage_is_found(operator: dict[str, Any], damaged: Callable[[Any], None], name: str):
     state = state_of(operator)
     check_graph_state(state)
     damaged(state.operators[0])
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantError, match=name):
         check_graph_state(state)
 
 

@@ -20,7 +20,7 @@ PACKAGE = project_file("service/sluice")
 #: files of Python in a folder, beside its __init__.py
 MAX_FILES = 16
 #: modules at the top that every floor may import, and modules at the top that no floor may import
-BASE = {"time_units", "iso_times", "files", "processes", "extras", "arrow_without_pandas", "__version__"}
+BASE = {"time_units", "iso_times", "files", "processes", "extras", "arrow_without_pandas", "invariants", "__version__"}
 PROGRAMS = {"cli", "pytest_plugin", "__main__"}
 
 #: floor -> the floors that it may import, beside itself and BASE. The floors of one line and above do not appear in it.

@@ -64,6 +64,8 @@ class Batch:
         start = max(clock, min((one.start for one in slices), default=max(ends)))
         firsts = {one.first: one.offset for one in slices}
         filled = [one for one in slices if one.rows.num_rows]
+        for one in filled:
+            one.require_order()
         for some, end in _cut(filled, clock, max(ends), plan.bounds.part):
             yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
             clock = start = end

@@ -7,7 +7,7 @@ If Kafka does not take the batch because of a transient error, the batch is writ
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import in_memory, remove_files
 from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.invariants import require_rising, violated
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.batch_report import Counts, Report
 from sluice.kafka.batch_writer import WriterSettings, writer
@@ -43,6 +44,8 @@ WORDS = {
 }  # fmt: skip
 #: kind of a record -> kind of the mark in its headers
 MARKS = {TUPLE_WITH_MARK: WINDOW, WINDOW: WINDOW, EMPTY_FIRING: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+#: a number above those of all kinds
+KINDS = TUPLE_WITH_MARK + 1
 #: the kinds of the records that have a tuple
 TUPLES = (TUPLE, TUPLE_WITH_MARK)
 #: the starts and streams whose first unusable times were reported
@@ -95,6 +98,7 @@ def settings_of(plan: Plan) -> WriterSettings:
     return WriterSettings(
         kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start,
         made_for=(plan.fingerprint, plan.buckets, plan.topic_ids), keep=0 if settings.state else PLANS_KEPT,
+        gapless=settings.on_data_loss == "fail",
     )  # fmt: skip
 
 
@@ -119,6 +123,40 @@ def _written(
     return written
 
 
+class WrittenStream:
+    """The records of a stream that were merged from those of the buckets, and the invariants that hold for them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        #: number of records by kind
+        self._counts = np.zeros(KINDS, np.int64)
+        #: the time and the ordinal of the last record
+        self._last: tuple[int, int] | None = None
+
+    def add(self, part: pa.RecordBatch) -> None:
+        """Raises InvariantError if the part does not follow the parts before it."""
+        if not part.num_rows:
+            return
+        at, ordinal, kind = (part.column(name).to_numpy() for name in ("at", "ordinal", "kind"))
+        if self._last is not None and (at[0], ordinal[0]) < self._last:
+            raise violated("outputs in order", f"stream {self._name}: {at[0], ordinal[0]} follows {self._last}")
+        require_rising("outputs in order", f"stream {self._name}", at, ordinal)
+        if self._counts[FINAL] or (kind[:-1] == FINAL).any():
+            raise violated("marks are last", f"stream {self._name} has records behind its final mark")
+        self._last = int(at[-1]), int(ordinal[-1])
+        self._counts += np.bincount(kind, minlength=KINDS)
+
+    def check(self, sources: Iterable[Iterable[pa.RecordBatch]]) -> None:
+        """Raises InvariantError unless these records of the buckets, and no others, were added. An EMPTY_FIRING of
+        each bucket is one record.
+        """
+        kinds = (part.column("kind").to_numpy() for own in sources for part in own)
+        lost = sum((np.bincount(kind, minlength=KINDS) for kind in kinds), start=-self._counts)
+        lost[EMPTY_FIRING] = min(lost[EMPTY_FIRING], 0)
+        if lost.any():
+            raise violated("firings are whole", f"stream {self._name}: {lost.tolist()} records, by kind, are lost")
+
+
 class BatchResult:
     """The outputs of all tasks of a batch. Its report is complete when `records` has been read to the end."""
 
@@ -137,8 +175,11 @@ class BatchResult:
         for packed in self._holding(COUNTS):
             self.report.add(Report.from_json(bytes(packed)))
         for name, sources in sorted(self._sources().items()):
+            written = WrittenStream(name)
             for part in merged_parts(sources, self._plan.buckets):
+                written.add(part)
                 yield self._of_stream(name, part)
+            written.check(sources)
         for found in dead_letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
             yield from self._dead_letters(self._as_they_were(found))
 

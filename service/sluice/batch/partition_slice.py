@@ -11,6 +11,7 @@ import pyarrow as pa
 from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import NUMBERS
 from sluice.engine.stream.items import TUPLE
+from sluice.invariants import violated
 
 #: a (time, ordinal) limit: all records before this time have come, and at this time those of topic partitions up to the
 #: ordinal (inclusive)
@@ -66,6 +67,12 @@ class PartitionSlice:
     @property
     def kinds(self) -> np.ndarray:
         return self.rows.column(2).to_numpy()  # type: ignore[no-any-return]
+
+    def require_order(self) -> None:
+        """Raises InvariantError unless ordinals rise and times do not decrease."""
+        numbers, stamps = self.rows.column(0).to_numpy(), self.stamps
+        if (numbers[1:] <= numbers[:-1]).any() or (stamps[1:] < stamps[:-1]).any():
+            raise violated("inputs in order", f"stream {self.stream}, ordinal {self.first}, offset {self.offset}")
 
     def since(self, time: int) -> PartitionSlice:
         """The slice with each stamp before `time` raised to `time`, the time that the topic partition has reached."""

@@ -25,6 +25,7 @@ from sluice.batch.partition_slice import Limit, PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import ordinal
 from sluice.engine.stream.items import FINAL, MAX_TIME
+from sluice.invariants import violated
 from sluice.time_units import UNSET
 
 
@@ -53,6 +54,9 @@ class ReorderBuffer:
         limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAX_TIME, 0))
         others = [row for row in rows if row[0] not in (RECORDS, IDLE_CLOCK)]
         released = [*others, *((RECORDS, one.packed()) for one in self._released(limit))]
+        late = [held.stream for held in self.slices if (held.end, held.first) <= limit]
+        if late:
+            raise violated("nothing held is late", f"stream {late[0]}, released up to {limit[0]}")
         if UNSET < limit[0] < MAX_TIME:
             released.append((IDLE_CLOCK, packed_time(limit[0])))
         return released

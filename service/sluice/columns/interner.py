@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sluice.columns.kernel import inlined, kernel, read_only
 from sluice.columns.tables import column, grown
+from sluice.invariants import all_checked, violated
 
 EMPTY = -1
 
@@ -213,7 +214,15 @@ class Interner:
         table._data, table._offsets, table._hashes = (column(saved[name], kind) for name, kind in cls.PARTS.items())
         table.count = len(table._hashes)
         table._rehash(table.count)
+        table._check()
         return table
+
+    def _check(self) -> None:
+        """Raises InvariantError if a text has no end or no hash or, with all checks on, was interned twice."""
+        if len(self._offsets) != self.count + 1 or int(self._offsets[-1]) != len(self._data):
+            raise violated("columns agree", f"{self.count} texts, {len(self._offsets)} ends, {len(self._data)} bytes")
+        if all_checked() and (self.intern(self._data, self._offsets) != np.arange(self.count)).any():
+            raise violated("keys are unique", f"one of {self.count} texts")
 
     def _reserve(self, more: int, size: int) -> None:
         self._data = grown(self._data, int(self._offsets[self.count]) + size)

@@ -31,6 +31,7 @@ from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
+from sluice.invariants import violated
 from sluice.model.types import Type
 
 #: the part of each key, given the bytes of the key
@@ -227,9 +228,12 @@ class Tables(ABC):
         if saved.keys() != self.columns().keys():
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
-        shapes = column(saved["shapes"], np.int64, 2).tolist()
+        shapes, counts = column(saved["shapes"], np.int64, 2).tolist(), dict[str, int]()
         for (name, table), shape in zip(self.declared.items(), shapes, strict=True):
-            setattr(self, name, self.restored(name, table, saved[name], *shape))
+            rows = self.restored(name, table, saved[name], *shape)
+            if len(rows) != counts.setdefault(table.per, shape[0]):
+                raise violated("columns agree", f"{name} has {len(rows)} rows, {table.per} has {counts[table.per]}")
+            setattr(self, name, rows)
         for name, kind in self.ARRAYS.items():
             setattr(self, name, column(saved[name], kind))
         for name in self.STRINGS:

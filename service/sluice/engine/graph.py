@@ -30,6 +30,7 @@ from sluice.engine.operators.map_operator import MapOperator
 from sluice.engine.operators.operator import Operator, OperatorState
 from sluice.engine.operators.union_operator import UnionOperator
 from sluice.engine.operators.window_operators import windowed
+from sluice.engine.state_invariants import check_ranges, check_states
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
@@ -51,6 +52,7 @@ from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_hold import held_streams
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
+from sluice.invariants import all_checked, require_watermarks, violated
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Custom,
@@ -157,8 +159,19 @@ class Graph:
             for stream, some in found.items():
                 made[stream] = self.with_watermarks(state, stream, some, clock, made)
                 self._held[stream].check(made[stream], reached)
-        state.now = max(state.now, clock.end)
+        self._check(state, clock, reached)
+        state.now = clock.end
         return made
+
+    def _check(self, state: GraphState, clock: Clock, reached: Mapping[str, int]) -> None:
+        """Raises InvariantError if the state after a batch violates an invariant. `reached`: the watermarks before it."""
+        if clock.end < state.now:
+            raise violated("clock never back", f"it was at {state.now}, and is at {clock.end}")
+        require_watermarks(reached, self.watermarks(state))
+        if (due := self.due(state)) <= clock.end:
+            raise violated("nothing held is due", f"a timer is due at {due}, and the clock is at {clock.end}")
+        if all_checked():
+            check_states(state.operators)
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
         """By name of each operator that has state: the numbers of its window partitions and of the tuples in them."""
@@ -298,6 +311,9 @@ class Graph:
             sources = sources[known:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)
+        if all_checked():
+            check_states(operators)
+            check_ranges(operators)
         return state
 
     # ---- parts of a state -------------------------------------------------------------------------------------------

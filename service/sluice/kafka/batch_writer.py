@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from sluice.invariants import require_offsets
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import BATCH_PRODUCERS, DEFAULT_LIMIT, DEFAULTS, BatchProducer, TimeLimits
 from sluice.kafka.batch_report import Entry, Report
@@ -58,6 +59,7 @@ class WriterSettings:
     large     whether the batch is large enough to need a long transaction time-out
     times     its time limits
     made_for  the fingerprint of the pipeline, its number of buckets and the ids of its input topics, for the entries
+    gapless   whether no topic partition may go back: with `on_data_loss: continue` one may, after a loss
     keep      number of batches whose plans the ledger keeps; 0: all of them stay until something else removes them
     """
 
@@ -71,6 +73,7 @@ class WriterSettings:
     times: TimeLimits = field(default_factory=TimeLimits)
     made_for: tuple[str, int, tuple[tuple[str, str], ...]] = ("", 0, ())
     keep: int = 0
+    gapless: bool = True
 
 
 _writers: dict[WriterSettings, TransactionalWriter] = {}
@@ -117,6 +120,8 @@ class TransactionalWriter:
         #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
         self._next_batch = 0
         self._digest = ""
+        #: the input of the previous batch, if this producer wrote it
+        self._planned: Planned | None = None
         self._skipped = 0
         #: start of the open transaction, None if none is open
         self._began: Moment | None = None
@@ -154,6 +159,8 @@ class TransactionalWriter:
                 f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
             )
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
+        if self._settings.gapless and planned is not None and self._planned is not None:
+            require_offsets(self._planned.offsets, planned.offsets)
         # a batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header
         with self._closing_on_error("write the batch", batch), without_garbage_collection():
             producer.begin(ledger.offset_after(batch, self._settings.query_id, planned))
@@ -165,7 +172,7 @@ class TransactionalWriter:
             self._produce_plans(producer.client, batch, planned, before)
             producer.finish()
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
-        self._digest = "" if planned is None else planned.digest
+        self._digest, self._planned = "" if planned is None else planned.digest, planned
         if producer.spent:
             LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, producer.spent)
             self.close()
@@ -182,7 +189,7 @@ class TransactionalWriter:
         with self._opening:
             if self._producer:
                 self._producer.close()
-            self._producer, self._began = None, None
+            self._producer, self._began, self._planned = None, None, None
 
     def _opened(self, batch: int, planned: Planned | None) -> BatchProducer:
         with self._opening:

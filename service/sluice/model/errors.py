@@ -1,7 +1,8 @@
 """The errors of a pipeline file, and the texts of messages about them.
 
 SluiceError              an error that ends a command with a message instead of a traceback
-└── PipelineError        the pipeline file is wrong; it holds every Problem that was found
+├── PipelineError        the pipeline file is wrong; it holds every Problem that was found
+└── InvariantError       an invariant does not hold (invariants.py), which is a defect of Sluice
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ class PipelineError(SluiceError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class InvariantError(SluiceError):
+    """An invariant does not hold, which is a defect of Sluice. The text has the invariant's name (invariants.py)."""
+
+    exit_code = 70
+
+
 class TooManyError(Exception):
     """A file has more than MAX_FINDINGS problems. Only the first of them are listed."""
-
-
-class InvariantError(Exception):
-    """An invariant of the engine does not hold, which is a defect of Sluice. The text begins with the rule."""
 
 
 @dataclass(frozen=True, slots=True)

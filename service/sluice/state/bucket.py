@@ -38,6 +38,7 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError, padded
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
+from sluice.invariants import violated
 from sluice.state.background_fork import Background
 from sluice.state.bucket_log import Entry, Log
 from sluice.state.integrity import LOGGER, DamagedError, Owner
@@ -116,6 +117,8 @@ class Bucket:
         the outputs of that part.
         """
         self._go_to(version)
+        if self._version != version:
+            raise violated("version follows version", f"{self._location}: {self._version} is loaded, not {version}")
         batch: Batch | None = None
         made: dict[str, Items] = {}
         for following, following_made in self.try_rows(rows):
@@ -295,7 +298,7 @@ class Bucket:
             start, body, damages = self._newest_undamaged(version)
             self._load(start, body)
         try:
-            self._feed_again(self._log.entries(start, version))
+            self._feed_again(start, self._log.entries(start, version))
         except StateError as error:
             if damages:
                 raise _unreachable(version, damages, error) from error
@@ -304,8 +307,11 @@ class Bucket:
             LOGGER.warning("%s; version %d is computed from version %d and the log", damage, version, start)
         self._version = version
 
-    def _feed_again(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
+    def _feed_again(self, version: int, entries: Iterable[Entry]) -> None:
+        """Applies the entries of the versions after `version`."""
+        for following, entry in enumerate(entries, version + 1):
+            if entry.version != following:
+                raise violated("log versions follow", f"{self._location}: {entry.version}, not {following}")
             deque(self.try_rows(entry.rows), maxlen=0)
             self._behind += entry.size
             self._read += entry.size

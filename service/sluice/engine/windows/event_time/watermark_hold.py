@@ -26,7 +26,7 @@ from sluice.engine.stream.event_times import units
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.model.errors import InvariantError
+from sluice.invariants import violated
 from sluice.model.lateness.late_results import Lateness, lateness
 from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, SlidingTime, Sort, Stream, TimeInterval
 
@@ -79,9 +79,9 @@ class HeldStream:
             time = f"{of.attribute} ({int(times[first]) * of.tick} ns)"
             watermark = f"the watermark that it has passed on ({int(limit[first])} ns)"
             msg = (
-                f"invariant Q7: {self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
+                f"{self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
             )
-            raise InvariantError(msg)
+            raise violated("no output is late", msg)
 
 
 def held_streams(pipeline: Pipeline) -> dict[str, HeldStream]:
