@@ -13,17 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.engine.graph import GraphState
+from sluice.engine.graph import Graph, GraphState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.state_invariants import check_ranges, check_states
 from sluice.engine.windows.processing_time import CLEAR, EVICT, INSERT, LOSE
 from sluice.invariants import VARIABLE
+from tests.spec import watermark_oracle
 
 
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks every state after each batch, and all window events of aggregates."""
-    window_events = AggregateOperator.window_events
+    """Checks every state and all watermarks after each batch, and all window events of aggregates."""
+    feed, window_events = Graph.feed, AggregateOperator.window_events
+
+    def checked_feed(self: Graph, state: Any, *given: Any) -> Any:
+        before = watermark_oracle.watermarks(state)
+        outputs = feed(self, state, *given)
+        watermark_oracle.check(self, before, watermark_oracle.watermarks(state), outputs)
+        return outputs
 
     def checked_events(self: AggregateOperator, state: AggregateState, *given: Any) -> Iterator[Any]:
         counts = EventCounts(state)
@@ -34,6 +41,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {p: size for p, size in counts.sizes.items() if size} == {p: sizes[p] for p in np.flatnonzero(sizes)}
 
     monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setattr(Graph, "feed", checked_feed)
     monkeypatch.setattr(AggregateOperator, "window_events", checked_events)
 
 

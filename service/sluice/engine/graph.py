@@ -164,7 +164,7 @@ class Graph:
         return made
 
     def _check(self, state: GraphState, clock: Clock, reached: Mapping[str, int]) -> None:
-        """Raises InvariantError if the state after a batch violates an invariant. `reached`: the watermarks before it."""
+        """Raises InvariantError if the state after a batch violates an invariant. `reached`: watermarks before it."""
         if clock.end < state.now:
             raise violated("clock never back", f"it was at {state.now}, and is at {clock.end}")
         require_watermarks(reached, self.watermarks(state))

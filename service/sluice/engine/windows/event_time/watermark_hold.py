@@ -78,9 +78,7 @@ class HeldStream:
             first = int(np.flatnonzero(behind)[0])
             time = f"{of.attribute} ({int(times[first]) * of.tick} ns)"
             watermark = f"the watermark that it has passed on ({int(limit[first])} ns)"
-            msg = (
-                f"{self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
-            )
+            msg = f"{self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
             raise violated("no output is late", msg)
 
 

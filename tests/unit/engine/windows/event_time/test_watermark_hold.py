@@ -131,9 +131,7 @@ def test_an_output_that_is_older_ends_the_batch(items: list[float], reached: flo
     if older is None:
         held["out"].check(sorted_items(*items), before)
     else:
-        with pytest.raises(
-            InvariantError, match=rf"no output is late.*: s emits a tuple to out whose ts \({round(older * 1e9)} ns\) is"
-        ):
+        with pytest.raises(InvariantError, match=rf"no output is late.* whose ts \({round(older * 1e9)} ns\) is"):
             held["out"].check(sorted_items(*items), before)
 
 
@@ -148,5 +146,5 @@ def test_the_graph_checks_what_its_operators_write(monkeypatch: pytest.MonkeyPat
     events = [{"at": n, "stream": "in", "tuple": {"k": "a", "ts": ts}} for n, ts in enumerate([1.0, 3.0, 6.0, 11.0])]
     assert [r["tuple"]["ts"] for r in replay(pipeline, events) if "tuple" in r] == [1.0, 3.0, 6.0]
     monkeypatch.setattr(watermark_hold, "_hold", lambda *_: None)
-    with pytest.raises(InvariantError, match="no output is late.*: s emits"):
+    with pytest.raises(InvariantError, match=r"no output is late.*: s emits"):
         list(replay(pipeline, events))
