@@ -72,7 +72,7 @@ INVARIANTS = (
         "log versions follow": "The entries of the log have the versions that follow the snapshot, without a gap.",
     }),
     *_declared(LOAD, "columns/state_tables.py", {
-        "columns agree": "Each saved table has as many rows as its row space, each text has its end and its hash.",
+        "columns agree": "Each table has as many rows as were saved, and each text has its end and its hash.",
     }),
     *_declared(LOAD, "columns/interner.py", {"keys are unique": "No key is interned twice."}, always=False),
     *_declared(LOAD, "engine/state_invariants.py", {

@@ -127,17 +127,18 @@ def test_damaged_keys_end_the_load(monkeypatch: pytest.MonkeyPatch, name: str, t
 
 
 def test_a_violation_in_a_state_server_ends_the_service_as_a_defect():
-    text = f"sluice.state.server.request.StateServerError: Traceback\nsluice.model.errors.InvariantError: {violated('columns agree', 'x')}"
-    error = explained(text)
-    assert isinstance(error, InvariantError)
-    assert error.exit_code == 70
-    assert '"columns agree" does not hold: x' in str(error)
+    error = violated("columns agree", "x")
+    text = f"sluice.state.server.request.StateServerError: Traceback\nsluice.model.errors.InvariantError: {error}"
+    shown = explained(text)
+    assert isinstance(shown, InvariantError)
+    assert shown.exit_code == 70
+    assert '"columns agree" does not hold: x' in str(shown)
 
 
 def test_the_docs_list_all_invariants():
     rows = [
-        f"| {one.name} | {one.statement} | {one.when} | `{one.where}` | {'always' if one.always else 'SLUICE_CHECKS=1'} |"
-        for one in INVARIANTS
+        f"| {name} | {statement} | {when} | `{where}` | {'always' if always else 'SLUICE_CHECKS=1'} |"
+        for name, statement, when, where, always in INVARIANTS
     ]
     lines = project_file("docs/state.md").read_text().splitlines()
     assert [row for row in rows if row not in lines] == []

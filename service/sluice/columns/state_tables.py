@@ -228,11 +228,11 @@ class Tables(ABC):
         if saved.keys() != self.columns().keys():
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
-        shapes, counts = column(saved["shapes"], np.int64, 2).tolist(), dict[str, int]()
+        shapes = column(saved["shapes"], np.int64, 2).tolist()
         for (name, table), shape in zip(self.declared.items(), shapes, strict=True):
             rows = self.restored(name, table, saved[name], *shape)
-            if len(rows) != counts.setdefault(table.per, shape[0]):
-                raise violated("columns agree", f"{name} has {len(rows)} rows, {table.per} has {counts[table.per]}")
+            if len(rows) != shape[0]:
+                raise violated("columns agree", f"{name} has {len(rows)} rows, not {shape[0]}")
             setattr(self, name, rows)
         for name, kind in self.ARRAYS.items():
             setattr(self, name, column(saved[name], kind))
