@@ -40,6 +40,11 @@ def write(made: list[pa.RecordBatch], written: list[pa.RecordBatch]) -> None:
 FIRING = records((1, 0, TUPLE), (1, 0, WINDOW))
 
 
+@pytest.fixture(autouse=True)
+def _all_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(invariants.VARIABLE, "1")
+
+
 def test_what_the_buckets_made_is_written():
     write([FIRING, records((2, 0, EMPTY_FIRING), (3, 0, FINAL))], [FIRING, records((3, 0, FINAL))])
     require_watermarks({"in": 1}, {"in": 1, "out": 0})
@@ -115,8 +120,7 @@ def test_records_of_a_topic_partition_that_are_not_in_order_end_the_batch(tmp_pa
 
 
 @pytest.mark.parametrize(("name", "texts"), [("keys are unique", [b"a", b"a"]), ("columns agree", [b"a"])])
-def test_damaged_keys_end_the_load(monkeypatch: pytest.MonkeyPatch, name: str, texts: list[bytes]):
-    monkeypatch.setenv(invariants.VARIABLE, "1")
+def test_damaged_keys_end_the_load(name: str, texts: list[bytes]):
     table = Interner()
     table.intern_arrow(pa.array([b"a", b"b"]))
     saved = table.save() | {"data": np.frombuffer(b"".join(texts), np.uint8)}

@@ -160,18 +160,19 @@ class Graph:
                 made[stream] = self.with_watermarks(state, stream, some, clock, made)
                 self._held[stream].check(made[stream], reached)
         self._check(state, clock, reached)
-        state.now = clock.end
+        state.now = max(state.now, clock.end)
         return made
 
     def _check(self, state: GraphState, clock: Clock, reached: Mapping[str, int]) -> None:
         """Raises InvariantError if the state after a batch violates an invariant. `reached`: watermarks before it."""
+        require_watermarks(reached, self.watermarks(state))
+        if not all_checked():
+            return
         if clock.end < state.now:
             raise violated("clock never back", f"it was at {state.now}, and is at {clock.end}")
-        require_watermarks(reached, self.watermarks(state))
         if (due := self.due(state)) <= clock.end:
             raise violated("nothing held is due", f"a timer is due at {due}, and the clock is at {clock.end}")
-        if all_checked():
-            check_states(state.operators)
+        check_states(state.operators)
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
         """By name of each operator that has state: the numbers of its window partitions and of the tuples in them."""
