@@ -28,7 +28,8 @@ KEYS = frozenset(WORD.findall(
     "rev year month day hour minute weekday week nr num number seq sequence index idx offset partition hash crc "
     "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
-    "lon lng latitude longitude user order customer device sensor station"
+    "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
+    "terminal node shard thread process errno"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = ("userid", "orderid", "deviceid", "sensorid", "stationid", "customerid", "productid", "sessionid", "zipcode")

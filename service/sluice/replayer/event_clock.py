@@ -14,6 +14,8 @@ from sluice.wire.json.json_values import LAST_SECOND
 EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
 #: what is wrong with a time that no clock has, for messages
 NO_TIME = "not a time between the years 1677 and 2262"
+#: unit of an event time -> its number in a second
+PARTS_OF_A_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 
 def clock_time(at: object) -> int:
@@ -35,8 +37,14 @@ def clock_time(at: object) -> int:
     return now
 
 
+def unit_of(at: object) -> str:
+    """The smaller unit in which a number that is too large for seconds may be; empty if there is none."""
+    if not isinstance(at, int | float) or abs(at) <= LAST_SECOND:
+        return ""
+    return next((unit for unit, parts in PARTS_OF_A_SECOND.items() if abs(at) <= LAST_SECOND * parts), "")
+
+
 def too_large(at: object) -> str:
     """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
-    if isinstance(at, int | float) and LAST_SECOND < abs(at) <= LAST_SECOND * 1000:
-        return ", as a number is seconds; perhaps it has milliseconds"
-    return ""
+    unit = unit_of(at)
+    return f", as a number is seconds; perhaps it has {unit}" if unit else ""

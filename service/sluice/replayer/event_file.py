@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from sluice.model.spec import Stream
-from sluice.replayer.event_clock import NO_TIME, clock_time, too_large
+from sluice.replayer.event_clock import NO_TIME, clock_time, too_large, unit_of
 from sluice.replayer.event_errors import EventError, nearest, quoted
 
 Event = Mapping[str, Any]
@@ -26,8 +26,8 @@ LocatedEvent = tuple[str, Event]
 
 #: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
-#: how a file declares an attribute that counts milliseconds
-OF_MILLISECONDS = "for that, declare it int64, with event_time: {attribute: %s, resolution: milliseconds}"
+#: how a file declares an attribute that counts parts of a second
+OF_A_UNIT = "for that, declare it int64, with event_time: {attribute: %s, resolution: %s}"
 #: the most bytes of a line; larger records do not fit into a topic either
 MAX_LINE = 16 << 20
 #: the largest number of a topic partition: marks and watermarks are kept for each one
@@ -108,7 +108,7 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
             return None
         what = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
         if not isinstance(error, TypeError):
-            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_MILLISECONDS % field})"
+            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
             raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
         raise EventError(location, f"expected {what}, got {quoted(value)}{near}") from None

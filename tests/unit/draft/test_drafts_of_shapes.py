@@ -87,6 +87,10 @@ SHAPES = {
         rows(16, ts=lambda n: SECOND + n / 8, host=["a", "b"], port=[443, 8443], status=[200, 500], version=[2],
              bytes=[512, 2048, 77]), "bytes", "host", ["      ts: timestamp ", "Average(float64(bytes))"],
     ),
+    "a system log, whose numbers are codes": Shape(
+        rows(16, host=["a", "b"], severity=[3, 6], facility=[1, 4], priority=[11, 38], node=[7, 9, 8],
+             msg=["up", "down"]), None, "host",
+    ),
     "microseconds": Shape(
         rows(16, device=["d1", "d2"], at=lambda n: (SECOND + n) * 10**6, v=[1, 2]), "v", "device",
         ["resolution: microseconds}", "microseconds since 1970?"],

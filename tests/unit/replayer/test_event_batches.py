@@ -67,6 +67,10 @@ WRONG = {
         "key, and attributes are in tuple",
     '{"at": 1767261600000}': "`at` is not a time between the years 1677 and 2262: 1767261600000, as a number is "
     "seconds; perhaps it has milliseconds",
+    '{"at": 1767261600000000}': "`at` is not a time between the years 1677 and 2262: 1767261600000000, as a number is "
+    "seconds; perhaps it has microseconds",
+    '{"at": 1767261600000000000}': "`at` is not a time between the years 1677 and 2262: 1767261600000000000, as a "
+    "number is seconds; perhaps it has nanoseconds",
     '{"tuple": {}}': '`at` is missing: expected seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"',
     '{"at": "5"}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got "5"',
     '{"at": true}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got true',

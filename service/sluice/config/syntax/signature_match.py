@@ -42,10 +42,10 @@ def constant_fits(word: str, value: Expression) -> bool:
     return isinstance(value, Literal) or not word.endswith(" literal")
 
 
-def signatures(function: Function) -> str:
-    return one_of(
-        call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in function.signatures
-    )
+def signatures(function: Function, arguments: int) -> str:
+    """The calls that a function has, of those with this number of arguments if there are any."""
+    alike = [s for s in function.signatures if len(s.parameters) == arguments] or function.signatures
+    return one_of(call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in alike)
 
 
 def meaning(word: str) -> str:

@@ -245,13 +245,16 @@ class Typing:
         other = small_word(name) or OTHER_NAMES.get(name.lower())
         if other is not None and other in SIGNATURES and other not in self.scope.panes:
             return self.pane(tree, SIGNATURES[other], [])
-        known: list[str] = [*FUNCTIONS]
-        if self.snapshot and (other in AGGREGATES or name.capitalize() in AGGREGATES):
-            return self.fault(tree, f"no aggregate function inside of {self.snapshot}()", got=str(name))
-        if self.scope.no_aggregates is None and not self.snapshot:
-            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
         if other in ("Max", "Min") and count > 1:  # Min and Max have one argument, min and max have two
             other = other.lower()
+        if other in AGGREGATES or (other is None and name.capitalize() in AGGREGATES):
+            if self.snapshot:
+                return self.fault(tree, f"no aggregate function inside of {self.snapshot}()", got=str(name))
+            if self.scope.no_aggregates:
+                return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}", got=str(name))
+        known: list[str] = [*FUNCTIONS]
+        if self.scope.no_aggregates is None and not self.snapshot:
+            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
         hint = (
             other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known, OF_A_FUNCTION)
         )
@@ -320,7 +323,9 @@ class Typing:
             twin = FUNCTIONS.get(SAME_MEANING.get(function.name, ""))
             if twin is not None and match(twin, types) is not None:
                 hint = f"{twin.name}{self.text[tree.meta.start_pos + len(function.name) : tree.meta.end_pos]}"
-            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
+            instead = "in place of" if function.name == "not" else "not"
+            wrong_call = call(function.name, map(str, types))
+            return self.fault(tree, f"{signatures(function, len(types))}, {instead} {wrong_call}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
 

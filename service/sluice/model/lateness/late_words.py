@@ -171,13 +171,18 @@ def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapp
             output = next(output for output in operator.outputs if output.stream == stream.name)
             right = next(_right(pipeline, operator, output, stream, known), None)
             if right is not None:
-                yield f"write `{_attribute(stream)}: {right}`"
+                yield f"write `{_attribute(stream)}: {_quoted(right)}`"
         case Map():
             yield f"keep {_attribute(stream)} as it is, and write the other time to an attribute of its own"
         case Sort():
             yield "write `window: timeInterval, intervalDuration(...)`, which holds the watermark back"
         case Dedup(within=within):
             yield f"write `within: eventTime({seconds(within)})`, which holds the watermark back"
+
+
+def _quoted(text: str) -> str:
+    """An expression as it can stand in a file, also inside of {...}."""
+    return f'"{text}"' if "," in text else text
 
 
 def _right(

@@ -113,7 +113,7 @@ LATE = {
     "a join of two windows": (
         JOIN % "left.ts" + TWO_WINDOWS,
         ("left.ts is behind the watermark as a window of the join holds tuples while the watermark advances, so the "
-        "result is late for r; write `ts: max(left.ts, right.ts)` (Q9)"),
+        'result is late for r; write `ts: "max(left.ts, right.ts)"` (Q9)'),
     ),
     "an as-of join with the time of the right side": (JOIN % "right.ts" + "window: asOf", "write `ts: left.ts`"),
     "an interval join with an earlier time": (
