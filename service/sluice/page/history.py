@@ -159,9 +159,11 @@ class History:
             since = kept.pop(0).at
         seconds = max(1.0, now - since)
         recent = [counts for counts in kept if counts.at >= now - seconds]
-        kinds = ("read", "written", "dead_letters", "operators")
-        rates = [_rates([getattr(counts, kind) for counts in recent], seconds) for kind in kinds]
-        return Rates(*rates, batches=len(recent) / seconds)
+
+        def rates(kind: str) -> dict[str, dict[str, float]]:
+            return _rates([getattr(counts, kind) for counts in recent], seconds)
+
+        return Rates(rates("read"), rates("written"), rates("dead_letters"), rates("operators"), len(recent) / seconds)
 
 
 class Rates(NamedTuple):
