@@ -137,10 +137,10 @@ class Screen:
         parts: list[RenderableType] = [*self._head(status, now, width)]
         if len(pipelines) > 1 and self.pipeline is None:
             parts += [Text(), _overview(pipelines, width)]
-        for status_of in pipelines:
-            if self.pipeline in (None, status_of["name"]):
-                parts += [Text(), _pipeline(status_of, now, width), *_remarks(status_of)]
-                parts += [_streams(status_of, width), _operators(status_of, width), *_clocks(status_of, width)]
+        for pipeline in pipelines:
+            if self.pipeline in (None, pipeline["name"]):
+                parts += [Text(), _pipeline(pipeline, now, width), *_remarks(pipeline)]
+                parts += [_streams(pipeline, width), _operators(pipeline, width), *_clocks(pipeline, width)]
         return parts if pipelines else [*parts, Text("no pipeline runs")]
 
     def _head(self, status: Status, now: float, width: int) -> list[Text]:

@@ -139,10 +139,8 @@ def _table(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
 def _join(sample: Sample, stream: str) -> Iterator[str]:
     """A join with the topic as a table, as a comment."""
     key = sample.key or "KEY"
-    shown = [attribute.name for attribute in sample.attributes if not attribute.problem and attribute.name != key][
-        :TABLE_OUTPUTS
-    ]
-    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in shown}
+    others = [attribute.name for attribute in sample.attributes if not attribute.problem and attribute.name != key]
+    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(
         "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
     )

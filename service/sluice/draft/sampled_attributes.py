@@ -325,12 +325,9 @@ def _conflict(name: str, values: Sequence[Any]) -> str:
     for narrow, wide in ((INT64, FLOAT64), (TIMESTAMP, STRING)):
         if str(wide) in seen:
             seen[str(wide)] += seen.pop(str(narrow), [])
-    (most, of_most), *others = sorted(seen.items(), key=lambda values_of_type: -len(values_of_type[1]))
+    (most, of_most), *others = sorted(seen.items(), key=lambda typed: -len(typed[1]))
     shown = [f"{most} in {len(of_most)}"]
-    shown += [
-        f"{type_name} in {len(others_values)} (such as {example_of(others_values)})"
-        for type_name, others_values in others[: MAX_TYPES - 1]
-    ]
+    shown += [f"{kind} in {len(few)} (such as {example_of(few)})" for kind, few in others[: MAX_TYPES - 1]]
     more = f" and {len(seen) - MAX_TYPES} more types" if len(seen) > MAX_TYPES else ""
     chosen = f"; with {name}: {most} the others are dead letters" if most not in (*NO_TYPES, *OBJECTS) else ""
     return f"its values have no common type: {', '.join(shown)}{more} of {len(values)} records{chosen}"

@@ -179,13 +179,13 @@ class _Answers:
 
     def _shown(self, page: PipelinePage, request: Request) -> Response:
         del request
-        shown_status = status(page, self._about(page))
+        described = status(page, self._about(page))
         records = page.records()
         dead = page.pipeline.dead_letters
         shown = records.value or {}
         return self._html(
-            "pipeline.html", title=page.name, pipeline=shown_status, several=self._pages.several,
-            graph=graph(page, shown_status),
+            "pipeline.html", title=page.name, pipeline=described, several=self._pages.several,
+            graph=graph(page, described),
             bars={stage.pipeline.name: batch_bars.drawing(stage.history.batches) for stage in page.stages},
             phases=[*batch_bars.PHASES.values(), batch_bars.OTHER], records=shown, reading=records.value is None,
             dead=dead, columns={name: columns_of(rows) for name, rows in shown.items()}, lines=_lines,

@@ -99,7 +99,7 @@ class StagePage:
         report, looked = self.history.report, bool(inspection.answers)
         streams = {
             name: StreamProgress(
-                report.watermarks.get(name), {partition[0]: TopicPartition(*partition[1:]) for partition in partitions}
+                report.watermarks.get(name), {number: TopicPartition(*times) for number, *times in partitions}
             )
             for name, partitions in report.slowest.items()
         }
@@ -228,10 +228,8 @@ def _downstream(stage: Pipeline, answers_of: Mapping[str, Sequence[Answer]]) -> 
     """By stream that the stage writes: why nothing comes from there, for the stages that read it."""
     about = {}
     for operator in stage.operators:
-        known = sorted(
-            (answer for answer in answers_of[operator.name] if answer.cause or answer.delays),
-            key=lambda answer: not answer.cause,
-        )
+        known = [answer for answer in answers_of[operator.name] if answer.cause or answer.delays]
+        known.sort(key=lambda answer: not answer.cause)
         for stream in [output.stream for output in operator.outputs] if known else []:
             about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", known[0])
     return about

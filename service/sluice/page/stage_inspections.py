@@ -39,9 +39,7 @@ class StageInspection:
         slowest: dict[str, StreamProgress] = {}
         for answer in self.answers:
             for name, progress in answer.get("streams", {}).items():
-                partitions = {
-                    number: TopicPartition(**times) for number, times in enumerate(progress["topic_partitions"])
-                }
+                partitions = dict(enumerate(TopicPartition(**times) for times in progress["topic_partitions"]))
                 reported = StreamProgress(progress["watermark"], partitions)
                 slowest[name] = reported if name not in slowest else slowest[name].slower(reported)
         return slowest
@@ -97,10 +95,8 @@ class StreamProgress:
     @property
     def furthest(self) -> int | None:
         """The highest watermark of a topic partition."""
-        return max(
-            (partition.watermark for partition in self.partitions.values() if partition.watermark is not None),
-            default=None,
-        )
+        known = [partition.watermark for partition in self.partitions.values()]
+        return max((time for time in known if time is not None), default=None)
 
     @property
     def holding(self) -> list[int]:
