@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sluice.svg.svg_canvas import SERIES, Canvas
-from sluice.svg.text_metrics import width_of
+from sluice.svg.svg_canvas import SERIES, Canvas, width_of
 
 Points = Sequence[tuple[float, float]]
 #: the plot and its margins, pixels; the legend is at its right

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from sluice.ops.process_memory import share
+from sluice.ops.exposition import share
 from sluice.processes import descendants
 
 TICKS = os.sysconf("SC_CLK_TCK")

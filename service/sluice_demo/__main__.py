@@ -8,7 +8,7 @@ from sluice import __version__
 from sluice.cli import Lazy, LazyGroup
 
 COMMANDS = {
-    "run": Lazy("sluice_demo.demo_command", "demo", "Play the flights through Kafka and Sluice, and show the results."),
+    "run": Lazy("sluice_demo.demo_run", "demo", "Play the flights through Kafka and Sluice, and show the results."),
     "broker": Lazy("sluice_demo.broker_command", "broker", "Run a Kafka broker on this machine, to try things out."),
     "play": Lazy("sluice_demo.play_command", "play", "Play the flights into a topic of any Kafka cluster."),
 }

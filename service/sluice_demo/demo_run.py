@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from types import FrameType
 
+import click
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
@@ -19,10 +20,9 @@ from rich.console import Console
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.topics import create
 from sluice_demo.demo_service import Service, ServiceError
-from sluice_demo.departures_board import Board
+from sluice_demo.departures_board import Board, Reader
 from sluice_demo.flight_player import Player
 from sluice_demo.flights import Flights, load, path_of_table
-from sluice_demo.output_reader import Reader
 from sluice_demo.screen import Screen, screen, summary
 
 FLIGHTS, DELAYS, DAYS, DEAD = "flights", "flights.delays", "flights.days", "flights.dead"
@@ -32,7 +32,24 @@ DAYS_PER_SECOND = 1.0
 OUTPUT_TIMEOUT_S = 180
 
 
-def run(seconds: int | None) -> None:
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Number of days to play, one per second.",
+)
+@click.option("--all", "everything", is_flag=True, help="Play the whole year as fast as possible.")
+def demo(seconds: int, everything: bool) -> None:  # noqa: FBT001 - click passes flags as booleans
+    """Play the flights that left New York in 2013 through Kafka and Sluice, and show their delays.
+
+    Starts a Kafka broker and the service of examples/flights.yaml, and ends both at the end.
+    """
+    play_and_show(None if everything else seconds)
+
+
+def play_and_show(seconds: int | None) -> None:
     """Plays one day per second for `seconds` seconds; None plays the whole year as fast as possible.
 
     All processes and files are removed at the end. Ctrl-C and SIGTERM end it early, with the same clean-up.
@@ -54,8 +71,8 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
     seen: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
+        for handled in before:
+            signal.signal(handled, signal.SIG_IGN)
         seen.append(number)
         raise KeyboardInterrupt
 

@@ -66,8 +66,8 @@ class Service(AbstractContextManager["Service"]):
     @property
     def page(self) -> str | None:
         """The address of the page of the service; None as long as the service has not written it to its log."""
-        found = PAGE.search(self._log.read_text(errors="replace"))
-        return found[1] if found else None
+        address = PAGE.search(self._log.read_text(errors="replace"))
+        return address[1] if address else None
 
     def log(self) -> str:
         """The log from the last message of `sluice` on, at most LAST_WORDS characters, as Spark may add more."""

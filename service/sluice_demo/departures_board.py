@@ -1,16 +1,27 @@
-"""The board of the demo: the data that the screen shows, collected from the player and from the output topics."""
+"""The board of the demo: the data that the screen shows, and the reader of the output topics that fills it.
+
+The reader is a plain Kafka consumer that sees committed records only.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from sluice.wire.mark_headers import HEADER
 
 #: number of days that the board keeps
 DAYS = 8
 #: seconds over which a rate is computed
 SPAN = 3.0
+#: maximum number of records of a reading
+MAX_CONSUMED = 5000
 
 
 @dataclass(slots=True)
@@ -105,3 +116,43 @@ class Board:
         now = time.monotonic() if now is None else now
         self.rate_in = self._in.per_second(self.tuples_in, now)
         self.rate_out = self._out.per_second(self.delays_out + self.days_out, now)
+
+
+class Reader:
+    """Reads the records of the output topics and enters them on the board."""
+
+    def __init__(self, bootstrap: str, board: Board, delays: str, days: str, dead: str) -> None:
+        self._board = board
+        self._handlers: Mapping[str, Callable[[dict[str, Any]], None]] = {delays: board.delay, days: board.day}
+        self._dead = dead
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "sluice-demo",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
+        )
+        topics = self._consumer.list_topics(timeout=30).topics
+        places = [(topic, place) for topic in (delays, days, dead) for place in topics[topic].partitions]
+        self._consumer.assign([TopicPartition(topic, place, 0) for topic, place in places])
+
+    def read(self, seconds: float) -> None:
+        """Handles up to MAX_CONSUMED records, for which it waits at most `seconds`."""
+        for message in self._consumer.consume(MAX_CONSUMED, seconds):
+            self._handle(message)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _handle(self, message: Message) -> None:
+        if error := message.error():
+            raise KafkaException(error)
+        if message.topic() == self._dead:
+            self._board.dead += 1
+            return
+        self._handlers[str(message.topic())](orjson.loads(message.value() or b""))
+        if any(name == HEADER for name, _ in message.headers() or ()):
+            self._board.marks_out += 1

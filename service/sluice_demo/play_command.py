@@ -1,15 +1,24 @@
-"""The command line of `sluice-demo play`."""
+"""`sluice-demo play`: plays the flights into a topic of any Kafka cluster."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from itertools import islice
 
 import click
+from confluent_kafka.cimpl import NewTopic
 
 from sluice.commands import options
-from sluice.kafka.kafka_errors import PropertyError
+from sluice.kafka.kafka_errors import PropertyError, WriteError
+from sluice.kafka.topics import create
 from sluice.model.secrets import MissingSecretError, substitute
-from sluice_demo.play_flights import SPEED, play_flights
+from sluice.processes import stop_signals
+from sluice_demo.flight_player import Player
+from sluice_demo.flights import load
+
+#: played days per second
+SPEED = 1.0
 
 
 @click.command()
@@ -36,6 +45,26 @@ def play(kafka: dict[str, str], topic: str, partitions: int, days: int, speed: f
     player = play_flights(looked_up(kafka), topic, partitions, days, None if everything else speed)
     played = "1 day" if player.days == 1 else f"{player.days} days"
     click.echo(f"played {played}: {player.tuples:,} departures and {player.marks:,} marks into {topic}")
+
+
+def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: int, speed: float | None) -> Player:
+    """Plays `days` days, or until SIGTERM or SIGINT.
+
+    Creates the topic with `partitions` topic partitions if it does not exist. Raises TopicError if the brokers refuse
+    the topic, and WriteError if they refuse a record.
+    """
+    topics = create(kafka, NewTopic(topic, partitions))
+    player = Player(kafka, topic, len(topics[topic].partitions), islice(load(), days), speed)
+    with stop_signals() as stop_requested:
+        player.start()
+        player.go()
+        while player.is_alive() and not stop_requested.wait(0.1):
+            pass
+        player.stop()
+    if player.error:
+        message = f"the brokers did not take a record of topic {topic}: {player.error.str()}"
+        raise WriteError(message)
+    return player
 
 
 def looked_up(kafka: dict[str, str]) -> dict[str, str]:

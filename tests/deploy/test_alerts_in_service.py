@@ -8,9 +8,9 @@ import pytest
 
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
-from sluice.ops.health import BATCH_VARIABLE
+from sluice.ops.pipelines import BATCH_VARIABLE
 from sluice.processes import ChildProcess
-from sluice_demo.play_flights import play_flights
+from sluice_demo.play_command import play_flights
 from tests.deploy.prometheus_server import Prometheus, await_
 
 BOUND = 10

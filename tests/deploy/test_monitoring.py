@@ -19,7 +19,7 @@ from sluice.files import project_file
 from sluice.kafka.embedded_broker import free_ports
 from sluice.ops.metrics import TABLE
 from sluice.processes import ChildProcess
-from sluice_demo.play_flights import play_flights
+from sluice_demo.play_command import play_flights
 from tests.deploy.prometheus_server import FOLDER, Prometheus, await_
 
 PROMTOOL = shutil.which("promtool") or "promtool"

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from sluice.lab.lab_presets import presets
-from sluice.lab.lab_server import application
+from sluice.lab.lab_server import application, presets
 
 FILE = """\
 pipeline: sums

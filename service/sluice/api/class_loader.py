@@ -27,11 +27,11 @@ def resolve(name: str, base: type[C]) -> type[C]:
     if not (module and colon and attribute.isidentifier()):
         raise ClassError('a Python class as "package.module:Class"')
     try:
-        found = vars(importlib.import_module(module))
+        members = vars(importlib.import_module(module))
     except Exception as error:
         raise ClassError(f"a Python module that can be imported ({type(error).__name__}: {error})") from error
-    classes = {name: value for name, value in found.items() if isinstance(value, type) and issubclass(value, base)}
+    classes = {name: value for name, value in members.items() if isinstance(value, type) and issubclass(value, base)}
     if attribute not in classes:
-        what = "class of" if base is object else f"subclass of {base.__name__} in"
-        raise ClassError(f"a {what} the module {module}", nearest(attribute, classes))
+        kind = "class of" if base is object else f"subclass of {base.__name__} in"
+        raise ClassError(f"a {kind} the module {module}", nearest(attribute, classes))
     return classes[attribute]

@@ -129,7 +129,7 @@ def _checked(given: type[WindowHandler]) -> type[WindowHandler]:
 
 
 def _misspelled(given: type[WindowHandler]) -> Iterator[str]:
-    """The public methods whose names resemble that of an event's method without being one: probably misspelled."""
+    """The public methods whose names resemble a name in EVENTS without being one: probably misspelled."""
     for name in vars(given):
         if not name.startswith("_") and callable(getattr(given, name)) and name not in EVENTS and nearest(name, EVENTS):
             yield name

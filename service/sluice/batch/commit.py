@@ -31,7 +31,7 @@ from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut
-from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
+from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.time_units import MILLISECOND, SECOND
 from sluice.wire.dead_letter_record import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import HEADER, header

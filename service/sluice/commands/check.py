@@ -31,15 +31,15 @@ def check(context: click.Context, files: tuple[Path, ...]) -> None:
     right: dict[str, Pipeline] = {}
     wrong = 0
     for path in paths:
-        pipeline, found, hints = check_file(path)
-        for finding in (*found, *hints):
+        pipeline, problems_in_file, hints = check_file(path)
+        for finding in (*problems_in_file, *hints):
             click.echo(finding)
-        wrong += len(found)
+        wrong += len(problems_in_file)
         if pipeline is not None:
             right[str(path)] = pipeline
     between = problems(right)
-    for one in (*between, *cautions(right)):
-        click.echo(one)
+    for finding in (*between, *cautions(right)):
+        click.echo(finding)
     if wrong or between:
         click.echo(counted(wrong + len(between)), err=True)
         context.exit(1)

@@ -25,6 +25,6 @@ def completion(context: click.Context, shell: str) -> None:
     fish:
       sluice completion fish > ~/.config/fish/completions/sluice.fish
     """  # noqa: D301 - click looks for the character itself
-    made = get_completion_class(shell)
-    assert made is not None  # noqa: S101 - click has all of SHELLS
-    click.echo(made(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    script = get_completion_class(shell)
+    assert script is not None  # noqa: S101 - click has all of SHELLS
+    click.echo(script(context.find_root().command, {}, PROGRAM, VARIABLE).source())

@@ -9,11 +9,9 @@ import click
 
 from sluice.commands import options
 from sluice.commands.check import connections
-from sluice.commands.output_file import write
 from sluice.config.load import load
-from sluice.planning.explain.explain_drawing import drawing
-from sluice.planning.explain.explain_plan import plan
-from sluice.planning.explain.explain_text import lines
+from sluice.planning.explain_drawing import drawing
+from sluice.planning.explain_plan import lines, plan
 from sluice.planning.pipeline_set import cautions
 from sluice.running.pipeline_files import load_all
 
@@ -37,7 +35,7 @@ def explain(files: tuple[Path, ...], svg: Path | None) -> None:
         for line in ([""] if number else []) + list(lines(pipeline, stages)):
             click.echo(line)
         if svg is not None:
-            write(svg, drawing(pipeline, stages))
+            options.write(svg, drawing(pipeline, stages))
     between = [*connections(list(pipelines.values())), *map(str, cautions(pipelines))]
     for line in ["", *between] if between else []:
         click.echo(line)

@@ -53,8 +53,11 @@ def lab(  # noqa: PLR0917 - click passes them by name
     if topics and events:
         message = "give EVENTS or --topic, not both"
         raise click.UsageError(message)
-    from sluice.lab.lab_presets import presets, recorded  # noqa: PLC0415 - other commands start faster without it
-    from sluice.lab.lab_server import serve  # noqa: PLC0415
+    from sluice.lab.lab_server import (  # noqa: PLC0415 - other commands start faster without it
+        presets,
+        recorded,
+        serve,
+    )
 
     keep_pandas_out()
     collect_garbage_rarely()
@@ -67,7 +70,7 @@ def lab(  # noqa: PLR0917 - click passes them by name
         name = file.name if file else f"{topics[0]}.yaml"
         text = file.read_text(encoding="utf-8") if file else drafted(topics[0], LIMIT, name, kafka, registry)
         offered = {name: recorded(name, str(file or name), text, read)} | {
-            one: preset for one, preset in offered.items() if one != name
+            preset_name: preset for preset_name, preset in offered.items() if preset_name != name
         }
     serve(offered, port, lambda address: click.echo(f"The lab is at {address} (Ctrl+C ends it)"))
 

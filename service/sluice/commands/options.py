@@ -1,4 +1,4 @@
-"""Command line options that several commands share."""
+"""Command line options that several commands share, and the file that an option names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from sluice.model.errors import SluiceError
 from sluice.running.pipeline_paths import FolderError, files_in
 
 
@@ -26,6 +27,15 @@ def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes o
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items() if value}
 
 
+def write(file: Path, text: str) -> None:
+    """Writes a file that a user names with an option. Raises SluiceError with the reason if that is impossible."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        message = f"cannot write {file}: {error.strerror}"
+        raise SluiceError(message) from None
+
+
 pipeline_files = click.argument(
     "files", metavar="FILE... | FOLDER", type=click.Path(path_type=Path), nargs=-1, required=True
 )
@@ -41,13 +51,13 @@ def folder_of(files: Sequence[Path]) -> Path | None:
 
 
 def files_of(files: Sequence[Path]) -> list[Path]:
-    """The files that a command line names, or those of the folder that it names. Raises FolderError if it has none."""
+    """The files that a command line names, or the files in its folder. Raises FolderError if there are none."""
     folder = folder_of(files)
-    found = files_in(folder) if folder else list(files)
-    if not found:
+    paths = files_in(folder) if folder else list(files)
+    if not paths:
         message = f"{folder}: expected a folder with pipeline files (*.yaml, *.yml)"
         raise FolderError(message)
-    return found
+    return paths
 
 
 kafka = click.option(

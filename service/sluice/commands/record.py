@@ -49,6 +49,6 @@ def record(topic: str | None, pipeline: Path | None, last: int, kafka: dict[str,
     from sluice.inspect.record_topic import record as read  # noqa: PLC0415 - it imports the Kafka client
 
     named = inputs if len(inputs) > 1 else {}
-    events = read(properties, {one: named.get(one) for one in (inputs if topic is None else [topic])}, last)
+    events = read(properties, {name: named.get(name) for name in (inputs if topic is None else [topic])}, last)
     sys.stdout.buffer.writelines(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE) for event in events)
     sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -17,9 +17,14 @@ from sluice.commands import options
 from sluice.compiler.progress import reported
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
+from sluice.model.spec import Pipeline
+from sluice.ops.log_lines import configure
 from sluice.processes import collect_garbage_rarely
 from sluice.replayer.player import BATCH
-from sluice.replayer.player import replay as run
+from sluice.replayer.player import replay as replayed
+
+if TYPE_CHECKING:
+    from sluice.inspect.verify import ComparisonReport
 
 #: maximum bytes of events from a pipe, which are copied to a temporary file for the duration of the replay
 MAX_PIPED = 1 << 30
@@ -83,9 +88,7 @@ def replay(
         raise click.UsageError(message)
     if events is None:
         served = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))
-        from sluice.commands.replay_checkpoint import repeat  # noqa: PLC0415 - it imports Spark, which takes 1 s
-
-        sys.exit(repeat(served))
+        sys.exit(repeat_batches(served))
     keep_pandas_out()
     collect_garbage_rarely()
     pipeline = load(file, environment=None)
@@ -94,19 +97,61 @@ def replay(
             "name": name, "clock_origin": clock_origin, "at": at, "stream": stream, "partitions": partitions,
         }  # fmt: skip
         if timeline or svg is not None:
-            from sluice.commands.pictures import show  # noqa: PLC0415 - a plain replay does not need pictures
-            from sluice.pictures.story_builder import build_story  # noqa: PLC0415
-
-            show(build_story(pipeline, path, **how), timeline=timeline, svg=svg)
+            show_story(pipeline, path, how, timeline=timeline, svg=svg)
             return
         lines: list[str] = []
-        records = run(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)
+        records = replayed(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)
         with nullcontext() if quiet else reported():
             sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
     if not quiet:
         for line in lines:
             click.echo(f"sluice: {line}", err=True)
+
+
+def show_story(pipeline: Pipeline, events: Path, how: dict[str, Any], *, timeline: bool, svg: Path | None) -> None:
+    """Writes the SVG file if `svg` names one, and prints the table of the steps if `timeline`.
+
+    `how` has arguments of `build_story`.
+    """
+    from rich.console import Console  # noqa: PLC0415 - a plain replay needs no pictures
+
+    from sluice.pictures.story_builder import build_story  # noqa: PLC0415
+    from sluice.pictures.svg_drawing import drawing  # noqa: PLC0415
+    from sluice.pictures.terminal_table import table  # noqa: PLC0415
+
+    story = build_story(pipeline, events, **how)
+    if svg is not None:
+        options.write(svg, drawing(story))
+    if timeline:
+        console = Console()
+        console.print(table(story, console.width))
+
+
+def repeat_batches(pipeline: Pipeline) -> int:
+    """Compares the records that each stage has written with a repetition of its last batches. Prints each difference.
+
+    Returns the exit code: 1 if a record differs, else 0.
+    """
+    from sluice.checkpoint.stage_folders import placed_stages  # noqa: PLC0415 - a plain replay needs no checkpoint
+    from sluice.inspect.verify import verify  # noqa: PLC0415 - it imports Spark, which takes 1 s
+
+    configure(secrets=pipeline.settings.kafka.secrets)
+    differ = False
+    for stage in placed_stages(pipeline):
+        compared = verify(stage)
+        for difference in compared.differences:
+            click.echo(orjson.dumps(difference._asdict()))
+        differ |= bool(compared.differences)
+        click.echo(_comparison(compared), err=True)
+    return int(differ)
+
+
+def _comparison(compared: ComparisonReport) -> str:
+    count = len(compared.differences)
+    result = f"differences in {count} topic partition(s)" if count else "no difference"
+    batches = f"batches {compared.first} to {compared.last}"
+    return f"{compared.pipeline}: {batches}, {compared.records:,} output records: {result}"
 
 
 @contextmanager

@@ -97,8 +97,8 @@ def run(  # noqa: PLR0917 - click passes them by name
         message = "--reset-ledger cannot be used with --standby: each take-over would reset the ledger"
         raise click.UsageError(message)
     folder = options.folder_of(files)
-    one = len(files) == 1 and folder is None
-    overrides = options.given(kafka=kafka, buckets=buckets, checkpoint=checkpoint if one else None, restart=restart)
+    single = len(files) == 1 and folder is None
+    overrides = options.given(kafka=kafka, buckets=buckets, checkpoint=checkpoint if single else None, restart=restart)
     mask = partial(configure, log_level.upper(), form=log_format)
     mask(())
     configure_for_children(log_level.upper(), log_format)
@@ -106,23 +106,23 @@ def run(  # noqa: PLR0917 - click passes them by name
     port = None if no_http else http_port
     how = Options(
         master, port, Page(page), reset_ledger=reset_ledger, accept=accept, until_final=until_final,
-        restart=Restart.NEVER if one else Restart.ON_FAILURE, standby=standby,
+        restart=Restart.NEVER if single else Restart.ON_FAILURE, standby=standby,
     )  # fmt: skip
 
     def load() -> Wished:
         from sluice.running.pipeline_files import Loader, load_all  # noqa: PLC0415 - takes 0.2 s, beside Java's start
         from sluice.running.pipeline_folder import Found, PipelineFolder  # noqa: PLC0415
 
-        loader = Loader(overrides, None if one else checkpoint, mask)
+        loader = Loader(overrides, None if single else checkpoint, mask)
         watched = PipelineFolder(folder, loader) if folder else None
-        found = watched.first() if watched else Found.of(load_all(files, loader))
-        for wanted in found.wanted.values():
+        files_found = watched.first() if watched else Found.of(load_all(files, loader))
+        for wanted in files_found.wanted.values():
             print_summary(wanted.pipeline)
-        return found, watched.scan if watched else None
+        return files_found, watched.scan if watched else None
 
     if not all(os.access(file, os.R_OK) for file in files):
         load()  # which names the files that cannot be read, before Java starts
-    start(load, how, one=one)
+    start(load, how, one=single)
 
 
 def print_summary(pipeline: Pipeline) -> None:

@@ -62,7 +62,7 @@ def top(url: str, pipeline: str | None, interval: float, once: bool) -> None:  #
         raise click.BadParameter("expected an address that begins with http:// or https://", param_hint="--url")
     screen = Screen(url, pipeline, time.time)
     status = _read(f"{url}/status")
-    names = [one["name"] for one in status["pipelines"]]
+    names = [pipeline_status["name"] for pipeline_status in status["pipelines"]]
     if pipeline is not None and pipeline not in names:
         raise click.BadParameter(f"the service has the pipelines {', '.join(names)}", param_hint="--pipeline")
     if once:
@@ -137,10 +137,10 @@ class Screen:
         parts: list[RenderableType] = [*self._head(status, now, width)]
         if len(pipelines) > 1 and self.pipeline is None:
             parts += [Text(), _overview(pipelines, width)]
-        for one in pipelines:
-            if self.pipeline in (None, one["name"]):
-                parts += [Text(), _pipeline(one, now, width), *_remarks(one)]
-                parts += [_streams(one, width), _operators(one, width), *_clocks(one, width)]
+        for pipeline in pipelines:
+            if self.pipeline in (None, pipeline["name"]):
+                parts += [Text(), _pipeline(pipeline, now, width), *_remarks(pipeline)]
+                parts += [_streams(pipeline, width), _operators(pipeline, width), *_clocks(pipeline, width)]
         return parts if pipelines else [*parts, Text("no pipeline runs")]
 
     def _head(self, status: Status, now: float, width: int) -> list[Text]:
@@ -168,8 +168,8 @@ class OnScreen:
         group = Group(*self.screen.parts(self.status, options.max_width))
         lines = console.render_lines(group, options.update(height=None), pad=False)
         if len(lines) > height:
-            one = "" if self.screen.pipeline else "; --pipeline NAME shows one pipeline"
-            words = f"{len(lines) - height + 1} more lines{one}"
+            hint = "" if self.screen.pipeline else "; --pipeline NAME shows one pipeline"
+            words = f"{len(lines) - height + 1} more lines{hint}"
             lines = [*lines[: height - 1], [Segment(words[: options.max_width], console.get_style("dim"))]]
         for number, line in enumerate(lines):
             yield from [Segment.line(), *line] if number else line
@@ -180,52 +180,52 @@ def _overview(pipelines: Sequence[Status], width: int) -> Table:
     dead_letters = "dead" if width < MEDIUM else "dead letters"
     table = _table(width, "pipeline", "state", "read", "written", dead_letters, "unread")
     table.columns[1].justify = "left"
-    for one in pipelines:
+    for status in pipelines:
         table.add_row(
-            Text(one["name"], "bold cyan"), _state(one), _rate(one["read"]), _rate(one["written"]),
-            Text(_rate(one["dead_letters"]), "red" if one["dead_letters"] else ""),
-            Text(_count(one["unread"]), "bold yellow" if one["unread"] else ""),
+            Text(status["name"], "bold cyan"), _state(status), _rate(status["read"]), _rate(status["written"]),
+            Text(_rate(status["dead_letters"]), "red" if status["dead_letters"] else ""),
+            Text(_count(status["unread"]), "bold yellow" if status["unread"] else ""),
         )  # fmt: skip
     return table
 
 
-def _state(one: Status) -> Text:
-    if one["role"] == "standby":
-        return Text("standby, not ready", "bold red") if one["trouble"] else Text("standby", "yellow")
-    if one["state"] != "running" or one["trouble"]:
-        return Text(one["state"] if one["state"] != "running" else "not healthy", "red")
-    return Text("held back", "bold yellow") if one["held_back"] else Text("running", "green")
+def _state(status: Status) -> Text:
+    if status["role"] == "standby":
+        return Text("standby, not ready", "bold red") if status["trouble"] else Text("standby", "yellow")
+    if status["state"] != "running" or status["trouble"]:
+        return Text(status["state"] if status["state"] != "running" else "not healthy", "red")
+    return Text("held back", "bold yellow") if status["held_back"] else Text("running", "green")
 
 
-def _remarks(one: Status) -> list[Text]:
+def _remarks(status: Status) -> list[Text]:
     """Why the pipeline is not ready, and which of its operators are held back."""
-    trouble = [Text(one["trouble"], "red")] if one["trouble"] else []
-    return [*trouble, *(Text(text, "yellow") for text in one["held_back"])]
+    trouble = [Text(status["trouble"], "red")] if status["trouble"] else []
+    return [*trouble, *(Text(text, "yellow") for text in status["held_back"])]
 
 
-def _pipeline(one: Status, now: float, width: int) -> Text:
-    stages = one["stages"]
+def _pipeline(status: Status, now: float, width: int) -> Text:
+    stages = status["stages"]
     took = [stage["batch_seconds"] for stage in stages if stage["batch_seconds"] is not None]
     latencies = [stage["latency_seconds"] for stage in stages if stage["latency_seconds"] is not None]
-    last = one["last_batch_at"]
+    last = status["last_batch_at"]
     phrases = [
-        Text(one["name"], "bold cyan"),
-        _state(one),
-        Text(f"unread {one['unread']:,}", "bold yellow" if one["unread"] else ""),
+        Text(status["name"], "bold cyan"),
+        _state(status),
+        Text(f"unread {status['unread']:,}", "bold yellow" if status["unread"] else ""),
         Text(f"batches {_rate(sum(stage['batch_rate'] for stage in stages))}"),
         Text(f"mean batch {_seconds(max(took, default=None))}"),
         Text(f"latency {_seconds(max(latencies, default=None))}"),
         Text("no batch yet" if last is None else f"last batch {_duration(now - last / SECOND)} ago"),
-        Text(f"state {_size(one['state_bytes'])}"),
+        Text(f"state {_size(status['state_bytes'])}"),
     ]
     return _phrases(phrases, width)
 
 
-def _streams(one: Status, width: int) -> Table:
+def _streams(status: Status, width: int) -> Table:
     narrow = width < MEDIUM
     table = _table(width, "stream", "read", "written", *(("dead", "watermark") if narrow else LONG))
-    inputs = {stream["stream"]: stream for stage in one["stages"] for stream in stage["inputs"]}
-    outputs = {stream["stream"]: stream for stage in one["stages"] for stream in stage["outputs"]}
+    inputs = {stream["stream"]: stream for stage in status["stages"] for stream in stage["inputs"]}
+    outputs = {stream["stream"]: stream for stage in status["stages"] for stream in stage["outputs"]}
     for name in inputs | outputs:
         dead = inputs[name]["dead_letters"] if name in inputs else None
         table.add_row(
@@ -238,9 +238,9 @@ def _streams(one: Status, width: int) -> Table:
     return table
 
 
-def _operators(one: Status, width: int) -> Table:
+def _operators(status: Status, width: int) -> Table:
     table = _table(width, "operator", "in", "out", "fired", "partitions", "tuples")
-    for operator in [operator for stage in one["stages"] for operator in stage["operators"]]:
+    for operator in [operator for stage in status["stages"] for operator in stage["operators"]]:
         table.add_row(
             Text(operator["name"], "bold yellow" if operator["held_back"] else ""),
             *(_rate(operator[kind]) for kind in ("read", "written", "fired")),
@@ -249,13 +249,13 @@ def _operators(one: Status, width: int) -> Table:
     return table
 
 
-def _clocks(one: Status, width: int) -> list[Text]:
+def _clocks(status: Status, width: int) -> list[Text]:
     """A line for each stage: its operator clock, and when the clock alone causes the next output."""
     lines = []
-    for stage in one["stages"]:
-        of = f" of {stage['name']}" if len(one["stages"]) > 1 else ""
+    for stage in status["stages"]:
+        of_stage = f" of {stage['name']}" if len(status["stages"]) > 1 else ""
         due = "no timer is due" if stage["due"] is None else f"next timer {_moment(stage['due'])}"
-        words = [f"clock{of}: {_moment(stage['clock'])}", due]
+        words = [f"clock{of_stage}: {_moment(stage['clock'])}", due]
         lines.append(_phrases([Text(phrase, "dim") for phrase in words], width))
     return lines
 
@@ -271,17 +271,17 @@ def _table(width: int, first: str, *others: str) -> Table:
 
 def _phrases(phrases: Sequence[Text], width: int) -> Text:
     """The phrases with two spaces between them. Lines break between phrases only."""
-    found, column = Text(), 0
+    line, column = Text(), 0
     for phrase in phrases:
         if column and column + 2 + phrase.cell_len > width:
-            found.append("\n  ")
+            line.append("\n  ")
             column = 2
         elif column:
-            found.append("  ")
+            line.append("  ")
             column += 2
-        found.append_text(phrase)
+        line.append_text(phrase)
         column += phrase.cell_len
-    return found
+    return line
 
 
 def _size(count: float) -> str:

@@ -26,8 +26,8 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
     from sluice.inspect.window_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
-    found = [one for stage in placed_stages(pipeline) for one in read_windows(stage, key)]
-    sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
+    contents = [window for stage in placed_stages(pipeline) for window in read_windows(stage, key)]
+    sys.stdout.buffer.writelines(orjson.dumps(window, option=orjson.OPT_APPEND_NEWLINE) for window in contents)
     sys.stdout.buffer.flush()
-    if not found:
+    if not contents:
         click.echo(f"no window has contents for the key {key}" if key else "no window has contents", err=True)

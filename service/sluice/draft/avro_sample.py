@@ -30,7 +30,7 @@ def avro_sample(
         except UnknownSchemaError as error:
             reason = str(error)
     fields = _fields(list(known.values()))
-    schema = tuple((one.name, one.type) for one in fields if one.type is not None and not one.problem)
+    schema = tuple((field.name, field.type) for field in fields if field.type is not None and not field.problem)
     documents: list[Document | None] = [None] * len(values)
     for number, writer in known.items():
         rows = [row for row, value in enumerate(values) if _number(value) == number]
@@ -38,7 +38,7 @@ def avro_sample(
         reason = why or reason
         for row, document in zip(rows, read, strict=True):
             documents[row] = document
-    return [_with_values(one, documents) for one in fields], documents, reason
+    return [_with_values(field, documents) for field in fields], documents, reason
 
 
 def _number(value: bytes) -> int:
@@ -46,19 +46,19 @@ def _number(value: bytes) -> int:
 
 
 def _fields(schemas: Sequence[Avro]) -> list[Attribute]:
-    """The fields of all these schemas of records as attributes without values; a type is that of the newest schema."""
+    """The fields of these schemas as attributes without values, each with its type in the newest schema."""
     listed: dict[str, list[tuple[Avro, Field]]] = {}
     for schema in schemas:
         for field in schema.fields if schema.meant(schema.root).type == "record" else ():
             listed.setdefault(field.name, []).append((schema, field))
-    return [_attribute(name, found, len(schemas)) for name, found in listed.items()]
+    return [_attribute(name, fields, len(schemas)) for name, fields in listed.items()]
 
 
-def _attribute(name: str, found: Sequence[tuple[Avro, Field]], schemas: int) -> Attribute:
-    avro, newest = found[-1]
+def _attribute(name: str, fields: Sequence[tuple[Avro, Field]], schemas: int) -> Attribute:
+    avro, newest = fields[-1]
     type_, problem = _type(avro, newest)
-    nullable = any(branch.type == "null" for avro, field in found for branch in avro.branches(field.node))
-    absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(found) < schemas else []))
+    nullable = any(branch.type == "null" for avro, field in fields for branch in avro.branches(field.node))
+    absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(fields) < schemas else []))
     return Attribute(name, (), ", ".join(absences), type_, problem or problem_of(name))
 
 
@@ -75,7 +75,9 @@ def _read(
     values: list[bytes], schema: Schema, writer: Avro, fields: Sequence[Attribute]
 ) -> tuple[list[Document | None], str]:
     defaults = {
-        one.name: read_value(one.default, one.type) for one in fields if not one.problem and one.type is not None
+        field.name: read_value(field.default, field.type)
+        for field in fields
+        if not field.problem and field.type is not None
     }
     try:
         decoded = Reader.of(schema, writer, None, defaults).read(pa.array(values, pa.binary()), PREFIX)

@@ -49,8 +49,8 @@ def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator
     yield f"# suggestions; `{checked}` checks the file after a change."
     of_all = f"of the {counted(sample.records, 'record')}"
     if bad := sample.records - sample.usable - sample.tombstones:
-        what = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
-        yield f"# {bad} {of_all} are {what}: such records become dead letters."
+        problem = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
+        yield f"# {bad} {of_all} are {problem}: such records become dead letters."
     if sample.unfit:
         yield f"# {sample.unfit} {of_all} have a value of another type than the attribute: such records become dead"
         yield "# letters."
@@ -70,28 +70,28 @@ def counted(number: int, noun: str) -> str:
 
 
 def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterator[str]:
-    usable = [one for one in sample.attributes if not one.problem]
+    usable = [attribute for attribute in sample.attributes if not attribute.problem]
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
     yield f"    topic: {_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
     yield "    schema:"
-    for one in usable:
-        yield _commented(f"      {_word(one.name)}: {one.type}", _comment(one))
-    for one in sample.attributes:
-        if one.problem:
-            yield f"      # left out: {json.dumps(one.name)}: {one.problem}"
-    if table and sample.key is not None and sample.key not in (one.name for one in usable):
+    for attribute in usable:
+        yield _commented(f"      {_word(attribute.name)}: {attribute.type}", _comment(attribute))
+    for attribute in sample.attributes:
+        if attribute.problem:
+            yield f"      # left out: {json.dumps(attribute.name)}: {attribute.problem}"
+    if table and sample.key is not None and sample.key not in (attribute.name for attribute in usable):
         yield _commented(f"      # {_word(sample.key)}: string", "the key of the record, for a table")
     if _time(usable) is None:
-        what = "the timestamp of the record, for the next two suggestions"
-        yield _commented(f"      # {_free(sample)}: timestamp", what)
+        use = "the timestamp of the record, for the next two suggestions"
+        yield _commented(f"      # {_free(sample)}: timestamp", use)
     yield from _places_and_defaults(usable)
     if table:
         yield from _table(sample, usable)
     yield from _event_time(sample, usable)
-    number = best_measurement([one for one in usable if one.name != sample.group])
+    number = best_measurement([attribute for attribute in usable if attribute.name != sample.group])
     if number and number.absence:
         yield _commented(f"  {MEASURED}: {{}}", f"the tuples that have {number.name}; inside the service")
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
@@ -105,42 +105,42 @@ def _stream_name(topic: str) -> str:
     return _word(name if free else f"topic_{name}")
 
 
-def _comment(one: Attribute) -> str:
+def _comment(attribute: Attribute) -> str:
     parts = (
-        "the key of the record" if one.in_key else "",
-        f"such as {one.example}" if one.values else "",
-        f"{one.unit} since 1970?" if one.unit else "",
-        one.absence,
-        _unfit(one),
+        "the key of the record" if attribute.in_key else "",
+        f"such as {attribute.example}" if attribute.values else "",
+        f"{attribute.unit} since 1970?" if attribute.unit else "",
+        attribute.absence,
+        _unfit(attribute),
     )
     return "; ".join(filter(None, parts)) or "of the schema in the registry"
 
 
-def _unfit(one: Attribute) -> str:
-    if not one.unfit:
+def _unfit(attribute: Attribute) -> str:
+    if not attribute.unfit:
         return ""
-    letters = "a dead letter" if len(one.unfit) == 1 else "dead letters"
-    verb = "is" if len(one.unfit) == 1 else "are"
-    all_values = counted(len(one.values) + len(one.unfit), "record")
-    return f"{len(one.unfit)} of {all_values} {verb} {letters}, such as {example_of(one.unfit)}"
+    letters = "a dead letter" if len(attribute.unfit) == 1 else "dead letters"
+    verb = "is" if len(attribute.unfit) == 1 else "are"
+    all_values = counted(len(attribute.values) + len(attribute.unfit), "record")
+    return f"{len(attribute.unfit)} of {all_values} {verb} {letters}, such as {example_of(attribute.unfit)}"
 
 
 def _table(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
     """The lines that make the stream a table."""
-    names = {one.name: one for one in usable}
-    what = "the key of the record"
+    names = {attribute.name: attribute for attribute in usable}
+    meaning = "the key of the record"
     if sample.key is None:
-        yield _commented("    # key: {attributes: [...]}", f"for a table: {what} (docs/formats.md, Keys)")
+        yield _commented("    # key: {attributes: [...]}", f"for a table: {meaning} (docs/formats.md, Keys)")
     elif sample.key not in names or not names[sample.key].in_key:
-        yield _commented(f"    # key: {{attributes: [{_word(sample.key)}]}}", f"for a table: {what}")
+        yield _commented(f"    # key: {{attributes: [{_word(sample.key)}]}}", f"for a table: {meaning}")
     yield _commented("    # table: true", "a table: the newest record of each key, for the right side of a join")
 
 
 def _join(sample: Sample, stream: str) -> Iterator[str]:
     """A join with the topic as a table, as a comment."""
     key = sample.key or "KEY"
-    shown = [one.name for one in sample.attributes if not one.problem and one.name != key][:TABLE_OUTPUTS]
-    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in shown}
+    others = [attribute.name for attribute in sample.attributes if not attribute.problem and attribute.name != key]
+    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(
         "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
     )
@@ -151,10 +151,10 @@ def _join(sample: Sample, stream: str) -> Iterator[str]:
 
 
 def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:
-    for one in usable:
-        if one.in_key:
-            yield f"    key: {{attributes: [{_word(one.name)}]}}"
-    missing = {_word(one.name): json.dumps(one.default) for one in usable if one.absence}
+    for attribute in usable:
+        if attribute.in_key:
+            yield f"    key: {{attributes: [{_word(attribute.name)}]}}"
+    missing = {_word(attribute.name): json.dumps(attribute.default) for attribute in usable if attribute.absence}
     if missing:
         values = ", ".join(f"{name}: {value}" for name, value in missing.items())
         yield _commented(f"    defaults: {{{values}}}", "without a default such a record is a dead letter")
@@ -173,19 +173,19 @@ def _event_time(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
 
 def _free(sample: Sample) -> str:
     """A name that no attribute has, for the attribute with the timestamp of the record."""
-    taken = {one.name for one in sample.attributes}
+    taken = {attribute.name for attribute in sample.attributes}
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
 def _time(usable: Sequence[Attribute]) -> Attribute | None:
     """The attribute that may be the event time: the first one that all records have, else the first one."""
-    times = [one for one in usable if one.is_time]
-    return min(times, key=lambda one: bool(one.absence), default=None)
+    times = [attribute for attribute in usable if attribute.is_time]
+    return min(times, key=lambda attribute: bool(attribute.absence), default=None)
 
 
 def _operator(sample: Sample, stream: str) -> Iterator[str]:
-    usable, group = [one for one in sample.attributes if not one.problem], sample.group
-    number = best_measurement([one for one in usable if one.name != group])
+    usable, group = [attribute for attribute in sample.attributes if not attribute.problem], sample.group
+    number = best_measurement([attribute for attribute in usable if attribute.name != group])
     by = ", partitioned" if group else ""
     of_each = f" of each {group}" if group else ""
     yield "operators:"
@@ -215,15 +215,15 @@ def _filter(number: Attribute, stream: str) -> Iterator[str]:
 
 def _outputs(usable: Sequence[Attribute], group: str | None, number: Attribute | None) -> dict[str, str]:
     """The attributes of the output: name -> expression."""
-    values = [one for one in usable if one.name != group]
-    made = {"tuples": "Count()"}
+    values = [attribute for attribute in usable if attribute.name != group]
+    computed = {"tuples": "Count()"}
     if number:
         argument = f"float64({number.name})" if number.type == INT64 else number.name  # Average of int64 cuts (A20)
-        made |= {f"average_{number.name}": f"Average({argument})"}
+        computed |= {f"average_{number.name}": f"Average({argument})"}
     elif values:
-        made |= {f"last_{values[0].name}": f"Last({values[0].name})"}
+        computed |= {f"last_{values[0].name}": f"Last({values[0].name})"}
     given = {group: group} if group else {}
-    return given | {f"{name}_" if name == group else name: expression for name, expression in made.items()}
+    return given | {f"{name}_" if name == group else name: expression for name, expression in computed.items()}
 
 
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:

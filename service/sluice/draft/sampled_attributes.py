@@ -1,17 +1,100 @@
-"""The attributes of sampled records, with the types that all or nearly all of their values have."""
+"""The attributes of sampled records: their types, and what their names and values suggest that they stand for."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from sluice.columns.json_columns import fits
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.attribute_roles import SECONDS, is_key, measures, unit_of_time
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
+
+#: times since 1970: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
+FIRST_SECOND, LAST_SECOND = 10**9, 4_102_444_800
+SECONDS = "seconds"
+#: unit of a time since 1970 -> units in a second
+UNITS = {SECONDS: 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+#: the words of a name: `lastSeen_at2` is last, seen, at and 2
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+#: words of a name that holds a time. Numbers of ten digits are seconds only below such a name: they may be keys, too
+TIMES = frozenset(WORD.findall(
+    "time timestamp ts date datetime dt epoch at when now utc t created updated modified changed deleted started "
+    "start ended end begin since until expires expiry exp iat nbf seen contact reported received sent posted "
+    "published observed measured sampled recorded captured clock instant moment unix"
+))  # fmt: skip
+TIME_ENDS = ("time", "timestamp", "date")
+#: words of a name whose numbers name or place something: their average means nothing
+KEYS = frozenset(WORD.findall(
+    "id ids uid uuid guid gid pid tid oid key zip zipcode postal postcode port code codes version ver revision "
+    "rev year month day hour minute weekday week nr num number seq sequence index idx offset partition hash crc "
+    "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
+    "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
+    "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
+    "terminal node shard thread process errno"
+))  # fmt: skip
+#: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
+KEY_ENDS = ("userid", "orderid", "deviceid", "sensorid", "stationid", "customerid", "productid", "sessionid", "zipcode")
+#: words of a name whose numbers measure something
+MEASURES = frozenset(WORD.findall(
+    "price amount value temp temperature humidity pressure speed velocity size qty quantity volume count total "
+    "duration latency elapsed bytes rate level power energy voltage volts current amps watts usage load cost fare "
+    "tip distance weight height depth score mag magnitude altitude alt cpu memory mem co pm rssi snr battery wind "
+    "rain aqi bid ask open close high low bpm heart steps rpm torque flow delay age income salary sales revenue "
+    "balance rating"
+))  # fmt: skip
+#: keys: whole numbers that all differ, of at least this many records, and either grow or are at least MIN_KEY
+MIN_RECORDS, MIN_KEY = 8, 10**6
+
+
+def unit_of_time(name: str, values: Sequence[Any]) -> str | None:
+    """The unit in which all of these numbers are times from 2001 to 2099; None if there is no such unit."""
+    if not values:
+        return None
+    least, most = min(values), max(values)
+    units = (unit for unit, count in UNITS.items() if FIRST_SECOND * count <= least and most < LAST_SECOND * count)
+    unit = next(units, None)
+    return None if unit == SECONDS and not is_name_of_time(name) else unit
+
+
+def is_name_of_time(name: str) -> bool:
+    return name.lower().endswith(TIME_ENDS) or not TIMES.isdisjoint(words(name))
+
+
+def words(name: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(name)]
+
+
+def measures(name: str) -> bool:
+    return not MEASURES.isdisjoint(words(name)) and not _ends_as_key(name)
+
+
+def is_key(name: str, values: Sequence[Any]) -> bool:
+    """Whether the numbers name or place something rather than measure it. The last word of a name counts most."""
+    if _ends_as_key(name) or measures(name):
+        return not measures(name)
+    differ = _all_differ(values) and (min(values) >= MIN_KEY or _grow(values))
+    return differ or not KEYS.isdisjoint(words(name))
+
+
+def _ends_as_key(name: str) -> bool:
+    last = next((word for word in reversed(words(name)) if not word.isdigit()), "")
+    return last in KEYS or name.lower().endswith(KEY_ENDS)
+
+
+def _all_differ(values: Sequence[Any]) -> bool:
+    whole = all(type(value) is int for value in values)
+    return whole and len(values) >= MIN_RECORDS and len(set(values)) == len(values)
+
+
+def _grow(values: Sequence[Any]) -> bool:
+    return all(earlier < later for earlier, later in pairwise(values))
+
 
 #: the possible types of an attribute. It gets the type that most of its values have: of several such types, the first
 SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
@@ -99,67 +182,77 @@ def json_attributes(documents: Sequence[Document]) -> list[Attribute]:
     return [_json_attribute(name, documents) for name in names]
 
 
-def as_drafted(one: Attribute, seconds: Type) -> Attribute:
+def as_drafted(attribute: Attribute, seconds: Type) -> Attribute:
     """The attribute with the type that suits its role: `seconds` for seconds since 1970, and float64, which has NaN for
     the records without it, for whole numbers that measure something in some of the records.
     """
-    if one.type in (INT64, FLOAT64) and one.unit == SECONDS:
-        return replace(one, type=seconds)
-    if one.type == INT64 and one.absence and one.is_measurement and not one.problem:
-        return replace(one, type=FLOAT64)
-    return one
+    if attribute.type in (INT64, FLOAT64) and attribute.unit == SECONDS:
+        return replace(attribute, type=seconds)
+    if attribute.type == INT64 and attribute.absence and attribute.is_measurement and not attribute.problem:
+        return replace(attribute, type=FLOAT64)
+    return attribute
 
 
-def best_measurement(found: Sequence[Attribute]) -> Attribute | None:
+def best_measurement(attributes: Sequence[Attribute]) -> Attribute | None:
     """The attribute whose average is drafted: one with the name of a measurement, of several such attributes one that
     all records have, then a float64, then the first one. None if no attribute measures something.
     """
-    possible = [one for one in found if one.is_measurement]
-    return min(possible, key=lambda one: (not measures(one.name), bool(one.absence), one.type != FLOAT64), default=None)
+    possible = [attribute for attribute in attributes if attribute.is_measurement]
+    return min(
+        possible,
+        key=lambda attribute: (not measures(attribute.name), bool(attribute.absence), attribute.type != FLOAT64),
+        default=None,
+    )
 
 
-def with_key(found: list[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> list[Attribute]:
+def with_key(attributes: list[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> list[Attribute]:
     """The attributes and, if the records have keys that group them and no attribute has these, the key as another one.
 
     `keys` has the key of each document, None if there is none or if it is no text.
     """
     texts = [key for key in keys if key is not None]
     repeated = 1 < len(set(texts)) <= len(texts) // 2
-    if len(texts) < len(documents) or not repeated or key_attribute(found, documents, keys):
-        return found
-    name = unused_key_name(found)
-    return found if name is None else [*found, Attribute(name, texts, "", STRING, in_key=True)]
+    if len(texts) < len(documents) or not repeated or key_attribute(attributes, documents, keys):
+        return attributes
+    name = unused_key_name(attributes)
+    return attributes if name is None else [*attributes, Attribute(name, texts, "", STRING, in_key=True)]
 
 
-def unused_key_name(found: Sequence[Attribute]) -> str | None:
+def unused_key_name(attributes: Sequence[Attribute]) -> str | None:
     """A name for an attribute that holds the key of the record; None if all such names are taken."""
-    names = {one.name for one in found}
+    names = {attribute.name for attribute in attributes}
     return next((name for name in KEY_NAMES if name not in names), None)
 
 
 def group_attribute(
-    found: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
+    attributes: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
 ) -> str | None:
     """The attribute by which the records may be grouped; None if none is suitable.
 
-    It is the attribute that holds the key of the record or, if none does, the text with the fewest values of those that
-    repeat.
+    It is the attribute that holds the key of the record or, if none does, the text with the fewest values among texts
+    whose values repeat.
     """
-    in_key = next((one.name for one in found if one.in_key), None)
-    by_key = in_key or key_attribute(found, documents, keys)
+    in_key = next((attribute.name for attribute in attributes if attribute.in_key), None)
+    by_key = in_key or key_attribute(attributes, documents, keys)
     if by_key is not None:
         return by_key
-    counts = {one.name: len(set(one.values)) for one in _usable(found) if one.type == STRING}
-    repeated = [one.name for one in found if 1 < counts.get(one.name, 0) <= len(one.values) // 2]
+    counts = {
+        attribute.name: len(set(attribute.values)) for attribute in _usable(attributes) if attribute.type == STRING
+    }
+    repeated = [
+        attribute.name for attribute in attributes if 1 < counts.get(attribute.name, 0) <= len(attribute.values) // 2
+    ]
     return min(repeated, key=counts.__getitem__, default=None)
 
 
-def key_attribute(found: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> str | None:
+def key_attribute(
+    attributes: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
+) -> str | None:
     """The attribute that is equal to the key of each record that has a key; None if there is none, or no key."""
     keyed = [(document, key) for document, key in zip(documents, keys, strict=True) if key is not None]
-    for one in _usable(found):
-        if keyed and all(str(document.get(one.name)) == key for document, key in keyed):
-            return one.name
+    for attribute in _usable(attributes):
+        if keyed and all(str(document.get(attribute.name)) == key for document, key in keyed):
+            return attribute.name
     return None
 
 
@@ -172,10 +265,10 @@ def problem_of(name: str) -> str:
     return ""
 
 
-def _usable(found: Sequence[Attribute]) -> Iterator[Attribute]:
-    for one in found:
-        if not one.problem and not one.absence and one.type in (STRING, INT64):
-            yield one
+def _usable(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
+    for attribute in attributes:
+        if not attribute.problem and not attribute.absence and attribute.type in (STRING, INT64):
+            yield attribute
 
 
 def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
@@ -196,7 +289,7 @@ def _common_type(values: Sequence[Any]) -> Type | None:
     if not values:
         return None
     candidates = _candidates(values)
-    counts = {one: sum(_is(value, one) for value in values) for one in candidates}
+    counts = {candidate: sum(_is(value, candidate) for value in values) for candidate in candidates}
     most = max(candidates, key=counts.__getitem__)  # the first one of several
     if most.element and not any(_has_items(value) for value in values):
         return None
@@ -204,19 +297,19 @@ def _common_type(values: Sequence[Any]) -> Type | None:
 
 
 def _candidates(values: Sequence[Any]) -> list[Type]:
-    """The types that the values may have, those of scalars first."""
+    """The types that the values may have, types of scalars first."""
     depth = min(MAX_DEPTH, max(map(_depth, values)))
     types = [list(SCALARS)]
     for _ in range(depth):
-        types.append([list_of(one) for one in types[-1]])
-    return [one for of_depth in types for one in of_depth]
+        types.append([list_of(element) for element in types[-1]])
+    return [element for of_depth in types for element in of_depth]
 
 
 def _depth(value: object) -> int:
     """How many lists are around the innermost items of a value; no more than MAX_DEPTH + 1 levels are searched."""
     depth, level = 0, [value]
-    while depth <= MAX_DEPTH and any(isinstance(one, list) for one in level):
-        depth, level = depth + 1, [item for one in level if isinstance(one, list) for item in one]
+    while depth <= MAX_DEPTH and any(isinstance(element, list) for element in level):
+        depth, level = depth + 1, [item for element in level if isinstance(element, list) for item in element]
     return depth
 
 
@@ -233,16 +326,16 @@ def _conflict(name: str, values: Sequence[Any]) -> str:
     for narrow, wide in ((INT64, FLOAT64), (TIMESTAMP, STRING)):
         if str(wide) in seen:
             seen[str(wide)] += seen.pop(str(narrow), [])
-    (most, of_most), *others = sorted(seen.items(), key=lambda one: -len(one[1]))
+    (most, of_most), *others = sorted(seen.items(), key=lambda typed: -len(typed[1]))
     shown = [f"{most} in {len(of_most)}"]
-    shown += [f"{one} in {len(of)} (such as {example_of(of)})" for one, of in others[: MAX_TYPES - 1]]
+    shown += [f"{kind} in {len(few)} (such as {example_of(few)})" for kind, few in others[: MAX_TYPES - 1]]
     more = f" and {len(seen) - MAX_TYPES} more types" if len(seen) > MAX_TYPES else ""
     chosen = f"; with {name}: {most} the others are dead letters" if most not in (*NO_TYPES, *OBJECTS) else ""
     return f"its values have no common type: {', '.join(shown)}{more} of {len(values)} records{chosen}"
 
 
 def _type_name(value: object) -> str:
-    type_ = next((one for one in _candidates([value]) if _is(value, one)), None)
+    type_ = next((candidate for candidate in _candidates([value]) if _is(value, candidate)), None)
     if type_ is not None:
         return str(type_)
     items = value if isinstance(value, list) else []
@@ -262,8 +355,8 @@ def _json_problem(values: Sequence[Any]) -> str:
     if not values:
         return "it is always null"
     if all(_type_name(value) in OBJECTS for value in values):
-        what = "an object" if isinstance(values[0], dict) else "a list of objects"
-        return f"it is {what}; attributes are values and lists of values"
+        kind = "an object" if isinstance(values[0], dict) else "a list of objects"
+        return f"it is {kind}; attributes are values and lists of values"
     if not any(map(_has_items, values)):
         return "its lists are always empty, so that the type of their items is not known"
     return ""

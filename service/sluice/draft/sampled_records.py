@@ -1,4 +1,4 @@
-"""What the sampled records of a topic have in common: their format, their attributes, and what groups them."""
+"""The sample of a topic: the format of its records, their attributes, and the attribute that groups them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Sampled(NamedTuple):
 class Sample:
     """What the sampled records of a topic have in common.
 
-    format      their format in a pipeline file
-    attributes  their attributes, those that a stream cannot have included
-    group       the attribute by which they may be grouped, or None
+    format      the format of the records, as a pipeline file names it
+    attributes  all attributes found, also those of unsupported types
+    group       the attribute by which the records may be grouped; None if none is suitable
     records     the number of sampled records
-    usable      the number of those from which the attributes were found
-    tombstones  the number of those without a value
-    unfit       the number of the usable ones with a value that the type of its attribute does not accept
+    usable      the number of records from which the attributes were found
+    tombstones  the number of records without a value
+    unfit       the number of usable records with a value that the type of its attribute does not accept
     key         the attribute that holds the key of the record, or a name for one; None if the keys are no texts
     """
 
@@ -75,13 +75,13 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
-    filled = [_Filled(one.value, one.key) for one in records if one.value is not None]
+    filled = [_Filled(record.value, record.key) for record in records if record.value is not None]
     if not filled:
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
-    framed = [one for one in filled if _is_framed(one.value)]
-    found = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
-    return replace(found, records=len(records), tombstones=len(records) - len(filled))
+    framed = [record for record in filled if _is_framed(record.value)]
+    common = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
+    return replace(common, records=len(records), tombstones=len(records) - len(filled))
 
 
 def _is_framed(value: bytes) -> bool:
@@ -98,37 +98,39 @@ class _Filled(NamedTuple):
 
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
-    documents = [(document, one) for one in records if (document := _document(one.value)) is not None]
+    documents = [(document, record) for record in records if (document := _document(record.value)) is not None]
     if not documents:
         raise DraftError(_no_objects(topic, records))
-    found = json_attributes([document for document, _ in documents])
-    return _sample(topic, "json", found, documents)
+    attributes = json_attributes([document for document, _ in documents])
+    return _sample(topic, "json", attributes, documents)
 
 
 def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
     if not registry:
         number = int.from_bytes(framed[0].value[1:PREFIX], "big")
-        what = f"the records of {topic} have a schema of a registry (id {number})"
-        raise DraftError(f"{what}; name the registry: --registry url=http://HOST:PORT")
+        problem = f"the records of {topic} have a schema of a registry (id {number})"
+        raise DraftError(f"{problem}; name the registry: --registry url=http://HOST:PORT")
     from sluice.draft.avro_sample import avro_sample  # noqa: PLC0415 - it imports compiled kernels
 
-    found, documents, reason = avro_sample([one.value for one in framed], registry)
-    rows = [(document, one) for document, one in zip(documents, framed, strict=True) if document is not None]
+    attributes, documents, reason = avro_sample([record.value for record in framed], registry)
+    rows = [(document, record) for document, record in zip(documents, framed, strict=True) if document is not None]
     if not rows:
         raise DraftError(f"no sampled record of {topic} can be read with its schema: {reason}")
-    return _sample(topic, "avro-confluent", found, rows)
+    return _sample(topic, "avro-confluent", attributes, rows)
 
 
-def _sample(topic: str, form: str, found: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
-    if all(one.problem for one in found):
-        why = "; ".join(f"{one.name}: {one.problem}" for one in found) or "they are empty objects"
+def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
+    if all(attribute.problem for attribute in listed):
+        why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
-    documents, keys = [document for document, _ in rows], [_text(one.key) for _, one in rows]
+    documents, keys = [document for document, _ in rows], [_text(record.key) for _, record in rows]
     seconds = TIMESTAMP if form == "json" else FLOAT64  # a long of Avro is no timestamp without a logical type
-    found = [as_drafted(one, seconds) for one in found]
-    attributes = with_key(found, documents, keys)
+    listed = [as_drafted(attribute, seconds) for attribute in listed]
+    attributes = with_key(listed, documents, keys)
     group = group_attribute(attributes, documents, keys)
-    key = next((one.name for one in attributes if one.in_key), None) or key_attribute(found, documents, keys)
+    key = next((attribute.name for attribute in attributes if attribute.in_key), None) or key_attribute(
+        listed, documents, keys
+    )
     if key is None and None not in keys:
         key = unused_key_name(attributes)
     return Sample(form, attributes, group, len(rows), len(rows), unfit=_unfit(attributes, documents), key=key)
@@ -136,9 +138,13 @@ def _sample(topic: str, form: str, found: list[Attribute], rows: Sequence[tuple[
 
 def _unfit(attributes: Sequence[Attribute], documents: Sequence[Document]) -> int:
     """The number of documents with a value that the type of its attribute does not accept."""
-    some = [(one.name, one.type) for one in attributes if one.unfit and not one.problem and one.type is not None]
+    typed = [
+        (attribute.name, attribute.type)
+        for attribute in attributes
+        if attribute.unfit and not attribute.problem and attribute.type is not None
+    ]
     return sum(
-        any(document.get(name) is not None and not fits(document[name], type_) for name, type_ in some)
+        any(document.get(name) is not None and not fits(document[name], type_) for name, type_ in typed)
         for document in documents
     )
 
@@ -162,5 +168,5 @@ def _text(key: bytes | None) -> str | None:
 
 def _no_objects(topic: str, records: Sequence[_Filled]) -> str:
     shown = records[0].value[:MAX_SHOWN].decode(errors="backslashreplace")
-    what = f"none of the {len(records)} sampled records of {topic} is a JSON object"
-    return f"{what}; the first one begins with {json.dumps(shown)}. docs/formats.md has the other formats"
+    problem = f"none of the {len(records)} sampled records of {topic} is a JSON object"
+    return f"{problem}; the first one begins with {json.dumps(shown)}. docs/formats.md has the other formats"

@@ -1,4 +1,7 @@
-"""The answer of the lab to a pipeline file and its events: the problems of the file, or the story and its picture."""
+"""The answers of the lab to a pipeline file and its events.
+
+`answer` gives the problems of the file, or the story and its picture; `test_of` gives the run as a pytest module.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
-from sluice.config.load import check_text
+from sluice.config.load import check_text, load_text
 from sluice.model.errors import Hint, Problem, SluiceError
 from sluice.model.spec import Pipeline, Stream
 from sluice.pictures import labels
-from sluice.pictures.step_rows import event_words
-from sluice.pictures.story import Story
+from sluice.pictures.story import Story, Zoom, keys, zoomed
 from sluice.pictures.story_builder import CALENDAR, build_story
-from sluice.pictures.story_zoom import Zoom, keys, zoomed
 from sluice.pictures.svg_drawing import WIDTH, drawing
-from sluice.replayer.event_clock import EXPECTED, clock_time
-from sluice.replayer.event_file import EXACT_BELOW
-from sluice.replayer.player import period
+from sluice.replayer.event_file import EXACT_BELOW, EXPECTED, clock_time
+from sluice.replayer.player import period, replay
 from sluice.time_units import SECOND
 
 #: the most timer ticks of a run; the page must answer while a user types
@@ -53,18 +54,18 @@ def answer(text: str, events: Sequence[Event], file: str, view: Mapping[str, Any
     all are optional.
     """
     checked = check_text(text, file, environment=None)
-    found: dict[str, Any] = {
-        "problems": [_finding(one, file) for one in checked.problems],
-        "hints": [_finding(one, file) for one in checked.cautions],
+    content: dict[str, Any] = {
+        "problems": [_finding(problem, file) for problem in checked.problems],
+        "hints": [_finding(hint, file) for hint in checked.cautions],
         "error": None, "event": None, "svg": None, "steps": [], "streams": [], "keys": [], "range": [], "shown": {},
     }  # fmt: skip
     if checked.pipeline is None:
-        return found
-    found["streams"] = [{"name": stream.name, "attributes": _needed(stream)} for stream in checked.pipeline.inputs]
+        return content
+    content["streams"] = [{"name": stream.name, "attributes": _needed(stream)} for stream in checked.pipeline.inputs]
     try:
-        return found | _ran(checked.pipeline, events, view or {})
+        return content | _ran(checked.pipeline, events, view or {})
     except SluiceError as error:
-        return found | {"error": str(error), "event": _event_of(str(error))}
+        return content | {"error": str(error), "event": _event_of(str(error))}
 
 
 def _needed(stream: Stream) -> dict[str, str]:
@@ -133,7 +134,7 @@ def _is_calendar_time(event: Event) -> bool:
 
 def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
     """Checks the length of a run. Returns the origin of its clock: "first" if the events have times of the calendar,
-    else None: that of the pipeline, or 0.
+    else None: the origin of the pipeline, or 0.
 
     Raises LabError for a run that would take too long.
     """
@@ -152,9 +153,9 @@ def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
     return origin
 
 
-def _finding(one: Problem | Hint, file: str) -> dict[str, Any]:
+def _finding(finding: Problem | Hint, file: str) -> dict[str, Any]:
     """A problem or a hint as values of JSON, without the folder of the file."""
-    return {"line": one.line, "text": str(one).replace(file, Path(file).name, 1)}
+    return {"line": finding.line, "text": str(finding).replace(file, Path(file).name, 1)}
 
 
 def _event_of(message: str) -> int | None:
@@ -166,7 +167,7 @@ def _event_of(message: str) -> int | None:
 
 def _step(story: Story, number: int) -> dict[str, Any]:
     step = story.steps[number]
-    text = f"at {labels.at_step(story, number)}: {event_words(step)}"
+    text = f"at {labels.at_step(story, number)}: {labels.event_words(step)}"
     return {"event": step.after if step.event is not None else None, "text": text}
 
 
@@ -174,7 +175,7 @@ def parsed(events: str) -> list[Event]:
     """The events of a text with one JSON object a line, their times in seconds: the page moves them by fractions of a
     second. Raises LabError for a line that is no JSON object.
     """
-    found: list[Event] = []
+    parsed_events: list[Event] = []
     for number, line in enumerate(events.splitlines(), 1):
         if line.strip():
             try:
@@ -185,8 +186,8 @@ def parsed(events: str) -> list[Event]:
             if not isinstance(event, dict):
                 message = f"line {number}: expected a JSON object, got {line.strip()[:60]}"
                 raise LabError(message)
-            found.append(_in_seconds(event))
-    return found
+            parsed_events.append(_in_seconds(event))
+    return parsed_events
 
 
 def _in_seconds(event: Event) -> Event:
@@ -195,3 +196,37 @@ def _in_seconds(event: Event) -> Event:
         with suppress(TypeError, ValueError):
             return {**event, "at": clock_time(event["at"]) / SECOND}
     return event
+
+
+TEST = '''"""The outputs of a pipeline for some events, as `sluice lab` found them."""
+
+from pathlib import Path
+
+import sluice
+
+PIPELINE = """\\
+{pipeline}"""
+
+EVENTS = {events}
+
+EXPECTED = {expected}
+
+
+def test_outputs(tmp_path: Path):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE)
+    assert list(sluice.replay(file, EVENTS{origin})) == EXPECTED
+'''
+
+
+def test_of(text: str, events: Sequence[Event], file: str) -> str:
+    """The text of a pytest module. Raises SluiceError if the pipeline or an event is wrong."""
+    pipeline = load_text(text, file, environment=None)
+    origin = check_length(pipeline, events)
+    expected = list(replay(pipeline, list(events), clock_origin=origin))
+    return TEST.format(
+        pipeline=text.replace("\\", "\\\\").replace('"""', r"\"\"\""),
+        events=pformat(list(events), width=110, sort_dicts=False),
+        expected=pformat(expected, width=110, sort_dicts=False),
+        origin=f", clock_origin={origin!r}" if origin else "",
+    )

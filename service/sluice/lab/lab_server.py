@@ -1,5 +1,4 @@
 """The HTTP application of the lab: the page, its presets and its answers. It serves this machine only.
-
 A page of another site must not reach it: the Host must be this machine's name (against DNS rebinding), and a request
 with an Origin must come from the lab's own page. Requests must be JSON, which a page of another site can send only
 after a preflight request (CORS), which is refused.
@@ -9,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,69 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sluice.files import PACKAGE
-from sluice.lab.lab_answer import answer
-from sluice.lab.lab_export import test_of
-from sluice.lab.lab_presets import Preset, as_text
+from sluice.files import PACKAGE, project_file, read_file
+from sluice.lab.lab_answer import MAX_EVENTS, Event, answer, parsed, test_of
 from sluice.model.errors import SluiceError
 from sluice.pictures.svg_drawing import WIDTH
+
+#: the example that the lab starts with
+FIRST = "moving_average"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`path` is the file from which `text` comes: schema files are looked for beside it."""
+
+    name: str
+    path: str
+    text: str
+    events: tuple[Event, ...]
+
+
+def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
+    """The presets by name: the user's own file, the examples that have events, and the other examples."""
+    by_name = {}
+    if file is not None:
+        by_name[file.name] = _preset(file.name, file, events)
+    folder = project_file("examples")
+    for example in sorted(folder.rglob("*.yaml"), key=lambda path: _order(path, folder)):
+        name = str(example.relative_to(folder).with_suffix(""))
+        by_name.setdefault(name, _preset(name, example, example.with_suffix(".jsonl")))
+    return by_name
+
+
+def recorded(name: str, path: str, text: str, events: Sequence[Event]) -> Preset:
+    """A pipeline with records of a topic: the newest, of which the lab takes MAX_EVENTS."""
+    return Preset(name, path, text, tuple(events[-MAX_EVENTS:]))
+
+
+def as_text(event: Event) -> Event:
+    """The event with its content, an object, as JSON text: a number of JavaScript would round a large int64."""
+    return {
+        key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for key, value in event.items()
+    }
+
+
+def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:
+    """The sort key: the first example, then examples with events; examples of inner folders come last."""
+    return not example.with_suffix(".jsonl").exists(), example.stem != FIRST, example.parent != folder, str(example)
+
+
+def _preset(name: str, file: Path, events: Path | None) -> Preset:
+    known = parsed(_text(events)) if events is not None and events.exists() else []
+    return Preset(name, str(file), _text(file), tuple(known))
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise SluiceError(message) from None
+    except UnicodeDecodeError:
+        message = f"cannot read {path}: it is not UTF-8"
+        raise SluiceError(message) from None
+
 
 ADDRESS = "127.0.0.1"
 HOSTS = ["127.0.0.1", "localhost"]
@@ -52,7 +109,10 @@ HEADERS = {
 
 def application(presets: Mapping[str, Preset]) -> Starlette:
     """The application with these presets."""
-    shown = [{"name": one.name, "text": one.text, "events": [*map(as_text, one.events)]} for one in presets.values()]
+    shown = [
+        {"name": preset.name, "text": preset.text, "events": [*map(as_text, preset.events)]}
+        for preset in presets.values()
+    ]
 
     async def presets_of(request: Request) -> Response:
         del request
@@ -152,5 +212,5 @@ def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
 
 def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:
     start = time.perf_counter()
-    found = answer(*_arguments(given, presets), given.get("view"))
-    return found | {"milliseconds": round((time.perf_counter() - start) * 1000, 1)}
+    answered = answer(*_arguments(given, presets), given.get("view"))
+    return answered | {"milliseconds": round((time.perf_counter() - start) * 1000, 1)}

@@ -1,12 +1,14 @@
-"""The page of metrics: those of each pipeline with the label `pipeline`, and those of the service's processes.
-
+"""The page of metrics: the metrics of each pipeline with the label `pipeline`, and the metrics of the processes.
 Each pipeline has a registry of its own (metrics.py), so no pipeline can change the series of another one, and the
 series of a pipeline that was removed are gone.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,7 +17,45 @@ from prometheus_client.samples import Sample
 
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, LABEL
 from sluice.ops.pipelines import Pipelines, Role, State
-from sluice.ops.process_memory import memory_limit, memory_of_processes
+from sluice.processes import descendants
+
+KILOBYTE = 1024
+#: the files with the limit of the container, in bytes, of the two versions of Linux's control groups
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def memory_of_processes() -> dict[str, int]:
+    """Bytes by kind of process: "service", "java" and "python". Empty on systems other than Linux.
+
+    A page that several processes share counts in each of them by its share (Pss): the Python processes are forks of one
+    process.
+    """
+    sizes: dict[str, int] = {}
+    for number in [os.getpid(), *descendants(os.getpid())]:
+        with suppress(OSError, ValueError):  # the process may end while its files are read
+            process = Path("/proc", str(number))
+            name = (process / "comm").read_text().strip()
+            kind = "service" if number == os.getpid() else "java" if name == "java" else "python"
+            sizes[kind] = sizes.get(kind, 0) + share(process)
+    return sizes
+
+
+def memory_limit(limits: Iterable[Path] = LIMITS) -> int:
+    """The bytes that the processes of this container may use; without a limit, the memory of the machine."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    known = [machine]
+    for file in limits:
+        with suppress(OSError, ValueError):  # there is no such file, or it says "max"
+            known.append(int(file.read_text()))
+    return min(known)
+
+
+def share(process: Path) -> int:
+    """The proportional share of memory of a process, in bytes. `process` is its folder in /proc."""
+    for line in (process / "smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * KILOBYTE
+    return 0
 
 
 class Exposition(Collector):
@@ -44,12 +84,12 @@ class Exposition(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        found: dict[str, Metric] = {}
+        families: dict[str, Metric] = {}
         for member in self._pipelines.members:
             for family in member.metrics.families():
-                joined = found.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                joined = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
                 joined.samples += [_labelled(sample, member.name) for sample in family.samples]
-        yield from found.values()
+        yield from families.values()
         yield from self._about_pipelines()
         yield self._about_files()
 
@@ -59,7 +99,7 @@ class Exposition(Collector):
         leads = GaugeMetricFamily(leader.name, leader.help, labels=[LABEL])
         ready = GaugeMetricFamily(standby.name, standby.help, labels=[LABEL])
         again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
-        seconds, bound = (GaugeMetricFamily(one.name, one.help, labels=[LABEL]) for one in (batch, limit))
+        seconds, bound = (GaugeMetricFamily(metric.name, metric.help, labels=[LABEL]) for metric in (batch, limit))
         held = GaugeMetricFamily(held_back.name, held_back.help, labels=[LABEL, *held_back.labels])
         for member in self._pipelines.members:
             up.add_metric([member.name], float(member.state is State.RUNNING))
@@ -71,7 +111,7 @@ class Exposition(Collector):
             again.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
-            known = {one.operator: one.seconds for one in self._pipelines.held_back_of(member)}
+            known = {entry.operator: entry.seconds for entry in self._pipelines.held_back_of(member)}
             for operator in member.pipeline.operators:
                 held.add_metric([member.name, operator.name], known.get(operator.name, 0.0))
         yield from (up, leads, ready, again, seconds, bound, held)

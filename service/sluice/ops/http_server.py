@@ -1,5 +1,4 @@
 """The HTTP server of the service: `/metrics`, `/healthz`, `/readyz`, and the page of the service if there is one.
-
 A client that accepts `application/json` gets the status of every pipeline from `/healthz` and `/readyz`.
 It runs in a thread with an event loop of its own. Health is answered by the loop itself, so neither a slow page nor
 many readers of metrics delay it.
@@ -7,6 +6,7 @@ many readers of metrics delay it.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable
@@ -19,11 +19,42 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sluice.model.errors import SluiceError
-from sluice.ops.http_connections import BoundedConnection
 from sluice.ops.metrics import CONTENT_TYPE
 from sluice.ops.pipelines import Pipelines
+
+#: seconds within which a client must have sent a request and read the answer, counted from the answer before
+REQUEST_S = 30.0
+#: maximum number of connections. A new one ends the oldest one, so no number of clients prevents a health check
+MAX_CONNECTIONS = 256
+
+
+class BoundedConnection(H11Protocol):
+    """A connection of a client. It is dropped, with what it has not read, when it exceeds one of the bounds."""
+
+    request_s, most = REQUEST_S, MAX_CONNECTIONS
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._timer = self.loop.call_later(self.request_s, transport.abort)
+        if len(self.connections) > self.most:
+            oldest: Any = min(self.connections, key=lambda connection: connection._since)  # type: ignore[union-attr] # noqa: SLF001 - of this class
+            # asyncio reports the loss of a connection later, and more clients may connect before that
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._timer.cancel()
+        self._timer = self.loop.call_later(self.request_s, self.transport.abort)
+        super().on_response_complete()
+
 
 #: seconds after which an idle connection is closed
 IDLE_CONNECTION_S = 10
@@ -106,10 +137,10 @@ def application(
     """The application that the server serves."""
     limiters: list[anyio.CapacityLimiter] = []
 
-    async def in_thread(made: Callable[[], Answer]) -> Answer:
+    async def in_thread(make: Callable[[], Answer]) -> Answer:
         if not limiters:  # one belongs to an event loop
             limiters.append(anyio.CapacityLimiter(MADE_AT_ONCE))
-        return await anyio.to_thread.run_sync(made, limiter=limiters[0])
+        return await anyio.to_thread.run_sync(make, limiter=limiters[0])
 
     async def metrics(_: Request) -> Response:
         return Response(await in_thread(exposition), headers={"Content-Type": CONTENT_TYPE})

@@ -28,7 +28,7 @@ def configure(
     level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None, *, form: str = "text"
 ) -> None:
     """Writes the messages of logger `sluice` and of all loggers below it to stderr, in the format of `Lines`, or with
-    the form "json" in that of `JsonLines`.
+    the form "json" in the format of `JsonLines`.
 
     Warnings and errors of other packages go there too. Without a handler of the root logger, Python would write them
     as plain text, with stack traces over many lines.
@@ -79,13 +79,13 @@ class Lines(logging.Formatter):
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """The fields of the line. Secrets are masked; numbers and booleans stay what they are."""
         known = {"pipeline": PIPELINE.get()} if PIPELINE.get() else {}
-        own = known | {name: value for name, value in record.__dict__.items() if name not in STANDARD}
+        extra = known | {name: value for name, value in record.__dict__.items() if name not in STANDARD}
         return {
             "at": _moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._masked(record.getMessage()),
-            **{n: v if isinstance(v, bool | int | float) else self._masked(str(v)) for n, v in own.items()},
+            **{n: v if isinstance(v, bool | int | float) else self._masked(str(v)) for n, v in extra.items()},
             **({"error": self._masked(self.formatException(record.exc_info))} if record.exc_info else {}),
         }
 

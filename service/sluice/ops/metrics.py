@@ -303,8 +303,8 @@ class Metrics:
             for partition, offsets in lost.items():
                 self._metrics["sluice_lost_offsets_total"].labels(topic, partition, partition).inc(offsets)
         for operator, numbers in report.operators.items():
-            for what, name in COUNTERS.items():
-                self._metrics[name].labels(operator).inc(numbers.get(what, 0))
+            for quantity, name in COUNTERS.items():
+                self._metrics[name].labels(operator).inc(numbers.get(quantity, 0))
         self._set_operators(report)
         if report.state:
             self._metrics["sluice_state_read_bytes_total"].inc(report.state.get("read", 0))
@@ -317,9 +317,9 @@ class Metrics:
 
     def _set_operators(self, report: Report) -> None:
         for operator, numbers in report.operators.items():
-            for what, name in GAUGES.items():
-                if what in numbers:
-                    self._metrics[name].labels(operator).set(numbers[what])
+            for quantity, name in GAUGES.items():
+                if quantity in numbers:
+                    self._metrics[name].labels(operator).set(numbers[quantity])
         for stream, watermark in report.watermarks.items():
             self._metrics["sluice_watermark_timestamp_seconds"].labels(stream).set(watermark / SECOND)
 
@@ -356,7 +356,7 @@ class Metrics:
                 self._metrics["sluice_batch_phase_seconds"].labels(phase).observe(seconds)
 
     def step_ended(self, step: str, seconds: float) -> None:
-        """Updates the durations after a step of a batch (batch_steps.py) has succeeded."""
+        """Updates the durations after a step of a batch (batch_progress.py) has succeeded."""
         self._metrics["sluice_batch_step_seconds"].labels(step).observe(seconds)
 
     def offsets(self, read: Offsets, ends: Offsets) -> int:

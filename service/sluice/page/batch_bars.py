@@ -15,7 +15,7 @@ APART = 0.5
 #: minimum number of bars for which there is room
 MIN_BARS = 60
 #: Spark's phases in their order within a batch -> (class of the style sheet, what happens); all others are "other".
-#: The second name of the first ones is that of the idle clock.
+#: The idle clock calls the first phase `getOffset`.
 PHASES: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("latestOffset", "getOffset"): ("p0", "find new records"),
     ("walCommit",): ("p1", "plan: write the offsets"),
@@ -43,8 +43,8 @@ def drawing(batches: Sequence[Batch]) -> str:
     axis are left of the element.
     """
     canvas = Canvas("Durations of the last batches by phase", class_="bars", role="img", width="100%", height=HEIGHT)
-    most = max([sum(seconds for *_, seconds in parts(one)) for one in batches], default=0.0) or 1.0
-    step = next((one for one in STEPS if most / one <= 5), STEPS[-1])  # noqa: PLR2004 - lines
+    most = max([sum(seconds for *_, seconds in parts(batch)) for batch in batches], default=0.0) or 1.0
+    step = next((size for size in STEPS if most / size <= 5), STEPS[-1])  # noqa: PLR2004 - lines
     tall = HEIGHT - BOTTOM - TOP
     for number in range(int(most / step) + 1):
         y = HEIGHT - BOTTOM - number * step / most * tall

@@ -1,16 +1,66 @@
 """Draws the plan of a pipeline with what each topic and operator does now, as SVG inside the page.
-
-The positions are those of `sluice explain --svg` (planning/explain/explain_drawing.py). Colours are classes of the
+Rows and columns are the same as in `sluice explain --svg` (planning/explain_drawing.py). Colours are classes of the
 page's style sheet, so that the picture follows its light and dark colours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
-from sluice.planning.explain.explain_drawing import Band, Box
+from markupsafe import Markup
+
+from sluice.page.pipeline_pages import PipelinePage
+from sluice.page.times import moment, rate
+from sluice.planning.explain_drawing import Band, Box, band_of
 from sluice.svg.svg_canvas import Canvas
+
+#: class of the style sheet -> the width of a drawing in pixels: one for a desk, one for a phone
+WIDTHS = {"wide": 1190, "narrow": 366}
+
+
+def graph(page: PipelinePage, status: Mapping[str, Any]) -> Markup:
+    """The SVG elements, of which the style sheet shows the one that fits."""
+    bands = [
+        (band_of(stage.explained, number), dict(_notes(shown)))
+        for number, (stage, shown) in enumerate(zip(page.stages, status["stages"], strict=True), 1)
+    ]
+    drawn = "".join(drawing(bands, width, style) for style, width in WIDTHS.items())
+    return Markup(drawn)  # noqa: S704 - the XML library has escaped every text
+
+
+def _notes(stage: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    for stream in stage["inputs"]:
+        lag = f"{stream['unread']:,} unread" if stream["unread"] else "nothing unread"
+        notes = [f"topic {stream['topic']}", f"{rate(stream['rate'])}, {lag}"]
+        if stream["event_time"]:
+            notes.append(
+                f"watermark {moment(stream['watermark'])}" if stream["watermark"] is not None else "!no watermark"
+            )
+        if stream["dead_letters"]:
+            notes.append(f"!{rate(stream['dead_letters'])} dead letters")
+        yield f"<{stream['stream']}", notes
+    for operator in stage["operators"]:
+        yield operator["name"], list(_of_operator(operator, stage))
+    for stream in stage["outputs"]:
+        yield f">{stream['stream']}", [f"topic {stream['topic']}", rate(stream["rate"])]
+
+
+def _of_operator(operator: Mapping[str, Any], stage: Mapping[str, Any]) -> Iterator[str]:
+    yield (operator["windows"] or (operator["kind"],))[0]
+    yield f"in {rate(operator['read'])}, out {rate(operator['written'])}, fired {rate(operator['fired'])}"
+    if operator["partitions"] is not None:
+        yield f"{operator['partitions']:,} partitions, {operator['tuples']:,} tuples"
+    if operator["held_back"]:
+        yield "!held back"
+        return
+    known = [time for time in operator["watermarks"].values() if time is not None]
+    if operator["watermarks"]:
+        yield f"watermark {moment(min(known))}" if known else "!no watermark"
+    elif stage["clock"] is not None and operator["partitions"] is not None:
+        yield f"clock {moment(stage['clock'])}"
+
 
 HEIGHT, ACROSS, DOWN = 104, 46, 18
 MARGIN, TITLE, LINE = 14, 34, 17

@@ -134,7 +134,7 @@ class History:
         return self._dead_letters
 
     def waiting_s(self) -> dict[str, float]:
-        """By stream with aligned marks that wait for those of other topic partitions: for how many seconds."""
+        """By stream with aligned marks that wait for marks of other topic partitions: for how many seconds."""
         return {name: max(0.0, self._now() - since) for name, since in self._waiting.items()}
 
     def means(self) -> tuple[float | None, float | None]:
@@ -143,9 +143,9 @@ class History:
         """
         since = self._now() - RATE_S
         with self._lock:
-            written = [one for one in self._written if one.at >= since]
-            took = [one.phases.get(WHOLE, 0.0) for one in self._batches][-len(written) :] if written else []
-        return _mean(took), _mean([one.latency for one in written if one.latency is not None])
+            written = [counts for counts in self._written if counts.at >= since]
+            took = [batch.phases.get(WHOLE, 0.0) for batch in self._batches][-len(written) :] if written else []
+        return _mean(took), _mean([counts.latency for counts in written if counts.latency is not None])
 
     def rates(self) -> Rates:
         """Counts per second of the last RATE_S seconds, or since the start or since the oldest batch that is kept, if
@@ -155,15 +155,15 @@ class History:
         with self._lock:
             kept = list(self._written)
         since = max(now - RATE_S, self._began)
-        if len(kept) == MAX_BATCHES and kept[0].at > since:  # those before it are forgotten
+        if len(kept) == MAX_BATCHES and kept[0].at > since:  # the batches before it are forgotten
             since = kept.pop(0).at
         seconds = max(1.0, now - since)
-        recent = [one for one in kept if one.at >= now - seconds]
-        return Rates(
-            _rates([one.read for one in recent], seconds), _rates([one.written for one in recent], seconds),
-            _rates([one.dead_letters for one in recent], seconds), _rates([one.operators for one in recent], seconds),
-            len(recent) / seconds,
-        )  # fmt: skip
+        recent = [counts for counts in kept if counts.at >= now - seconds]
+
+        def rates(kind: str) -> dict[str, dict[str, float]]:
+            return _rates([getattr(counts, kind) for counts in recent], seconds)
+
+        return Rates(rates("read"), rates("written"), rates("dead_letters"), rates("operators"), len(recent) / seconds)
 
 
 class Rates(NamedTuple):
@@ -182,10 +182,10 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _rates(counts: list[Counts], seconds: float) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for one in counts:
-        for name, by_kind in one.items():
-            mine = found.setdefault(name, {})
+    rates: dict[str, dict[str, float]] = {}
+    for by_name in counts:
+        for name, by_kind in by_name.items():
+            sums = rates.setdefault(name, {})
             for kind, count in by_kind.items():
-                mine[kind] = mine.get(kind, 0.0) + count / seconds
-    return found
+                sums[kind] = sums.get(kind, 0.0) + count / seconds
+    return rates

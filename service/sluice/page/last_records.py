@@ -47,18 +47,23 @@ def last_records(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str,
     streams = [*pipeline.outputs, *([dead] if dead is not None else [])]
     topics = {str(stream.topic): stream for stream in streams if stream.topic is not None}
     topic_partitions = [
-        (topic, n) for topic, one in topics.items() for n in range(min(MAX_PARTITIONS, partitions[one.name]))
+        (topic, n) for topic, stream in topics.items() for n in range(min(MAX_PARTITIONS, partitions[stream.name]))
     ]
-    found: dict[str, list[Message]] = {topic: [] for topic in topics}
+    messages: dict[str, list[Message]] = {topic: [] for topic in topics}
     for message in _read(pipeline.settings.kafka, topic_partitions):
-        found[message.topic()].append(message)
+        messages[message.topic()].append(message)
     return {
         stream.name: [
-            _dead_letter(one) if stream is dead else _output(stream, one, pipeline)
-            for one in sorted(found[topic], key=lambda one: (one.timestamp()[1], one.offset()))[-MAX_RECORDS:][::-1]
+            _dead_letter(message) if stream is dead else _output(stream, message, pipeline)
+            for message in sorted(messages[topic], key=_age)[-MAX_RECORDS:][::-1]
         ]
         for topic, stream in topics.items()
     }
+
+
+def _age(message: Message) -> tuple[int, int]:
+    """The order of records: by timestamp (milliseconds since 1970), then by offset."""
+    return message.timestamp()[1], message.offset()
 
 
 def _read(kafka: Mapping[str, str], topic_partitions: Sequence[tuple[str, int]]) -> list[Message]:
@@ -74,16 +79,16 @@ def _read(kafka: Mapping[str, str], topic_partitions: Sequence[tuple[str, int]])
                 wanted.append(TopicPartition(topic, number, max(low, high - OFFSETS)))
                 unread.add((topic, number))
         consumer.assign(wanted)
-        found: list[Message] = []
+        messages: list[Message] = []
         while unread and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
-                    found.append(message)
+                    messages.append(message)
                 elif message.error().code() == END:
                     unread.discard((message.topic(), message.partition()))
                 else:
                     raise KafkaException(message.error())
-        return found
+        return messages
     finally:
         del consumer
         discard(clients)
@@ -132,20 +137,22 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
 def _dead_letter(message: Message) -> dict[str, Any]:
     """A dead letter, with the event that gives the same dead letter in a replay."""
     headers = [(name, value or b"") for name, value in headers_of(message)]
-    own = {name.removeprefix(PREFIX): v.decode(errors="replace") for name, v in headers if name.startswith(PREFIX)}
+    details = {name.removeprefix(PREFIX): v.decode(errors="replace") for name, v in headers if name.startswith(PREFIX)}
     record: Event = {name: shown_bytes(part) for name, part in _parts(message)}
     rest = {name: shown_bytes(value) for name, value in headers if not name.startswith(PREFIX) or name == HEADER}
     if rest:
         record["headers"] = rest
     event: Event = {
-        "at": float(own.get("timestamp", message.timestamp()[1])) / 1000, "stream": own.get("stream"),
-        "topic_partition": int(own.get("partition", 0)), "offset": int(own.get("offset", -1)), "record": record,
+        "at": float(details.get("timestamp", message.timestamp()[1])) / 1000, "stream": details.get("stream"),
+        "topic_partition": int(details.get("partition", 0)), "offset": int(details.get("offset", -1)),
+        "record": record,
     }  # fmt: skip
-    if event["offset"] < 0 or "value" in own:  # the record at this offset has another value
+    if event["offset"] < 0 or "value" in details:  # the record at this offset has another value
         del event["offset"]
     return _common(message) | {
-        "event": event, "reason": own.get("reason", ""), "from": f"{own.get('topic')}/{own.get('partition')}",
-        "from_offset": own.get("offset"), "truncated": "truncated" in own,
+        "event": event, "reason": details.get("reason", ""),
+        "from": f"{details.get('topic')}/{details.get('partition')}", "from_offset": details.get("offset"),
+        "truncated": "truncated" in details,
     }  # fmt: skip
 
 
@@ -158,7 +165,7 @@ def event_file(records: Sequence[Mapping[str, Any]]) -> bytes:
 
     A tuple with a mark in its header is two events.
     """
-    return b"".join(orjson.dumps(event) + b"\n" for one in reversed(records) for event in _events(one))
+    return b"".join(orjson.dumps(event) + b"\n" for record in reversed(records) for event in _events(record))
 
 
 def _events(record: Mapping[str, Any]) -> Iterator[Event]:
@@ -171,7 +178,7 @@ def _events(record: Mapping[str, Any]) -> Iterator[Event]:
 def columns_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """The attributes of the tuples of these records, in order of their first occurrence."""
     names: dict[str, None] = {}
-    for one in records:
-        content = one["event"].get("tuple")
+    for record in records:
+        content = record["event"].get("tuple")
         names |= dict.fromkeys(content) if isinstance(content, dict) else {}
     return list(names)

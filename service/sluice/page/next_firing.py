@@ -15,14 +15,14 @@ from sluice.model.windows.tumbling_window import Tumbling
 from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import from_seconds, moment, nanoseconds
 from sluice.page.why_not_firing import next_end
-from sluice.planning.explain.firing_words import firing
+from sluice.planning.firing_words import firing
 
 Shown = Mapping[str, Any]
 
 
 def next_firing(pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
     """A sentence about a window partition as an inspection shows it (state/window_json.py)."""
-    operator = next(one for one in pipeline.operators if one.name == shown["operator"])
+    operator = next(candidate for candidate in pipeline.operators if candidate.name == shown["operator"])
     if isinstance(operator, Join) and isinstance(operator.window, AsOf):
         return _as_of(operator, operator.window, shown, inspection)
     return _fires(operator, pipeline, shown, inspection) + _early(shown, inspection)
@@ -100,7 +100,7 @@ def _when(due: float, inspection: StageInspection) -> str:
 
 
 def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
-    times = [from_seconds(one["time"]) for one in shown.get("policy", {}).get("at", ())]
+    times = [from_seconds(entry["time"]) for entry in shown.get("policy", {}).get("at", ())]
     if not times:
         return "It fires when the watermark reaches the end of a pane that holds tuples."
     first = next_end(window, times[0])
@@ -136,16 +136,16 @@ def _session(window: Session, shown: Shown, time: int | None) -> str:
     if not sessions or window.emit == "updates":
         return "It fires with each tuple that changes a session."
     assert isinstance(window.gap, int)  # noqa: S101 - the caller has checked
-    end = min(from_seconds(one["end"]) + window.gap + window.grace for one in sessions)
-    what = "the operator clock" if window.clock else "the watermark"
+    end = min(from_seconds(session["end"]) + window.gap + window.grace for session in sessions)
+    time_source = "the operator clock" if window.clock else "the watermark"
     now = f"; it is {moment(time)}" if time is not None else "; it has no value yet"
-    return f"The first session is over when {what} passes {moment(end)}{now}."
+    return f"The first session is over when {time_source} passes {moment(end)}{now}."
 
 
 def _slowest_topic_partition(progress: StreamProgress) -> str:
     """The topic partition with the lowest watermark, if there are several."""
-    waited = [one for one in progress.partitions.values() if not one.idle]
-    if len(waited) < 2 or any(one.watermark is None for one in waited):  # noqa: PLR2004
+    waited = [partition for partition in progress.partitions.values() if not partition.idle]
+    if len(waited) < 2 or any(partition.watermark is None for partition in waited):  # noqa: PLR2004
         return ""
     return f" (topic partition {progress.holding[0]} is the slowest)"
 

@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from sluice.files import PACKAGE
 from sluice.page import batch_bars, times
-from sluice.page.graph_view import graph
+from sluice.page.graph_drawing import graph
 from sluice.page.last_records import columns_of, event_file
 from sluice.page.pipeline_pages import Pages, PipelinePage
 from sluice.page.pipeline_status import Status, status, summary, windows_of
@@ -179,16 +179,16 @@ class _Answers:
 
     def _shown(self, page: PipelinePage, request: Request) -> Response:
         del request
-        found = status(page, self._about(page))
+        described = status(page, self._about(page))
         records = page.records()
         dead = page.pipeline.dead_letters
         shown = records.value or {}
         return self._html(
-            "pipeline.html", title=page.name, pipeline=found, several=self._pages.several,
-            graph=graph(page, found),
+            "pipeline.html", title=page.name, pipeline=described, several=self._pages.several,
+            graph=graph(page, described),
             bars={stage.pipeline.name: batch_bars.drawing(stage.history.batches) for stage in page.stages},
             phases=[*batch_bars.PHASES.values(), batch_bars.OTHER], records=shown, reading=records.value is None,
-            dead=dead, columns={name: columns_of(some) for name, some in shown.items()}, lines=_lines,
+            dead=dead, columns={name: columns_of(rows) for name, rows in shown.items()}, lines=_lines,
             keys=page.keys(""), units=time_units(page.pipeline),
         )  # fmt: skip
 
@@ -196,12 +196,12 @@ class _Answers:
         page, key = self._page(request), _key(request)
         if page is None:
             return _missing()
-        found = windows_of(page, key)
+        answer = windows_of(page, key)
         return self._html(
             "windows.html",
             title=f"{key or 'windows without keys'} · {page.name}",
             pipeline=summary(page, self._about(page)),
-            found=found, keys=page.keys(""), units=time_units(page.pipeline),
+            answer=answer, keys=page.keys(""), units=time_units(page.pipeline),
         )  # fmt: skip
 
     def _html(self, template: str, **values: Any) -> Response:  # noqa: ANN401 - what the template shows
@@ -236,10 +236,10 @@ class _Answers:
         """The last records of a stream as a file for `sluice replay`."""
         page = self._page(request)
         records = {} if page is None else page.records().value or {}
-        some = records.get(request.path_params["stream"])
-        if some is None:
+        records_of = records.get(request.path_params["stream"])
+        if records_of is None:
             return _missing()
-        return Response(event_file(some), media_type="application/x-ndjson", headers=HEADERS)
+        return Response(event_file(records_of), media_type="application/x-ndjson", headers=HEADERS)
 
     def _page(self, request: Request) -> PipelinePage | None:
         return self._pages.get(request.path_params["name"])
@@ -261,8 +261,8 @@ def _lines(records: list[dict[str, Any]]) -> str:
     return event_file(records).decode()
 
 
-def _json(found: Status) -> Response:
-    return JSONResponse(found, headers=HEADERS)
+def _json(content: Status) -> Response:
+    return JSONResponse(content, headers=HEADERS)
 
 
 def _missing() -> Response:

@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.ops.pipelines import HeldBack, Pipelines
-from sluice.page.background_value import Aged, Refreshed
 from sluice.page.history import History
 from sluice.page.last_records import last_records
 from sluice.page.stage_inspections import Inspect, StageInspection, StreamProgress, TopicPartition, inspect_all
 from sluice.page.times import moment
 from sluice.page.why_not_firing import Answer, StageFacts, answers
-from sluice.planning.explain.explain_plan import Stage, plan
+from sluice.planning.explain_plan import Stage, plan
 from sluice.time_units import MILLISECOND, SECOND
+
+T = TypeVar("T")
+LOGGER = logging.getLogger("sluice.page")
+
+
+class Aged(NamedTuple, Generic[T]):
+    """A value, its age in seconds, and whether the reading of a newer one has not ended in time."""
+
+    value: T | None
+    age: float
+    pending: bool
+
+
+class Refreshed(Generic[T]):
+    """The value that `read` returns. It is read only when `get` is called, and at most once at a time."""
+
+    def __init__(
+        self, read: Callable[[], T], *, fresh_s: float, wait_s: float, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """A value younger than `fresh_s` seconds is not read again. `get` waits at most `wait_s` for a new one."""
+        self._read, self._fresh_s, self._patience_s, self._now = read, fresh_s, wait_s, now
+        self._lock = threading.Lock()
+        self._value: T | None = None
+        self._at: float | None = None
+        self._reading: threading.Thread | None = None
+
+    def get(self) -> Aged[T]:
+        """The newest value that is there in time."""
+        with self._lock:
+            fresh = self._at is not None and self._now() - self._at < self._fresh_s
+            if not fresh and (self._reading is None or not self._reading.is_alive()):
+                self._reading = threading.Thread(target=self._run, name="sluice-page-reader", daemon=True)
+                self._reading.start()
+            reading = self._reading
+        if not fresh and reading is not None:
+            reading.join(self._patience_s)
+        with self._lock:
+            age = 0.0 if self._at is None else self._now() - self._at
+            return Aged(self._value, age, not fresh and reading is not None and reading.is_alive())
+
+    def _run(self) -> None:
+        try:
+            value = self._read()
+        except Exception:  # whatever fails: the page shows the value before, and the service goes on
+            LOGGER.debug("the page could not read", exc_info=True)
+            return
+        with self._lock:
+            self._value, self._at = value, self._now()
+
 
 #: seconds for which answers of state servers, and the last records of topics, are shown without a new request
 INSPECTION_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
@@ -48,7 +98,9 @@ class StagePage:
         """
         report, looked = self.history.report, bool(inspection.answers)
         streams = {
-            name: StreamProgress(report.watermarks.get(name), {one[0]: TopicPartition(*one[1:]) for one in partitions})
+            name: StreamProgress(
+                report.watermarks.get(name), {number: TopicPartition(*times) for number, *times in partitions}
+            )
             for name, partitions in report.slowest.items()
         }
         watermarks = {name: StreamProgress(time) for name, time in report.watermarks.items()}
@@ -59,7 +111,7 @@ class StagePage:
             inspection.streams if looked else watermarks | streams,
             inspection.clock if looked else report.clock, inspection.due if looked else report.due,
             inspection.finals, inspection.waiting if looked else report.waiting, self.history.waiting_s(),
-            {name: (of.get("partitions", 0), of.get("tuples", 0)) for name, of in report.operators.items()},
+            {name: (counts.get("partitions", 0), counts.get("tuples", 0)) for name, counts in report.operators.items()},
             self.history.rates(), self.history.lags, upstream,
         )  # fmt: skip
 
@@ -95,29 +147,29 @@ class PipelinePage:
         self, pipeline: Pipeline, *, histories: Sequence[History] = (),
         records: Callable[[], dict[str, list[dict[str, Any]]]] | None = None, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        """`histories`: those of the stages. `records` reads the last records of topics."""
+        """`histories` has the history of each stage. `records` reads the last records of topics."""
         self.name, self.pipeline, self.now = pipeline.name, pipeline, now
         parts, explained = stages(pipeline), plan(pipeline)
         known = [*histories, *(History(now) for _ in parts[len(histories) :])]
-        self.stages = [StagePage(*one) for one in zip(parts, explained, known, strict=True)]
+        self.stages = [StagePage(*stage_parts) for stage_parts in zip(parts, explained, known, strict=True)]
         self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, wait_s=RECORDS_PATIENCE_S)
 
     def answers(self, inspections: Sequence[StageInspection] = ()) -> list[dict[str, list[Answer]]]:
         """For each stage, by operator: why nothing comes out of it.
 
-        `inspections` are those of the stages, in their order; without them the reports of batches have to do.
+        `inspections` has one of each stage, in their order. Without them the reports of batches are the source.
         """
-        found: list[dict[str, list[Answer]]] = []
+        by_stage: list[dict[str, list[Answer]]] = []
         upstream: dict[str, Answer] = {}
         for number, stage in enumerate(self.stages):
             facts = stage.facts(inspections[number] if inspections else StageInspection(), self.now(), upstream)
-            found.append({operator.name: answers(operator, facts) for operator in stage.pipeline.operators})
-            upstream |= _downstream(stage.pipeline, found[-1])
-        return found
+            by_stage.append({operator.name: answers(operator, facts) for operator in stage.pipeline.operators})
+            upstream |= _downstream(stage.pipeline, by_stage[-1])
+        return by_stage
 
     def held_back(self) -> list[HeldBack]:
         """The operators that cannot emit what they hold, upstream first."""
-        return [one for found in self.answers() for one in verdicts(found)]
+        return [verdict for answers in self.answers() for verdict in verdicts(answers)]
 
     def progress_fields(self, name: str) -> dict[str, Any]:
         """About a stage, for the line that its log has every minute: its watermark (the lowest of its inputs), how many
@@ -131,38 +183,38 @@ class PipelinePage:
             delay = round(self.now() - min(times) / SECOND, 1)
             fields |= {"watermark": moment(min(times)), "watermark_delay": delay}
         held = verdicts(self.answers()[self.stages.index(stage)])
-        return fields | ({"held_back": "; ".join(one.text for one in held)} if held else {})
+        return fields | ({"held_back": "; ".join(verdict.text for verdict in held)} if held else {})
 
     def stage(self, name: str) -> StagePage:
-        return next(one for one in self.stages if one.pipeline.name == name)
+        return next(stage for stage in self.stages if stage.pipeline.name == name)
 
     def records(self) -> Aged[dict[str, list[dict[str, Any]]]]:
         """The last records of the streams that the pipeline writes."""
         return self._records.get()
 
     def keys(self, part: str) -> list[str]:
-        """At most MAX_KEYS keys that contain the text: those of the last records, newest first, and then others of
+        """At most MAX_KEYS keys that contain the text: keys of the last records, newest first, and then keys of
         windows.
         """
-        of_records = [one["key"] for some in (self._records.get().value or {}).values() for one in some]
+        of_records = [record["key"] for records in (self._records.get().value or {}).values() for record in records]
         of_windows = [key for stage in self.stages for key in (stage.keys(part) if part else _newest(stage))]
         return [key for key in dict.fromkeys([*of_records, *of_windows]) if key and part in key][:MAX_KEYS]
 
     def _read_records(self) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = {}
+        records: dict[str, list[dict[str, Any]]] = {}
         for stage in self.stages:
             if stage.topic_partitions:
-                found |= last_records(stage.pipeline, stage.topic_partitions)
-        return found
+                records |= last_records(stage.pipeline, stage.topic_partitions)
+        return records
 
 
-def verdicts(found: Mapping[str, Sequence[Answer]]) -> list[HeldBack]:
+def verdicts(answers_of: Mapping[str, Sequence[Answer]]) -> list[HeldBack]:
     """One verdict for each operator that has an answer with a cause."""
-    causes = {name: next((one for one in some if one.cause), None) for name, some in found.items()}
+    causes = {name: next((answer for answer in answers if answer.cause), None) for name, answers in answers_of.items()}
     return [
-        HeldBack(name, one.seconds, f"`{name}` cannot fire: {one.cause}")
-        for name, one in causes.items()
-        if one is not None
+        HeldBack(name, answer.seconds, f"`{name}` cannot fire: {answer.cause}")
+        for name, answer in causes.items()
+        if answer is not None
     ]
 
 
@@ -172,11 +224,12 @@ def _newest(stage: StagePage) -> list[str]:
     return [] if looked is None else looked.keys
 
 
-def _downstream(stage: Pipeline, found: Mapping[str, Sequence[Answer]]) -> dict[str, Answer]:
+def _downstream(stage: Pipeline, answers_of: Mapping[str, Sequence[Answer]]) -> dict[str, Answer]:
     """By stream that the stage writes: why nothing comes from there, for the stages that read it."""
     about = {}
     for operator in stage.operators:
-        known = sorted((one for one in found[operator.name] if one.cause or one.delays), key=lambda one: not one.cause)
+        known = [answer for answer in answers_of[operator.name] if answer.cause or answer.delays]
+        known.sort(key=lambda answer: not answer.cause)
         for stream in [output.stream for output in operator.outputs] if known else []:
             about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", known[0])
     return about
@@ -204,8 +257,8 @@ class Pages:
         return () if page is None else page.held_back()
 
     def add(self, page: PipelinePage) -> PipelinePage:
-        """Adds a page, or replaces the one of the same pipeline. Removes those of pipelines that were removed."""
-        known = {name: one for name, one in self._pages.items() if name in self._names}
+        """Adds a page, or replaces the page of the same pipeline. Removes the pages of pipelines that were removed."""
+        known = {name: kept for name, kept in self._pages.items() if name in self._names}
         self._pages = known | {page.name: page}
         return page
 
@@ -233,7 +286,7 @@ class Pages:
 
     def described(self) -> dict[str, dict[str, Any]]:
         """By name: what is known of each pipeline as a whole (`Pipelines.described`)."""
-        return {one["name"]: one for one in self._pipelines.described()["pipelines"]}
+        return {status["name"]: status for status in self._pipelines.described()["pipelines"]}
 
     @property
     def wrong_files(self) -> list[dict[str, str]]:

@@ -7,17 +7,16 @@ from typing import Any
 
 from sluice.model.spec import Operator, Pipeline, Stream
 from sluice.ops.metrics import WHOLE
-from sluice.page.background_value import Aged
 from sluice.page.history import Rates
 from sluice.page.next_firing import next_firing, since
-from sluice.page.pipeline_pages import Pages, PipelinePage, StagePage
+from sluice.page.pipeline_pages import Aged, Pages, PipelinePage, StagePage
 from sluice.page.stage_inspections import StageInspection, StreamProgress, TopicPartition
 from sluice.page.why_not_firing import Answer
-from sluice.planning.explain.explain_plan import Step
+from sluice.planning.explain_plan import Step
 from sluice.time_units import MILLISECOND, SECOND
 
 Status = dict[str, Any]
-#: in the place of an inspection and of a topic partition that nothing is known of
+#: stands for an inspection that was not made, and for a topic partition without any report
 NOT_INSPECTED: Aged[StageInspection] = Aged(None, 0.0, pending=False)
 UNKNOWN = TopicPartition(None, None)
 
@@ -40,12 +39,12 @@ def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
 
 
 def status(page: PipelinePage, described: Mapping[str, Any], *, inspecting: bool = True) -> Status:
-    """All of a pipeline but its records. Times are in nanoseconds since 1970, rates are per second.
+    """The status of a pipeline, without its records. Times are in nanoseconds since 1970, rates are per second.
 
-    `inspecting`: whether the state servers are inspected; if not, the reports of the last batches have to do.
+    `inspecting`: whether the state servers are inspected; if not, the reports of the last batches are the source.
     """
     aged = [stage.inspection() if inspecting else NOT_INSPECTED for stage in page.stages]
-    why = page.answers([one.value or StageInspection() for one in aged])
+    why = page.answers([seen.value or StageInspection() for seen in aged])
     return summary(page, described) | {"stages": list(map(_stage, page.stages, aged, why))}
 
 
@@ -86,10 +85,11 @@ def _stage(stage: StagePage, aged: Aged[StageInspection], why: Mapping[str, Sequ
         "together": stage.explained.together,
         "batches": [
             {
-                "batch": one.number, "at": one.at, "records": one.records, "seconds": one.phases.get(WHOLE, 0.0),
-                "phases": {name: took for name, took in one.phases.items() if name != WHOLE},
+                "batch": batch.number, "at": batch.at, "records": batch.records,
+                "seconds": batch.phases.get(WHOLE, 0.0),
+                "phases": {name: took for name, took in batch.phases.items() if name != WHOLE},
             }
-            for one in history.batches
+            for batch in history.batches
         ],
     }  # fmt: skip
 
@@ -118,7 +118,7 @@ def _input(stream: Stream, stage: StagePage, inspection: StageInspection, rates:
 
 
 def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> int | None:
-    """The watermark of the last inspection, else that of the last report."""
+    """The watermark in the last inspection, else in the last report, nanoseconds since 1970; None without any."""
     if progress.watermark is not None:
         return progress.watermark
     return stage.history.report.watermarks.get(stream.name)
@@ -138,7 +138,7 @@ def _operator(
         "name": operator.name, "kind": step.kind, "windows": step.windows, "fires": step.fires, "waits": step.waits,
         "read": counts.get("in", 0.0), "written": counts.get("out", 0.0), "fired": counts.get("windows", 0.0),
         "partitions": held.get("partitions"), "tuples": held.get("tuples"), "watermarks": times,
-        "waits_for": [one.text for one in why], "held_back": [one.text for one in why if one.cause][:1],
+        "waits_for": [answer.text for answer in why], "held_back": [answer.text for answer in why if answer.cause][:1],
     }  # fmt: skip
 
 
@@ -158,13 +158,13 @@ def _bucket(answer: Mapping[str, Any]) -> Status:
 
 def _stream_of(pipeline: Pipeline, window: Mapping[str, Any]) -> str:
     """The input stream whose tuples the window holds."""
-    operator = next(one for one in pipeline.operators if one.name == window["operator"])
+    operator = next(candidate for candidate in pipeline.operators if candidate.name == window["operator"])
     return operator.inputs[-1 if window.get("side") == "right" else 0]
 
 
 def windows_of(page: PipelinePage, key: str | None) -> Status:
     """The windows of a key in all stages, and windows without keys: the answer of `/api/pipelines/NAME/windows`."""
-    found, silent, possible, too_large = [], 0, False, False
+    windows, silent, possible, too_large = [], 0, False, False
     for stage in page.stages:
         inspection = stage.windows(key)
         silent += inspection.silent
@@ -172,5 +172,7 @@ def windows_of(page: PipelinePage, key: str | None) -> Status:
         too_large = too_large or inspection.too_large
         for window in inspection.windows:
             more = {"since": since(window), "fires": next_firing(stage.pipeline, window, inspection)}
-            found.append({"stage": stage.pipeline.name, "stream": _stream_of(stage.pipeline, window), **window, **more})
-    return {"key": key, "windows": found, "silent": silent, "possible": possible, "too_large": too_large}
+            windows.append(
+                {"stage": stage.pipeline.name, "stream": _stream_of(stage.pipeline, window), **window, **more}
+            )
+    return {"key": key, "windows": windows, "silent": silent, "possible": possible, "too_large": too_large}

@@ -36,13 +36,13 @@ class StageInspection:
     @property
     def streams(self) -> dict[str, StreamProgress]:
         """The progress of each stream. Each bucket has the times of all topic partitions; the slowest one counts."""
-        found: dict[str, StreamProgress] = {}
+        slowest: dict[str, StreamProgress] = {}
         for answer in self.answers:
             for name, progress in answer.get("streams", {}).items():
-                partitions = {number: TopicPartition(**one) for number, one in enumerate(progress["topic_partitions"])}
-                one = StreamProgress(progress["watermark"], partitions)
-                found[name] = one if name not in found else found[name].slower(one)
-        return found
+                partitions = dict(enumerate(TopicPartition(**times) for times in progress["topic_partitions"]))
+                reported = StreamProgress(progress["watermark"], partitions)
+                slowest[name] = reported if name not in slowest else slowest[name].slower(reported)
+        return slowest
 
     @property
     def finals(self) -> dict[str, list[int]]:
@@ -51,13 +51,13 @@ class StageInspection:
     @property
     def waiting(self) -> dict[str, dict[str, int]]:
         """By stream with aligned marks: the most marks of each topic partition that wait in a bucket."""
-        found: dict[str, dict[str, int]] = {}
+        marks: dict[str, dict[str, int]] = {}
         for answer in self.answers:
             for name, by_partition in answer.get("waiting", {}).items():
-                mine = found.setdefault(name, {})
+                mine = marks.setdefault(name, {})
                 for partition, count in by_partition.items():
                     mine[partition] = max(count, mine.get(partition, 0))
-        return found
+        return marks
 
     @property
     def windows(self) -> list[Mapping[str, Any]]:
@@ -67,7 +67,7 @@ class StageInspection:
     def keys(self) -> list[str]:
         """The newest keys of window partitions, in turn from each bucket."""
         of_buckets = zip_longest(*(answer.get("keys", ()) for answer in self.answers))
-        return list(dict.fromkeys(key for some in of_buckets for key in some if key is not None))
+        return list(dict.fromkeys(key for keys in of_buckets for key in keys if key is not None))
 
     @property
     def too_large(self) -> bool:
@@ -95,12 +95,15 @@ class StreamProgress:
     @property
     def furthest(self) -> int | None:
         """The highest watermark of a topic partition."""
-        return max((one.watermark for one in self.partitions.values() if one.watermark is not None), default=None)
+        known = [partition.watermark for partition in self.partitions.values()]
+        return max((time for time in known if time is not None), default=None)
 
     @property
     def holding(self) -> list[int]:
-        """The topic partitions with the lowest watermark among those that are not idle, in ascending order."""
-        waited = {number: _known(one.watermark) for number, one in self.partitions.items() if not one.idle}
+        """The topic partitions with the lowest watermark, in ascending order. Idle topic partitions do not count."""
+        waited = {
+            number: _known(partition.watermark) for number, partition in self.partitions.items() if not partition.idle
+        }
         return sorted(number for number, time in waited.items() if time == min(waited.values()))
 
     def slower(self, other: StreamProgress) -> StreamProgress:
@@ -110,7 +113,7 @@ class StreamProgress:
 
 
 def inspect_all(inspect: Inspect, buckets: int, question: Mapping[str, Any]) -> StageInspection:
-    """Inspects all buckets of a stage. The time is that of the slowest answer of each AT_ONCE buckets."""
+    """Inspects all buckets of a stage, AT_ONCE at a time; each group takes the time of its slowest bucket."""
     with ThreadPoolExecutor(min(AT_ONCE, buckets), "sluice-inspection") as pool:
         answers = list(pool.map(partial(_inspected, inspect, question), range(buckets)))
     there = [answer for answer in answers if answer is not None and answer.get("version") is not None]

@@ -121,6 +121,6 @@ def _unit(expression: Expression, operator: Operator, units: Units, pipeline: Pi
         case AggregateCall(function, (first, *_)) if function in CHOOSING:
             return _unit(first, operator, units, pipeline)
         case AggregateCall(function, _, type_) if function in OF_WINDOW and type_ == INT64:
-            of = pipeline.streams[operator.inputs[0]].event_time
-            return None if of is None else of.tick
+            event_time = pipeline.streams[operator.inputs[0]].event_time
+            return None if event_time is None else event_time.tick
     return None

@@ -1,7 +1,8 @@
-"""Why nothing comes out of an operator: which topic partition, mark, time, tuple or other operator it waits for.
+"""Why nothing comes out of an operator: the topic partition, mark, time, tuple or other operator that it waits for.
 
-`answers` is a pure function of the operator and of what is known of its stage (StageFacts). Each answer is a sentence.
+`answers` is a pure function of an operator and of the facts about its stage (StageFacts). Each answer is a sentence.
 An answer with a `cause` is a verdict: the operator holds tuples, or gets none, and something unusual must change first.
+The checks of `answers` stand below in the order of their importance.
 """
 
 from __future__ import annotations
@@ -10,10 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.engine.windows.timers import WallClock
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pipeline, Sort, Stream, Union, Windowed
+from sluice.model.spec import (
+    Aggregate,
+    Custom,
+    Dedup,
+    EventTime,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Sort,
+    Stream,
+    Union,
+    Windowed,
+)
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.page.history import RATE_S, Lag, Rates
-from sluice.page.stage_inspections import StreamProgress, TopicPartition
+from sluice.page.stage_inspections import StreamProgress
 from sluice.page.times import duration, moment, nanoseconds
 from sluice.time_units import SECOND
 
@@ -25,13 +39,13 @@ SILENT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class StageFacts:
-    """What is known of a stage. Times are nanoseconds since 1970.
+    """The facts about a stage from which its answers follow. Times are nanoseconds since 1970.
 
     streams   the progress of each stream with event time, as far as it is known
     clock     the operator clock; None if it has not started
     due       when the clock alone causes the next output; None if it does not
     finals    by input stream: the topic partitions that have sent their final mark
-    waiting   by stream with aligned marks: the marks of each topic partition that wait for those of others
+    waiting   by stream with aligned marks: the number of marks of each topic partition that wait for marks of others
     waiting_s by the same streams: for how many seconds such marks have waited
     sizes     by operator: the numbers of its window partitions and of the tuples in them
     upstream  by input stream that an operator of an earlier stage writes: why nothing comes from there
@@ -67,6 +81,16 @@ class StageFacts:
         waited = 0 if self.pipeline.settings.clock == "records" else max(0, self.now - self.reported)
         return (reached - time + waited) / SECOND
 
+    def progress(self, stream: str) -> StreamProgress:
+        return self.streams.get(stream, StreamProgress())
+
+    def unread(self, stream: Stream) -> dict[int, int]:
+        """By topic partition of an input stream: the number of records that are not read yet, if there are any."""
+        return {lag.partition: lag.unread for lag in self.lags if lag.topic == stream.topic and lag.unread}
+
+    def topic_partitions(self, stream: Stream) -> int:
+        return len({lag.partition for lag in self.lags if lag.topic == stream.topic})
+
     def tuples(self, operator: Operator) -> int:
         return self.sizes.get(operator.name, (0, 0))[1]
 
@@ -91,23 +115,91 @@ class Answer:
 
 def answers(operator: Operator, facts: StageFacts) -> list[Answer]:
     """Why nothing comes out, the most important answer first. There is always one."""
-    checks = (_upstream, _unread, _ended, _unusable, _of_kind)
-    found = [answer for check in checks for answer in check(operator, facts)]
-    return found or [Answer(_quiet(operator, facts) or _waits_for_tuples(operator))]
+    checks = (_upstream, _unread, _ended, _unusable, _by_watermark, _by_clock, _by_marks, _dropped)
+    reasons = [answer for check in checks for answer in check(operator, facts)]
+    return reasons or [Answer(_waits_for_tuples(operator, facts))]
 
 
-def _of_kind(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    """What operators of this kind wait for beside tuples."""
-    if waits_for_watermark(operator, facts.pipeline):
-        yield from _by_watermark(operator, facts)
-    elif follows_the_clock(operator):
-        yield from _by_clock(facts)
-    if isinstance(operator, Windowed) and operator.window.flushed_by_marks:
-        yield from _by_marks(operator, facts)
-    yield from _nothing_came_through(operator, facts)
+# ---- records ---------------------------------------------------------------------------------------------------------
 
 
-def waits_for_watermark(operator: Operator, pipeline: Pipeline) -> bool:
+def _sources(operator: Operator, pipeline: Pipeline) -> list[Stream]:
+    """The input streams of the stage from which the tuples of the operator come."""
+    sources: dict[str, Stream] = {}
+    waiting = list(operator.inputs)
+    while waiting:
+        name = waiting.pop(0)
+        writer = pipeline.writer_of(name)
+        if writer is not None:
+            waiting += writer.inputs
+        else:
+            sources[name] = pipeline.streams[name]
+    return list(sources.values())
+
+
+def _upstream(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    """Why nothing comes from the operators of earlier stages that this operator reads."""
+    names = [stream.name for stream in _sources(operator, facts.pipeline)]
+    yield from (facts.upstream[name] for name in names if name in facts.upstream)
+
+
+def _unread(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    """Records that the operator has not received yet, because the service has not read them."""
+    for stream in _sources(operator, facts.pipeline):
+        unread = facts.unread(stream)
+        if unread:
+            count, names = sum(unread.values()), _partitions(sorted(unread))
+            noun = "record" if count == 1 else "records"
+            yield Answer(f"{count:,} {noun} of {stream.name} {_are(count)} not read yet ({names}).", delays=True)
+
+
+def _ended(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    """Inputs, or topic partitions of inputs, that have sent their final mark."""
+    for name in operator.inputs:
+        finals = facts.finals.get(name, [])
+        if finals and len(finals) == facts.topic_partitions(facts.pipeline.streams[name]):
+            yield Answer(f"{name} has ended: all its topic partitions sent their final mark. No window fires any more.")
+        elif finals:
+            yield Answer(_sentence(f"{_partitions(finals)} of {name} ended with a final mark"))
+
+
+def _unusable(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    """Inputs of which the operator could use no record of the last minute."""
+    settings = facts.pipeline.settings
+    for stream in _sources(operator, facts.pipeline):
+        reasons = {reason for reason, rate in facts.rates.dead_letters.get(stream.name, {}).items() if rate}
+        usable = facts.rates.read.get(stream.name, {}).get("tuple", 0.0)
+        cause = ""
+        if reasons and not usable:
+            cause = f"every record of {stream.name} becomes a dead letter ({', '.join(sorted(reasons))})"
+        elif usable and not facts.rate(operator, "in") and (settings.merge, settings.clock) == ("timestamp", "records"):
+            waits = "wait for a silent topic partition (`merge: timestamp` with `clock: records`)"
+            cause = f"records of {stream.name} {waits}"
+        if cause:
+            yield Answer(_sentence(cause), cause, RATE_S)
+
+
+# ---- watermarks ------------------------------------------------------------------------------------------------------
+
+
+def _by_watermark(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    if not _fires_at_watermarks(operator, facts.pipeline):
+        return
+    sources = _sources(operator, facts.pipeline)
+    timed = [(stream, stream.event_time) for stream in sources if stream.event_time is not None]
+    if facts.tuples(operator):
+        yield from _held_back(timed, facts)
+    for name in operator.inputs:
+        watermark = facts.progress(name).watermark
+        if watermark is None:
+            yield Answer(f"{name} has no watermark yet, so nothing that waits for its event time can come out.")
+        else:
+            yield Answer(f"The watermark of {name} is {moment(watermark)}.{_missing(operator, watermark)}")
+    for stream, times in timed:
+        yield from _slowest(stream, times, facts.progress(stream.name))
+
+
+def _fires_at_watermarks(operator: Operator, pipeline: Pipeline) -> bool:
     """Whether a watermark makes the operator emit what it holds."""
     match operator:
         case Aggregate() | Sort() | Custom():
@@ -119,89 +211,47 @@ def waits_for_watermark(operator: Operator, pipeline: Pipeline) -> bool:
     return False
 
 
-def follows_the_clock(operator: Operator) -> bool:
-    """Whether the operator clock makes the operator emit what it holds."""
-    match operator:
-        case Aggregate() | Sort() | Custom():
-            return operator.window.by_clock
-        case Dedup():
-            return operator.keep == "last"
-    return False
+def _held_back(timed: Sequence[tuple[Stream, EventTime]], facts: StageFacts) -> list[Answer]:
+    """The stream that has held the watermark back for the longest time, if that is SILENT_S or more."""
+    known = [facts.progress(stream.name).furthest for stream, _ in timed]
+    furthest = max((time for time in known if time is not None), default=None)
+    causes = [_holds(stream, times, furthest, facts) for stream, times in timed]
+    lasting = [cause for cause in causes if cause is not None and cause.seconds >= SILENT_S]
+    return sorted(lasting, key=lambda cause: -cause.seconds)[:1]
 
 
-# ---- watermarks ------------------------------------------------------------------------------------------------------
-
-
-def _by_watermark(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    silent = _verdict(operator, facts)
-    yield from [silent] if silent is not None else []
-    for name in operator.inputs:
-        progress = facts.streams.get(name, StreamProgress())
-        if progress.watermark is None:
-            yield Answer(f"{name} has no watermark yet, so nothing that waits for its event time can come out.")
-        else:
-            missing = _missing(operator, progress.watermark)
-            yield Answer(f"The watermark of {name} is {moment(progress.watermark)}.{missing}")
-    for stream in roots(operator, facts.pipeline):
-        yield from _slowest(stream, facts.streams.get(stream.name, StreamProgress()))
-
-
-def roots(operator: Operator, pipeline: Pipeline) -> list[Stream]:
-    """The input streams with event time from whose watermarks the watermark of the operator follows."""
-    found: dict[str, Stream] = {}
-    waiting = list(operator.inputs)
-    while waiting:
-        name = waiting.pop(0)
-        writer = pipeline.writer_of(name)
-        if writer is not None:
-            waiting += writer.inputs
-        elif pipeline.streams[name].event_time is not None:
-            found[name] = pipeline.streams[name]
-    return list(found.values())
-
-
-def _verdict(operator: Operator, facts: StageFacts) -> Answer | None:
-    """What holds back the watermark of an operator that holds tuples, if it lasts and does not end by itself."""
-    if not facts.tuples(operator):
-        return None
-    streams = roots(operator, facts.pipeline)
-    known = [facts.streams.get(stream.name, StreamProgress()) for stream in streams]
-    furthest = max((progress.furthest for progress in known if progress.furthest is not None), default=None)
-    found = [_holds(stream, progress, furthest, facts) for stream, progress in zip(streams, known, strict=True)]
-    held = [one for one in found if one is not None and one.seconds >= SILENT_S]
-    return max(held, key=lambda one: one.seconds, default=None)
-
-
-def _holds(stream: Stream, progress: StreamProgress, furthest: int | None, facts: StageFacts) -> Answer | None:
+def _holds(stream: Stream, times: EventTime, furthest: int | None, facts: StageFacts) -> Answer | None:
     """How the stream holds a watermark back that could be `furthest`: it has none, topic partitions are silent, or all
-    of them are idle.
+    of them are idle. None if it does not, or if that ends by itself.
     """
-    of = stream.event_time
+    progress = facts.progress(stream.name)
     if progress.watermark is None and not progress.partitions:
-        came = "tuple" if of is not None and of.lag is not None else "watermark mark"
-        add = "" if came == "tuple" else "; declare a `lag`, or let its producer send watermark marks"
-        return _cause(f"no {came} has come from {stream.name} for", (facts.now - facts.since) / SECOND, add)
+        return _no_watermark(stream, times, facts)
     if furthest is None or (progress.watermark is not None and progress.watermark >= furthest):
         return None
     holding = progress.holding
-    unread = {lag.partition for lag in facts.lags if lag.topic == stream.topic and lag.unread}
-    if unread.intersection(holding):
-        return None  # they are not silent: the service has not read them yet
+    ends_by_itself = times.idle_after is not None if holding else times.advance
+    if ends_by_itself or facts.unread(stream).keys() & set(holding):  # unread: they are not silent
+        return None
+    age = min(facts.age(progress.partitions[number].last_item) for number in holding or progress.partitions)
     if not holding:
-        age = min(facts.age(one.last_item) for one in progress.partitions.values())
-        advances = of is not None and of.advance
-        add = "" if advances else "; add `advance: true` to its event time"
-        return None if advances else _cause(f"all of {stream.name} is idle and has been silent for", age, add)
-    if of is not None and of.idle_after is not None:
-        return None  # it ends by itself
-    age = min(facts.age(progress.partitions[number].last_item) for number in holding)
+        remedy = "add `advance: true` to its event time"
+        return _silence(f"all of {stream.name} is idle and has been silent for", age, remedy)
     has = "has" if len(holding) == 1 else "have"
-    return _cause(f"{_partitions(holding)} of {stream.name} {has} been silent for", age, "; add `idle_after`")
+    return _silence(f"{_partitions(holding)} of {stream.name} {has} been silent for", age, "add `idle_after`")
 
 
-def _cause(what: str, seconds: float, remedy: str) -> Answer:
-    cause = f"{what} {duration(max(0.0, seconds))}{remedy}"
-    return Answer(f"{cause[0].upper()}{cause[1:]}: it holds the watermark back.", cause, seconds)
+def _no_watermark(stream: Stream, times: EventTime, facts: StageFacts) -> Answer:
+    seconds = (facts.now - facts.since) / SECOND
+    if times.lag is not None:
+        return _silence(f"no tuple has come from {stream.name} for", seconds)
+    remedy = "declare a `lag`, or let its producer send watermark marks"
+    return _silence(f"no watermark mark has come from {stream.name} for", seconds, remedy)
+
+
+def _silence(begin: str, seconds: float, remedy: str = "") -> Answer:
+    cause = f"{begin} {duration(max(0.0, seconds))}" + (f"; {remedy}" if remedy else "")
+    return Answer(_sentence(f"{cause}: it holds the watermark back"), cause, seconds)
 
 
 def _missing(operator: Operator, watermark: int) -> str:
@@ -224,151 +274,94 @@ def next_end(window: TimeInterval, time: int) -> int:
     return window.offset + behind * window.period + window.duration
 
 
-def _slowest(stream: Stream, progress: StreamProgress) -> Iterator[Answer]:
+def _slowest(stream: Stream, times: EventTime, progress: StreamProgress) -> Iterator[Answer]:
     """The topic partition with the lowest watermark, and how far the others are."""
     if len(progress.partitions) < 2:  # noqa: PLR2004 - one topic partition alone holds nothing back
         return
+    remedy = " With `idle_after` the stream would not wait for silent topic partitions." * (times.idle_after is None)
     unset = [number for number in progress.holding if progress.partitions[number].watermark is None]
     if unset:
-        yield Answer(f"No watermark came from {_partitions(unset)} of {stream.name} yet.{_remedy(stream)}")
+        yield Answer(f"No watermark came from {_partitions(unset)} of {stream.name} yet.{remedy}")
     elif progress.holding and progress.furthest is not None:
-        yield from _behind(stream, progress, progress.holding[0], progress.furthest)
-    idle = [number for number, one in progress.partitions.items() if one.idle]
+        yield from _behind(stream, progress, progress.furthest, remedy)
+    idle = [number for number, partition in progress.partitions.items() if partition.idle]
     if idle:
-        names = _partitions(idle)
-        yield Answer(f"{names[0].upper()}{names[1:]} of {stream.name} {_is(idle)} idle and not waited for.")
+        yield Answer(_sentence(f"{_partitions(idle)} of {stream.name} {_are(len(idle))} idle and not waited for"))
 
 
-def _behind(stream: Stream, progress: StreamProgress, number: int, furthest: int) -> Iterator[Answer]:
-    one = progress.partitions[number]
-    ahead = furthest - (one.watermark or 0)
+def _behind(stream: Stream, progress: StreamProgress, furthest: int, remedy: str) -> Iterator[Answer]:
+    number = progress.holding[0]
+    slowest = progress.partitions[number]
+    ahead = furthest - (slowest.watermark or 0)
     if ahead > 0:
         yield Answer(
-            f"Topic partition {number} of {stream.name} holds it back: its watermark is {moment(one.watermark)}, "
-            f"{nanoseconds(ahead)} behind the furthest one; its last record came at {moment(one.last_item)} of the "
-            f"operator clock.{_remedy(stream)}"
+            f"Topic partition {number} of {stream.name} holds it back: its watermark is {moment(slowest.watermark)}, "
+            f"{nanoseconds(ahead)} behind the furthest one; its last record came at {moment(slowest.last_item)} of the "
+            f"operator clock.{remedy}"
         )
-
-
-def _remedy(stream: Stream) -> str:
-    of = stream.event_time
-    if of is None or of.idle_after is not None:
-        return ""
-    return " With `idle_after` the stream would not wait for silent topic partitions."
 
 
 # ---- the clock -------------------------------------------------------------------------------------------------------
 
 
-def _by_clock(facts: StageFacts) -> Iterator[Answer]:
+def _by_clock(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    if _fires_at_watermarks(operator, facts.pipeline) or not _fires_by_clock(operator):
+        return
     clock, due = facts.clock, facts.due
     if clock is None:
         yield Answer("The operator clock has not started: it starts with the first record.")
-        return
-    if due is None:
-        return
-    records = facts.pipeline.settings.clock == "records"
-    wait = f", which is in {nanoseconds(due - facts.now)}" if due > facts.now and not records else ""
-    need = (
-        f" With `clock: records` only records move the clock: a record with a timestamp of {moment(due)} or later is "
-        "missing."
-        if records
-        else ""
-    )
-    yield Answer(
-        f"The operator clock is {moment(clock)}; the clock alone causes the next output at {moment(due)}{wait}.{need}"
-    )
+    elif due is not None:
+        records = facts.pipeline.settings.clock == "records"
+        wait = f", which is in {nanoseconds(due - facts.now)}" if due > facts.now and not records else ""
+        needs = f"a record with a timestamp of {moment(due)} or later is missing"
+        moved = f" With `clock: records` only records move the clock: {needs}." if records else ""
+        reached = f"The operator clock is {moment(clock)}; the clock alone causes the next output at {moment(due)}"
+        yield Answer(f"{reached}{wait}.{moved}")
+
+
+def _fires_by_clock(operator: Operator) -> bool:
+    """Whether the operator clock makes the operator emit what it holds."""
+    match operator:
+        case Aggregate() | Sort() | Custom():
+            return operator.window.by_clock
+        case Dedup():
+            return operator.keep == "last"
+    return False
 
 
 # ---- marks -----------------------------------------------------------------------------------------------------------
 
 
-def _by_marks(operator: Windowed, facts: StageFacts) -> Iterator[Answer]:
+def _by_marks(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+    if not isinstance(operator, Windowed) or not operator.window.flushed_by_marks:
+        return
     stream = facts.pipeline.streams[operator.input]
     waiting = facts.waiting.get(stream.name)
-    if waiting and stream in facts.pipeline.inputs:
+    if stream not in facts.pipeline.inputs:
+        return
+    if waiting:
         yield _unaligned(operator, stream, waiting, facts)
-    elif stream in facts.pipeline.inputs and not facts.rates.read.get(stream.name, {}).get("window"):
+    elif not facts.rates.read.get(stream.name, {}).get("window"):
         how = "a window mark" if stream.mark_before is None and stream.mark_after is None else "`mark_when`"
         yield Answer(f"No window mark was read from {stream.name} lately; its windows are flushed by {how} only.")
 
 
 def _unaligned(operator: Windowed, stream: Stream, waiting: Mapping[str, int], facts: StageFacts) -> Answer:
     """The topic partitions whose aligned marks are missing."""
-    finals = {str(number) for number in facts.finals.get(stream.name, [])}
-    count = _topic_partitions(stream, facts)
-    missing = [number for number in range(count) if str(number) not in waiting and str(number) not in finals]
+    arrived = {*waiting, *map(str, facts.finals.get(stream.name, []))}
+    missing = [number for number in range(facts.topic_partitions(stream)) if str(number) not in arrived]
     sent = ", ".join(f"topic partition {number} sent {marks}" for number, marks in sorted(waiting.items()))
     seconds = facts.waiting_s.get(stream.name, 0.0)
     lasts = seconds >= SILENT_S and missing and facts.tuples(operator)
     cause = f"no mark of {_partitions(missing)} of {stream.name} has come for {duration(seconds)}" if lasts else ""
-    return Answer(
-        f"Marks are aligned (`marks_in: aligned`). {sent}; the window is flushed when a mark of {_partitions(missing)} "
-        "comes.",
-        cause, seconds,
-    )  # fmt: skip
+    needs = f"the window is flushed when a mark of {_partitions(missing)} comes"
+    return Answer(f"Marks are aligned (`marks_in: aligned`). {sent}; {needs}.", cause, seconds)
 
 
-# ---- records ---------------------------------------------------------------------------------------------------------
+# ---- tuples ----------------------------------------------------------------------------------------------------------
 
 
-def _upstream(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    """Why nothing comes from the operators of earlier stages that this operator reads."""
-    yield from (facts.upstream[name] for name in _sources(operator, facts.pipeline) if name in facts.upstream)
-
-
-def _sources(operator: Operator, pipeline: Pipeline) -> list[str]:
-    """The input streams of the stage from which the tuples of the operator come."""
-    found: dict[str, None] = {}
-    waiting = list(operator.inputs)
-    while waiting:
-        name = waiting.pop(0)
-        writer = pipeline.writer_of(name)
-        waiting += () if writer is None else writer.inputs
-        found |= {} if writer is not None else {name: None}
-    return list(found)
-
-
-def _unread(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    """Records that the operator has not received yet, because the service has not read them."""
-    for name in _sources(operator, facts.pipeline):
-        topic = facts.pipeline.streams[name].topic
-        unread = {lag.partition: lag.unread for lag in facts.lags if lag.topic == topic and lag.unread}
-        if unread:
-            count, names = sum(unread.values()), _partitions(sorted(unread))
-            what = f"{count:,} {_records(count)} of {name} {_is(range(count))}"
-            yield Answer(f"{what} not read yet ({names}).", delays=True)
-
-
-def _ended(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    for name in operator.inputs:
-        finals = facts.finals.get(name, [])
-        if finals and len(finals) == _topic_partitions(facts.pipeline.streams[name], facts):
-            yield Answer(f"{name} has ended: all its topic partitions sent their final mark. No window fires any more.")
-        elif finals:
-            names = _partitions(finals)
-            yield Answer(f"{names[0].upper()}{names[1:]} of {name} ended with a final mark.")
-
-
-def _unusable(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
-    """Inputs of which no record of the last minute could be used."""
-    for name in _sources(operator, facts.pipeline):
-        reasons = {reason: rate for reason, rate in facts.rates.dead_letters.get(name, {}).items() if rate}
-        usable = facts.rates.read.get(name, {}).get("tuple", 0.0)
-        if reasons and not usable:
-            cause = f"every record of {name} becomes a dead letter ({', '.join(sorted(reasons))})"
-            yield Answer(f"{cause[0].upper()}{cause[1:]}.", cause, RATE_S)
-        elif usable and not facts.rate(operator, "in") and _merges(facts):
-            cause = f"records of {name} wait for a silent topic partition (`merge: timestamp` with `clock: records`)"
-            yield Answer(f"{cause[0].upper()}{cause[1:]}.", cause, RATE_S)
-
-
-def _merges(facts: StageFacts) -> bool:
-    """Whether records wait without a limit until each topic partition has a later one."""
-    return facts.pipeline.settings.merge == "timestamp" and facts.pipeline.settings.clock == "records"
-
-
-def _nothing_came_through(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
+def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
     """What drops tuples, if tuples went in and none came out within the last minute."""
     if not facts.rate(operator, "in") or facts.rate(operator, "out"):
         return
@@ -387,19 +380,17 @@ def _nothing_came_through(operator: Operator, facts: StageFacts) -> Iterator[Ans
             yield Answer("Its windows fired, and the condition of its outputs was true for no result.")
 
 
-def _quiet(operator: Operator, facts: StageFacts) -> str:
-    """A sentence about inputs of which no tuple came within the last minute; empty if there is none."""
-    quiet = [name for name in _sources(operator, facts.pipeline) if not any(facts.rates.read.get(name, {}).values())]
+def _waits_for_tuples(operator: Operator, facts: StageFacts) -> str:
+    """What comes out with the next tuples, and the inputs of which no tuple came within the last minute."""
+    names = [stream.name for stream in _sources(operator, facts.pipeline)]
+    quiet = [name for name in names if not any(facts.rates.read.get(name, {}).values())]
     if facts.rate(operator, "in") or not quiet:
-        return ""
-    return f"No record of {' and '.join(quiet)} came within the last minute.{_last_windows(operator)}"
+        return _at_once(operator)
+    follows = f" {_at_once(operator)}" if isinstance(operator, Windowed) else ""
+    return f"No record of {' and '.join(quiet)} came within the last minute.{follows}"
 
 
-def _last_windows(operator: Operator) -> str:
-    return f" {_waits_for_tuples(operator)}" if isinstance(operator, Windowed) else ""
-
-
-def _waits_for_tuples(operator: Operator) -> str:
+def _at_once(operator: Operator) -> str:
     match operator:
         case Map() | Union():
             return "It passes each tuple on at once."
@@ -413,8 +404,8 @@ def _waits_for_tuples(operator: Operator) -> str:
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def _topic_partitions(stream: Stream, facts: StageFacts) -> int:
-    return len({lag.partition for lag in facts.lags if lag.topic == stream.topic})
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _partitions(numbers: Sequence[int]) -> str:
@@ -426,14 +417,5 @@ def _partitions(numbers: Sequence[int]) -> str:
     return f"topic partitions {named}" + (f" and {more} others" if more > 0 else "")
 
 
-def _is(some: Sequence[int]) -> str:
-    return "is" if len(some) == 1 else "are"
-
-
-def _records(count: int) -> str:
-    return "record" if count == 1 else "records"
-
-
-def slowest_first(progress: StreamProgress) -> list[tuple[int, TopicPartition]]:
-    """The topic partitions of a stream for a table."""
-    return sorted(progress.partitions.items(), key=lambda one: -1 if one[1].watermark is None else one[1].watermark)
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -17,9 +17,8 @@ from itertools import pairwise
 
 from sluice.pictures import labels
 from sluice.pictures.layout import ROW, Axis, packed
-from sluice.pictures.story import Change, Chip, Port, Shown, Step, Story, WindowId
-from sluice.svg.svg_canvas import Canvas, shown_from
-from sluice.svg.text_metrics import cut, width_of
+from sluice.pictures.story import Change, Chip, Port, Step, Story, WindowId
+from sluice.svg.svg_canvas import Canvas, cut, shown_from, width_of
 
 #: where the axis begins, how far an eviction lies before its step, and the least distance of two steps
 LEFT, BEFORE, LEAST = 112.0, 4.0, 46.0
@@ -203,11 +202,13 @@ class ClockTimeline:
 
     def _results(self, canvas: Canvas, top: float) -> float:
         """What comes out, below the step that brings it out, as far as there is room."""
-        texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
+        texts = [(number, text) for number, outputs in sorted(self._outputs.items()) for text in outputs]
         if not texts:
             return top + 4
         canvas.text(8, top + 18, "comes out", "soft")
-        fires = {number: self._fire_at(number, early=early) for some in self._fires.values() for number, early in some}
+        fires = {
+            number: self._fire_at(number, early=early) for firings in self._fires.values() for number, early in firings
+        }
         begins = [fires.get(number, self._axis.positions[number]) for number, _ in texts]
         spans = [(begin, begin + width_of(text)) for begin, (_, text) in zip(begins, texts, strict=True)]
         rows = packed(spans, 14.0, MOST_RESULTS)
@@ -219,21 +220,3 @@ class ClockTimeline:
             canvas.text(8, top + 36, f"{left_out:,} have no", "soft")
             canvas.text(8, top + 54, "room here", "soft")
         return top + 18 + min(max(rows) + 1, MOST_RESULTS) * 18
-
-
-def several_streams(story: Story) -> bool:
-    """Whether what comes out is of several streams, so that a text must name its stream."""
-    return len({one.stream for step in story.steps for one in step.outputs if one.kind != "dead_letter"}) > 1
-
-
-def result_texts(outputs: tuple[Shown, ...], *, named: bool) -> list[str]:
-    """The outputs of a step: one text for each tuple, with the mark that follows it. `named`: with their streams."""
-    texts: list[str] = []
-    for one in outputs:
-        text = labels.record(one)
-        if one.kind == "punct" and texts and not texts[-1].startswith(labels.LATE):
-            texts[-1] += f" {text}"
-        else:
-            text = labels.cut_result(text)
-            texts.append(f"{one.stream}: {text}" if named and one.kind not in ("punct", "dead_letter") else text)
-    return texts

@@ -15,8 +15,7 @@ from sluice.engine.stream.items import MAX_TIME
 from sluice.pictures import labels
 from sluice.pictures.layout import Axis, packed
 from sluice.pictures.story import Change, Chip, Port, Story, WindowId
-from sluice.svg.svg_canvas import Canvas, shown_from
-from sluice.svg.text_metrics import cut, width_of
+from sluice.svg.svg_canvas import Canvas, cut, shown_from, width_of
 
 LEFT, LEAST = 112.0, 58.0
 #: height of the line with the dates
@@ -143,7 +142,7 @@ class EventTimeline:
 
     def _results(self, canvas: Canvas, y: float) -> float:
         """What comes out without a firing that it belongs to, such as dead letters."""
-        texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
+        texts = [(number, text) for number, results in sorted(self._outputs.items()) for text in results]
         for number, text in texts[:MOST_RESULTS]:
             at = labels.at_step(self._story, number)
             y += 18
@@ -195,9 +194,9 @@ class EventTimeline:
         return top + 44 + 15 * min(max(rows), MOST_WATERMARKS - 1)
 
     def _arrivals(self, canvas: Canvas, top: float) -> float:
-        """The tuples at their event times; those that no window accepts in the colour of an error."""
+        """Draws the tuples at their event times; tuples that no window accepts have the colour of an error."""
         known = sorted(
-            ((n, chip, late) for n, chip, late in self._tuples if chip.time is not None), key=lambda one: one[0]
+            ((n, chip, late) for n, chip, late in self._tuples if chip.time is not None), key=lambda arrival: arrival[0]
         )
         if not known:
             return top

@@ -9,9 +9,9 @@ from typing import Any
 
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
-from sluice.pictures.story import Scale, Shown, Story
-from sluice.replayer.event_clock import clock_time
-from sluice.svg.text_metrics import cut
+from sluice.pictures.story import Change, Chip, Scale, Shown, Step, Story
+from sluice.replayer.event_file import clock_time
+from sluice.svg.svg_canvas import cut
 from sluice.time_units import SECOND
 
 #: the most letters of a chip, of the text of a record, and of the reason why a tuple is late
@@ -24,10 +24,10 @@ def event_time(value: Any, tick: int) -> int | None:  # noqa: ANN401 - of JSON
     try:
         if isinstance(value, int):
             return value * tick
-        found = clock_time(value) if isinstance(value, str) else watermark(value)
+        time = clock_time(value) if isinstance(value, str) else watermark(value)
     except (TypeError, ValueError, ArithmeticError):
         return None
-    return found if abs(found) < MAX_TIME else None
+    return time if abs(time) < MAX_TIME else None
 
 
 def label(values: Sequence[Any]) -> str:
@@ -64,17 +64,17 @@ def named(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short(value)}" for name, value in values.items())
 
 
-def record(one: Shown) -> str:
+def record(shown: Shown) -> str:
     """A record that comes out, without the name of its stream."""
-    match one.kind:
+    match shown.kind:
         case "tuple":
-            return " ".join(map(short, one.values.values()))
+            return " ".join(map(short, shown.values.values()))
         case "punct":
-            return MARK if one.text == "window" else FINAL_MARK
+            return MARK if shown.text == "window" else FINAL_MARK
         case "watermark":
-            return f"w {one.text}"
+            return f"w {shown.text}"
         case _:
-            return f"{LATE} {one.text}"
+            return f"{LATE} {shown.text}"
 
 
 def arrival(event: Mapping[str, Any]) -> str:
@@ -100,6 +100,58 @@ def marble(event: Mapping[str, Any]) -> str:
     if "tuple" in event:
         return label([*event["tuple"].values()])
     return f"{LATE}" if "rejected" in event else cut(arrival(event), MOST_CHIP)
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def event_words(step: Step) -> str:
+    """The event of the step as a text; for timers a text that a timer was due."""
+    if step.event is None:
+        return "timer"
+    words = arrival(step.event) or "time passes"
+    return f"{step.event['stream']}: {words}" if "stream" in step.event else words
+
+
+def window_words(change: Change, story: Story) -> str:
+    """The name of the window: its operator if there are several, its key, its bounds."""
+    window = change.window
+    ports = {port.id: port for port in story.ports}
+    several = len(ports) > 1
+    words = [f"{window.operator}.{window.side}" if window.side else window.operator] if several else []
+    words += [window.key] if window.key else []
+    if window.start is not None and window.end is not None:
+        scale = ports[window.port].scale
+        start, end = on_scale(window.start, scale), on_scale(window.end, scale)
+        words.append(f"{start}…{after(start, end)}")
+    return " ".join(words)
+
+
+def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
+    """The tuples that a change is drawn with: evicted tuples, tuples in the window, and tuples behind a firing."""
+    gone = [chip for chip in change.left if not any(chip in fired for fired in change.fired)]
+    if change.fired:
+        fired = change.fired[-1]
+        return gone, list(fired), [chip for chip in change.inside if chip in change.entered and chip not in fired]
+    return gone, list(change.inside), [*change.late]
+
+
+def several_streams(story: Story) -> bool:
+    """Whether what comes out is of several streams, so that a text must name its stream."""
+    return len({output.stream for step in story.steps for output in step.outputs if output.kind != "dead_letter"}) > 1
+
+
+def result_texts(outputs: tuple[Shown, ...], *, named: bool) -> list[str]:
+    """The outputs of a step: one text for each tuple, with the mark that follows it. `named`: with their streams."""
+    texts: list[str] = []
+    for output in outputs:
+        text = record(output)
+        if output.kind == "punct" and texts and not texts[-1].startswith(LATE):
+            texts[-1] += f" {text}"
+        else:
+            text = cut_result(text)
+            texts.append(f"{output.stream}: {text}" if named and output.kind not in ("punct", "dead_letter") else text)
+    return texts
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------

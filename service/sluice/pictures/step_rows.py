@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sluice.pictures import labels
-from sluice.pictures.clock_timeline import result_texts, several_streams
 from sluice.pictures.story import Change, Chip, Step, Story
-from sluice.svg.svg_canvas import Canvas, shown_from
-from sluice.svg.text_metrics import cut, width_of
+from sluice.svg.svg_canvas import Canvas, cut, shown_from, width_of
 
 #: height of a line, the most letters of an event and of an output
 LINE, MOST_EVENT, MOST_OUTPUT = 22.0, 38, 52
@@ -24,8 +22,8 @@ def draw(canvas: Canvas, story: Story, top: float) -> float:
     steps = _fitting(story)
     whole = [labels.at_step(story, number) for number in range(len(steps))]
     clocks = [labels.after(before, text) for before, text in zip(["", *whole], whole, strict=False)]
-    events = [cut(event_words(step), MOST_EVENT) for step in steps]
-    names = several_streams(story)
+    events = [cut(labels.event_words(step), MOST_EVENT) for step in steps]
+    names = labels.several_streams(story)
     at = 8.0 + max([width_of(words) for words in [*clocks, clock]]) + 16
     inside = at + max([width_of(words) for words in [*events, "arrives"]]) + 16
     widths = [_width(change, story) for step in steps for change in step.changes[:MOST_OF_STEP]]
@@ -38,18 +36,18 @@ def draw(canvas: Canvas, story: Story, top: float) -> float:
         canvas.line(8, y - 1, out + 120, y - 1, kind="line")
         canvas.text(8, y + 15, clocks[number], "soft", tag=tag)
         kind = "late" if any(change.late for change in step.changes) else ""
-        title = event_words(step)
+        title = labels.event_words(step)
         canvas.text(at, y + 15, events[number], kind, tag=tag, title=title if title != events[number] else "")
         for line, change in enumerate(step.changes[:MOST_OF_STEP]):
             _change(canvas, inside, y + line * LINE, change, story=story, step=number)
-        texts = result_texts(step.outputs, named=names)
+        texts = labels.result_texts(step.outputs, named=names)
         for line, text in enumerate(texts[:MOST_OF_STEP]):
             late = "late" if labels.LATE in text else ""
             canvas.text(out, y + 15 + line * LINE, cut(text, MOST_OUTPUT), late, tag=tag, title=text)
         y += _lines(step, names=names) * LINE
-        for x, some, what in ((inside, step.changes, "windows"), (out, texts, "results")):
-            if len(some) > MOST_OF_STEP:
-                canvas.text(x, y - 7, f"{len(some) - MOST_OF_STEP:,} more {what}", "soft", tag=tag)
+        for x, entries, noun in ((inside, step.changes, "windows"), (out, texts, "results")):
+            if len(entries) > MOST_OF_STEP:
+                canvas.text(x, y - 7, f"{len(entries) - MOST_OF_STEP:,} more {noun}", "soft", tag=tag)
     if len(steps) < len(story.steps):
         left_out = f"{len(story.steps) - len(steps):,} more steps are in the timelines only; zoom to see them here"
         canvas.text(8, y + 15, left_out, "soft")
@@ -59,7 +57,7 @@ def draw(canvas: Canvas, story: Story, top: float) -> float:
 
 def _fitting(story: Story) -> list[Step]:
     """The first steps, with at most MOST_LINES lines."""
-    names, lines, fitting = several_streams(story), 0, []
+    names, lines, fitting = labels.several_streams(story), 0, []
     for step in story.steps:
         lines += _lines(step, names=names)
         if lines > MOST_LINES:
@@ -70,38 +68,7 @@ def _fitting(story: Story) -> list[Step]:
 
 def _lines(step: Step, *, names: bool) -> int:
     """The lines of a step; one more says how much is left out."""
-    return max(1, min(max(len(step.changes), len(result_texts(step.outputs, named=names))), MOST_OF_STEP + 1))
-
-
-def event_words(step: Step) -> str:
-    """The event of the step as a text; for timers a text that a timer was due."""
-    if step.event is None:
-        return "timer"
-    words = labels.arrival(step.event) or "time passes"
-    return f"{step.event['stream']}: {words}" if "stream" in step.event else words
-
-
-def window_words(change: Change, story: Story) -> str:
-    """The name of the window: its operator if there are several, its key, its bounds."""
-    window = change.window
-    ports = {port.id: port for port in story.ports}
-    several = len(ports) > 1
-    words = [f"{window.operator}.{window.side}" if window.side else window.operator] if several else []
-    words += [window.key] if window.key else []
-    if window.start is not None and window.end is not None:
-        scale = ports[window.port].scale
-        start, end = labels.on_scale(window.start, scale), labels.on_scale(window.end, scale)
-        words.append(f"{start}…{labels.after(start, end)}")
-    return " ".join(words)
-
-
-def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
-    """The tuples that a change is drawn with: those that leave, those of the window, and those behind a firing."""
-    gone = [chip for chip in change.left if not any(chip in fired for fired in change.fired)]
-    if change.fired:
-        fired = change.fired[-1]
-        return gone, list(fired), [chip for chip in change.inside if chip in change.entered and chip not in fired]
-    return gone, list(change.inside), [*change.late]
+    return max(1, min(max(len(step.changes), len(labels.result_texts(step.outputs, named=names))), MOST_OF_STEP + 1))
 
 
 def _drawn(chips: list[Chip]) -> int:
@@ -118,17 +85,17 @@ def _chip_width(chip: Chip) -> float:
 
 
 def _width(change: Change, story: Story) -> float:
-    chips = [chip for some in shown_chips(change) for chip in some[: _drawn(some)]]
-    return width_of(window_words(change, story)) + 10 + sum(map(_chip_width, chips)) + 54
+    chips = [chip for chips_shown in labels.shown_chips(change) for chip in chips_shown[: _drawn(chips_shown)]]
+    return width_of(labels.window_words(change, story)) + 10 + sum(map(_chip_width, chips)) + 54
 
 
 def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story, step: int) -> None:
     tag = shown_from(step)
-    where = window_words(change, story)
+    where = labels.window_words(change, story)
     if where:
         canvas.text(x, y + 15, where, "soft", tag=tag)
         x += width_of(where) + 10
-    gone, chips, behind = shown_chips(change)
+    gone, chips, behind = labels.shown_chips(change)
     x = _chips(canvas, x, y, gone, kinds={}, usual="gone", tag=tag)
     start = x
     x = _chips(canvas, x, y, chips, kinds=dict.fromkeys(change.entered, "new"), usual="chip", tag=tag)
@@ -149,7 +116,7 @@ def _chips(
     canvas: Canvas, x: float, y: float, chips: list[Chip], *, kinds: Mapping[Chip, str], usual: str,
     tag: dict[str, str], struck: bool = True,
 ) -> float:  # fmt: skip
-    """Draws tuples beside each other, those that left with a line through them. Returns the x behind them."""
+    """Draws tuples beside each other; evicted tuples have a line through them. Returns the x behind them."""
     count = _drawn(chips)
     for chip in chips[:count]:
         width = _chip_width(chip) - 3

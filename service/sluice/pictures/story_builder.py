@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sluice.columns.json_columns import json_values
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
-from sluice.model.spec import Pipeline
-from sluice.pictures.decoded_events import decoded
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.stream.watermark_text import to_text
+from sluice.model.spec import DELETES, Pipeline, Stream
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, Snapshots, ports
-from sluice.replayer.event_batches import Batch
+from sluice.replayer.event_batches import MARKS, Batch
 from sluice.replayer.event_file import Event, LocatedEvent
 from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared, single_events
 
@@ -70,10 +71,10 @@ class _StoryBuilder:
         if not any(port.inspects for port in self.ports):
             yield from self._fed(batch, events)
             return
-        for one, event in zip(single_events(batch), events, strict=True):
-            if one.first:
-                yield from self._timers(one.first, int(one.at[0]))
-            yield from self._fed(one, [event])
+        for single, event in zip(single_events(batch), events, strict=True):
+            if single.first:
+                yield from self._timers(single.first, int(single.at[0]))
+            yield from self._fed(single, [event])
 
     def _timers(self, number: int, until: int) -> Iterator[Step]:
         """The steps of timers that are due by `until`, in the order of their times."""
@@ -85,26 +86,26 @@ class _StoryBuilder:
 
     def _fed(self, batch: Batch, events: list[Event]) -> Iterator[Step]:
         """The steps of a batch, in order. Each event has a step, also if nothing happens."""
-        found: dict[Moment, list[Timed]] = {}
+        records: dict[Moment, list[Timed]] = {}
         for number, at in enumerate(batch.at[: len(events)].tolist(), batch.first):
-            found[Moment(number, at, by_event=True)] = []
+            records[Moment(number, at, by_event=True)] = []
         self._arrived.clear()
-        for one in self._player.timed(self._state, batch):
-            found.setdefault(Moment(one.after, one.at, one.by_event), []).append(one)
-        moments = sorted(found)
+        for timed in self._player.timed(self._state, batch):
+            records.setdefault(Moment(timed.after, timed.at, timed.by_event), []).append(timed)
+        moments = sorted(records)
         for moment in moments:
             event = events[moment.after - batch.first] if moment.by_event and events else None
-            step = self._step(moment, event, found[moment], inspect=moment is moments[-1])
+            step = self._step(moment, event, records[moment], inspect=moment is moments[-1])
             if step.event is not None or step.changes or step.outputs:
                 yield step
 
     def _step(self, moment: Moment, event: Event | None, records: list[Timed], *, inspect: bool) -> Step:
-        traced = [one.record for one in records if "window_event" in one.record]
+        traced = [timed.record for timed in records if "window_event" in timed.record]
         changes = [change for port in self.ports for change in port.traced(traced)]
         if inspect:
             snapshots = Snapshots(self._player.graph, self._state, self._arrived)
             changes += [change for port in self.ports for change in port.inspected(snapshots, moment.at)]
-        outputs = tuple(shown(one.record) for one in records if "window_event" not in one.record)
+        outputs = tuple(shown(timed.record) for timed in records if "window_event" not in timed.record)
         watermarks = self._watermarks.until(moment.at, moment.after)
         return Step(moment.after, moment.at, event, watermarks, tuple(changes), outputs)
 
@@ -135,7 +136,7 @@ class _Watermarks:
     def until(self, at: int, event: int) -> Mapping[str, int]:
         """The watermarks after this event, at this time of the clock."""
         self._came.sort()
-        due = [one for one in self._came if one[:2] <= (at, event)]
+        due = [arrival for arrival in self._came if arrival[:2] <= (at, event)]
         self._came = self._came[len(due) :]
         for _, _, stream, time in due:
             self._now[stream] = max(self._now.get(stream, time), time)
@@ -152,3 +153,53 @@ def shown(record: Mapping[str, Any]) -> Shown:
     kind = next(word for word in ("tuple", "punct", "watermark") if word in record)
     values = record["tuple"] if kind == "tuple" else {}
     return Shown(record["stream"], kind, values, "" if kind == "tuple" else str(record[kind]))
+
+
+MARK_WORDS = {kind: word for word, kind in MARKS.items()}
+
+
+def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream]) -> list[Event]:
+    """The events of the batch. One with a record has the record's `tuple`, `delete`, `punct` or `watermark` instead, or
+    `rejected` beside it: why the record cannot be decoded. A tuple may have the mark that follows it beside it.
+    """
+    if not any("record" in event for event in events):
+        return list(events)
+    contents: dict[int, dict[str, Any]] = {rejected.number: _rejected(rejected.letter) for rejected in batch.rejected}
+    for name, items in batch.inputs.items():
+        for number, content in _contents(items, inputs[name]):
+            contents[number] = contents.get(number, {}) | content
+    return [
+        _with(event, contents.get(number, {})) if "record" in event else event
+        for number, event in enumerate(events, batch.first)
+    ]
+
+
+def _with(event: Event, content: Mapping[str, Any]) -> Event:
+    kept = {name: value for name, value in event.items() if name != "record" or not content or "rejected" in content}
+    return kept | dict(content)
+
+
+def _rejected(letter: Mapping[str, Any]) -> dict[str, Any]:
+    return {"rejected": letter["dead_letter"]["reason"]}
+
+
+def _contents(items: Items, stream: Stream) -> list[tuple[int, dict[str, Any]]]:
+    """What each item is, with the number of its event."""
+    columns = [json_values(items.tuples.column(name), type_) for name, type_ in stream.row_schema]
+    names = [name for name, _ in stream.row_schema]
+    rows = iter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
+    numbers, kinds, watermarks = (column.tolist() for column in (items.event, items.kind, items.watermark))
+    return [
+        (number, _tuple(next(rows), stream) if kind == TUPLE else _mark(kind, watermark))
+        for number, kind, watermark in zip(numbers, kinds, watermarks, strict=True)
+    ]
+
+
+def _tuple(row: dict[str, Any], stream: Stream) -> dict[str, Any]:
+    if row.pop(DELETES, False) and stream.key is not None:
+        return {"delete": {name: row[name] for name in stream.key.attributes}}
+    return {"tuple": row}
+
+
+def _mark(kind: int, watermark: int) -> dict[str, Any]:
+    return {"watermark": to_text(watermark)} if kind == WATERMARK else {"punct": MARK_WORDS.get(kind, "window")}

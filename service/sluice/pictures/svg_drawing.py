@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from sluice.pictures import labels, step_rows
-from sluice.pictures.clock_timeline import ClockTimeline, result_texts, several_streams
+from sluice.pictures.clock_timeline import ClockTimeline
 from sluice.pictures.event_timeline import EventTimeline
 from sluice.pictures.story import Port, Story
-from sluice.svg.svg_canvas import Canvas
-from sluice.svg.text_metrics import width_of
+from sluice.svg.svg_canvas import Canvas, width_of
 
 #: the width that a timeline is stretched to, and the most that it gets if its events need it, pixels
 WIDTH, MOST_WIDTH = 760.0, 1600.0
@@ -29,16 +28,16 @@ text.time{fill:var(--time);stroke-dasharray:none;paint-order:stroke;stroke:var(-
 
 
 def drawing(story: Story, *, steps: bool = True, heading: str = "", width: float = WIDTH) -> str:
-    """The SVG document. `steps`: with the steps below the timelines; `heading`: instead of the pipeline's name;
-    `width`: that of the timelines of a short story.
+    """The SVG document. `steps`: whether the steps are below the timelines; `heading` replaces the pipeline's name;
+    `width`: the width of the timelines of a short story, pixels.
     """
     canvas = Canvas()
     canvas.text(8, 20, heading or f"pipeline {story.pipeline}", "head")
     y = 34.0
     owners = _owners(story)
     for port in story.ports:
-        own = owners.get(port.operator) is port
-        y = _timeline(canvas, story, port, y, owner=own, heading=bool(heading), width=width)
+        is_owner = owners.get(port.operator) is port
+        y = _timeline(canvas, story, port, y, owner=is_owner, heading=bool(heading), width=width)
     if steps or not story.ports:
         y = step_rows.draw(canvas, story, y + 4)
     if steps and story.ports:
@@ -95,13 +94,13 @@ def _outputs(story: Story, port: Port) -> dict[int, list[str]]:
     operator.
     """
     last = story.ports[-1] is port
-    several = len({one.operator for one in story.ports}) > 1
-    names = several_streams(story)
-    found = {}
+    several = len({other.operator for other in story.ports}) > 1
+    names = labels.several_streams(story)
+    by_step = {}
     for number, step in enumerate(story.steps):
         if several and not last:
             continue
-        texts = [labels.cut_result(text) for text in result_texts(step.outputs, named=names)]
+        texts = [labels.cut_result(text) for text in labels.result_texts(step.outputs, named=names)]
         if texts:
-            found[number] = texts
-    return found
+            by_step[number] = texts
+    return by_step

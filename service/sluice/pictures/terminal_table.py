@@ -10,8 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.pictures import labels
-from sluice.pictures.clock_timeline import result_texts, several_streams
-from sluice.pictures.step_rows import event_words, shown_chips, window_words
 from sluice.pictures.story import Change, Chip, Step, Story
 
 NEW, GONE, FIRED, SOFT = "green", "red strike", "bold yellow", "dim"
@@ -36,19 +34,19 @@ def table(story: Story, width: int) -> Table:
     `+3` is a tuple that is inserted, `-1` one that leaves, `▶ [1 2 3]` a firing. If the four columns do not fit into
     `width` letters, a step has its event, its windows and its outputs one below the other.
     """
-    found = Table(box=SIMPLE_HEAD, title=f"pipeline {story.pipeline}", title_justify="left", caption=_caption(story))
-    found.add_column("clock", no_wrap=True)
+    grid = Table(box=SIMPLE_HEAD, title=f"pipeline {story.pipeline}", title_justify="left", caption=_caption(story))
+    grid.add_column("clock", no_wrap=True)
     rows = _rows(story)
     if _fit(rows, width):
         for name in ("arrives", "windows", "comes out"):
-            found.add_column(name, overflow="fold")
+            grid.add_column(name, overflow="fold")
         for row in rows:
-            found.add_row(row.clock, row.arrives, row.windows, row.outputs)
+            grid.add_row(row.clock, row.arrives, row.windows, row.outputs)
     else:
-        found.add_column("arrives, windows, → comes out", overflow="fold")
+        grid.add_column("arrives, windows, → comes out", overflow="fold")
         for row in rows:
-            found.add_row(row.clock, _stacked(row))
-    return found
+            grid.add_row(row.clock, _stacked(row))
+    return grid
 
 
 def _caption(story: Story) -> str | None:
@@ -56,27 +54,27 @@ def _caption(story: Story) -> str | None:
 
 
 def _rows(story: Story) -> list[Row]:
-    names, date = several_streams(story), ""
-    found = []
+    names, date = labels.several_streams(story), ""
+    rows = []
     for step in story.steps:
         clock = labels.clock(step.at, calendar=story.calendar)
         day, space, time = clock.partition(" ")
-        found.append(_row(story, step, clock if day != date or not space else time, names=names))
+        rows.append(_row(story, step, clock if day != date or not space else time, names=names))
         date = day if space else ""
-    return found
+    return rows
 
 
 def _row(story: Story, step: Step, clock: str, *, names: bool) -> Row:
     """A date has a line of its own, above the time of the first step of the day."""
-    arrives = Text(event_words(step), "red" if any(change.late for change in step.changes) else "")
+    arrives = Text(labels.event_words(step), "red" if any(change.late for change in step.changes) else "")
     watermarks = _watermarks(story, step)
     if watermarks:
         arrives.append("\n").append(watermarks, "magenta")
     windows = Text("\n").join([_window(story, change) for change in step.changes])
     outputs = Text("\n").join(
-        [Text(text, "red" if labels.LATE in text else "") for text in result_texts(step.outputs, named=names)]
+        [Text(text, "red" if labels.LATE in text else "") for text in labels.result_texts(step.outputs, named=names)]
     )
-    needs = max([len(watermarks), *(len(window_words(change, story)) for change in step.changes)])
+    needs = max([len(watermarks), *(len(labels.window_words(change, story)) for change in step.changes)])
     return Row(Text(clock.replace(" ", "\n"), SOFT), arrives, windows, outputs, needs)
 
 
@@ -108,10 +106,10 @@ def _stacked(row: Row) -> Text:
 
 def _window(story: Story, change: Change) -> Text:
     text = Text()
-    where = window_words(change, story)
+    where = labels.window_words(change, story)
     if where:
         text.append(f"{where} ", SOFT)
-    gone, chips, behind = shown_chips(change)
+    gone, chips, behind = labels.shown_chips(change)
     for chip in gone:
         text.append(f"-{chip.label}", GONE).append(" ")
     if change.fired:

@@ -51,43 +51,43 @@ class Follower:
 
 def ports(pipeline: Pipeline) -> list[Follower]:
     """What follows the windows of each windowed input, in the order of the operators."""
-    found: list[Follower] = []
+    followers: list[Follower] = []
     for spec in pipeline.operators:
         match spec:
             case Join(window=window) if window is not None:
-                for side, of in (("left", spec.left), ("right", spec.right)):
-                    port = replace(_port(pipeline, spec.name, side, of.stream, window), scale=None)
-                    found.append(Stored(port, _labels(pipeline, of.stream, of.equality)))
+                for side, join_side in (("left", spec.left), ("right", spec.right)):
+                    port = replace(_port(pipeline, spec.name, side, join_side.stream, window), scale=None)
+                    followers.append(Stored(port, _labels(pipeline, join_side.stream, join_side.equality)))
             case Join(table=True):
                 port = _port(pipeline, spec.name, "right", spec.right.stream, spec.right.window)
                 port = replace(port, clause=f"table {spec.right.stream}: the newest row of each key")
-                found.append(Traced(port, _labels(pipeline, spec.right.stream, ()), joins=True))
+                followers.append(Traced(port, _labels(pipeline, spec.right.stream, ()), joins=True))
             case Join():
                 sides = (("left", spec.left), ("right", spec.right))
-                found += [
+                followers += [
                     Traced(
-                        _port(pipeline, spec.name, side, of.stream, of.window),
-                        _labels(pipeline, of.stream, of.partition_by),
+                        _port(pipeline, spec.name, side, join_side.stream, join_side.window),
+                        _labels(pipeline, join_side.stream, join_side.partition_by),
                         joins=True,
                     )
-                    for side, of in sides
+                    for side, join_side in sides
                 ]
             case Aggregate() | Sort() | Custom():
                 port = _port(pipeline, spec.name, "", spec.input, spec.window)
                 labels = _labels(pipeline, spec.input, spec.partition_by)
                 if not spec.window.traced:
-                    found.append(Sessions(port, labels, final=getattr(spec.window, "emit", "final") == "final"))
+                    followers.append(Sessions(port, labels, final=getattr(spec.window, "emit", "final") == "final"))
                 elif isinstance(spec, Sort) and spec.window.sliding:
-                    found.append(Stored(port, labels))
+                    followers.append(Stored(port, labels))
                 else:
                     quiet = isinstance(spec, Aggregate) and not spec.aggregate_incomplete_windows
-                    found.append(Traced(port, labels, only_full=quiet and spec.window.sliding))
+                    followers.append(Traced(port, labels, only_full=quiet and spec.window.sliding))
             case Dedup(keep="last"):
                 port = Port(spec.name, "", f"keep last, {spec.clause}", None, clears=False)
-                found.append(Stored(port, _labels(pipeline, spec.input, spec.by)))
+                followers.append(Stored(port, _labels(pipeline, spec.input, spec.by)))
             case _:
                 pass
-    return found
+    return followers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +105,26 @@ class Labels:
 
 
 def _port(pipeline: Pipeline, operator: str, side: str, stream: str, window: Window) -> Port:
-    of = pipeline.streams[stream].event_time
-    by_clock = bool(window.policies) or of is None
+    event_time = pipeline.streams[stream].event_time
+    by_clock = bool(window.policies) or event_time is None
     types = dict(pipeline.streams[stream].schema)
-    scale = None if by_clock or of is None else Scale(of.attribute, str(types[of.attribute]), of.tick)
+    scale = (
+        None
+        if by_clock or event_time is None
+        else Scale(event_time.attribute, str(types[event_time.attribute]), event_time.tick)
+    )
     if not window.traced and scale is None:
         scale = Scale("clock (s)", "float64")
     return Port(operator, side, window.clause(), scale, window.tumbling)
 
 
 def _labels(pipeline: Pipeline, stream: str, partition_by: tuple[Expression, ...]) -> Labels:
-    of = pipeline.streams[stream]
+    source = pipeline.streams[stream]
     keys = {expression.name for expression in partition_by if isinstance(expression, Attribute)}
-    time = of.event_time.attribute if of.event_time is not None else None
-    names = [name for name, _ in of.schema]
+    time = source.event_time.attribute if source.event_time is not None else None
+    names = [name for name, _ in source.schema]
     labels = [name for name in names if name not in keys and name != time] or names
-    return Labels(tuple(labels), time, of.event_time.tick if of.event_time is not None else 1, of.schema)
+    return Labels(tuple(labels), time, source.event_time.tick if source.event_time is not None else 1, source.schema)
 
 
 # ---- from window events ----------------------------------------------------------------------------------------------
@@ -207,10 +211,10 @@ class Traced(Follower):
 
     def _chip(self, values: Record) -> Chip:
         """The chip of a tuple. The library of window events shows a tuple as the same object each time."""
-        found = self._chips.get(id(values))
-        if found is None or found.values is not values:
-            found = self._chips[id(values)] = self._labels.chip(len(self._chips), values)
-        return found
+        chip = self._chips.get(id(values))
+        if chip is None or chip.values is not values:
+            chip = self._chips[id(values)] = self._labels.chip(len(self._chips), values)
+        return chip
 
 
 # ---- from snapshots --------------------------------------------------------------------------------------------------
@@ -222,7 +226,8 @@ class Snapshots:
     def __init__(self, graph: Graph, state: GraphState, arrived: Mapping[str, Sequence[Items]]) -> None:
         """`arrived` has by operator the items that its ports read in this step."""
         self._operators = {
-            runner.spec.name: (runner, own) for runner, own in zip(graph.operators, state.operators, strict=True)
+            runner.spec.name: (runner, operator_state)
+            for runner, operator_state in zip(graph.operators, state.operators, strict=True)
         }
         self._arrived = arrived
         self._made: dict[tuple[str, str], list[InspectedWindow]] = {}
@@ -244,15 +249,19 @@ class Snapshots:
 
     def _read(self, operator: str) -> set[str] | None:
         """The keys of the tuples that the operator read; None if they are not simply attributes."""
-        found: set[str] = set()
+        keys: set[str] = set()
         ports = zip(_keys(self._operators[operator][0].spec), self._arrived.get(operator, ()), strict=False)
         for expressions, items in ports:
-            if not all(isinstance(one, Attribute) for one in expressions):
+            if not all(isinstance(expression, Attribute) for expression in expressions):
                 return None
             if expressions and items.tuples.num_rows:
-                columns = [items.tuples.column(one.name) for one in expressions if isinstance(one, Attribute)]
-                found |= {key.decode() for key in key_bytes(columns).to_pylist()}
-        return found
+                columns = [
+                    items.tuples.column(expression.name)
+                    for expression in expressions
+                    if isinstance(expression, Attribute)
+                ]
+                keys |= {key.decode() for key in key_bytes(columns).to_pylist()}
+        return keys
 
     def tuple_of(self, operator: str, schema: Schema) -> Record | None:
         """The tuple that the first port of the operator read in this step."""
@@ -293,11 +302,11 @@ class Stored(Follower):
 
     def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
         del at
-        own = self.port
-        for key, size, some in snapshots.of(own.operator, self._sizes):
+        port = self.port
+        for key, size, windows in snapshots.of(port.operator, self._sizes):
             self._sizes[key] = size
-            rows = [row for one in some if one.side == own.side for row in one.held]
-            yield from self._changed(WindowId(own.operator, own.side, key), rows)
+            rows = [row for window in windows if window.side == port.side for row in window.held]
+            yield from self._changed(WindowId(port.operator, port.side, key), rows)
 
     def _changed(self, window: WindowId, rows: Sequence[Record]) -> Iterator[Change]:
         """The change of a window to these tuples, if it is one."""
@@ -335,7 +344,7 @@ class Sessions(Follower):
         self._count = 0
 
     def inspected(self, snapshots: Snapshots, at: int) -> Iterator[Change]:
-        """The sessions that are new or larger, with the tuple that came, and those that are over or merged."""
+        """The sessions that are new or larger, with the tuple that came, and the sessions that are over or merged."""
         sizes = self._sessions(snapshots)
         arrived = snapshots.tuple_of(self.port.operator, self._labels.schema)
         chip = self._chip(arrived, at) if arrived is not None else None
@@ -347,7 +356,7 @@ class Sessions(Follower):
             chips = tuple(self._open.pop(old))
             yield Change(old, (), fired=(chips,) if self._final else (), ended="closed")
         for window, number in grown.items():
-            inside = [one for old in parts[window] for one in self._open.pop(old)] or self._open.pop(window, [])
+            inside = [part for old in parts[window] for part in self._open.pop(old)] or self._open.pop(window, [])
             entered = [chip] if chip is not None and number > len(inside) else []
             self._open[window] = inside + entered
             fired = () if self._final else (tuple(inside + entered),)
@@ -355,13 +364,13 @@ class Sessions(Follower):
 
     def _sessions(self, snapshots: Snapshots) -> dict[WindowId, int]:
         """The numbers of tuples of all open sessions."""
-        some = {key: (size, found) for key, size, found in snapshots.of(self.port.operator, self._partitions)}
-        self._partitions |= {key: size for key, (size, _) in some.items()}
-        sizes = {window: count for window, count in self._sizes.items() if window.key not in some}
-        for key, (_, snapshot) in some.items():
-            for one in (session for found in snapshot for session in found.policy["sessions"]):
-                start, end = (round(one[name] * SECOND) for name in ("start", "end"))
-                sizes[WindowId(self.port.operator, key=key, start=start, end=end)] = one["tuples"]
+        partitions = {key: (size, windows) for key, size, windows in snapshots.of(self.port.operator, self._partitions)}
+        self._partitions |= {key: size for key, (size, _) in partitions.items()}
+        sizes = {window: count for window, count in self._sizes.items() if window.key not in partitions}
+        for key, (_, snapshot) in partitions.items():
+            for open_session in (session for inspected in snapshot for session in inspected.policy["sessions"]):
+                start, end = (round(open_session[name] * SECOND) for name in ("start", "end"))
+                sizes[WindowId(self.port.operator, key=key, start=start, end=end)] = open_session["tuples"]
         return sizes
 
     def _chip(self, arrived: Record, at: int) -> Chip:

@@ -24,7 +24,7 @@ class Rows(Protocol):
 
 @runtime_checkable
 class Measured(Protocol):
-    """An operator that names the row spaces of its state: those of a window partition, of a tuple, and of a time."""
+    """An operator that names the row spaces of its state: spaces of a window partition, of a tuple, and of a time."""
 
     @property
     def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]: ...
@@ -47,8 +47,8 @@ class Footprint(NamedTuple):
 def footprints(pipeline: Pipeline) -> dict[str, Footprint]:
     """The footprint of each operator that has a state, by the operator's name."""
     graph = Graph(pipeline, {})
-    found = {operator.spec.name: _of(operator) for operator in graph.operators}
-    return {name: footprint for name, footprint in found.items() if footprint is not None}
+    by_name = {operator.spec.name: _of(operator) for operator in graph.operators}
+    return {name: footprint for name, footprint in by_name.items() if footprint is not None}
 
 
 def _of(operator: object) -> Footprint | None:
@@ -77,7 +77,7 @@ def _of_join(operator: JoinOperator | EventJoinOperator) -> Footprint:
         state = operator.initial()
         return Footprint(state.footprint("key"), max(state.footprint(side) for side in SIDES))
     sides = [_stored(side) for side in operator.initial().sides]
-    return Footprint(*(max(of) for of in zip(*sides, strict=True)))
+    return Footprint(*(max(sizes) for sizes in zip(*sides, strict=True)))
 
 
 def _stored(state: StoredTuples) -> Footprint:

@@ -38,13 +38,13 @@ def problems(pipelines: Mapping[str, Pipeline]) -> list[Problem]:
 
     Each problem names the later one of two files. Two pipelines may share a topic of dead letters.
     """
-    found: list[Problem] = []
+    conflicts: list[Problem] = []
     before: list[tuple[str, Pipeline]] = []
     for file, pipeline in pipelines.items():
         for other_file, other in before:
-            found.extend(_between(file, pipeline, other_file, other))
+            conflicts.extend(_between(file, pipeline, other_file, other))
         before.append((file, pipeline))
-    return found
+    return conflicts
 
 
 def cautions(pipelines: Mapping[str, Pipeline]) -> list[Hint]:
@@ -65,15 +65,17 @@ def links(pipelines: Sequence[Pipeline]) -> list[Link]:
         for writer in pipelines
         for reader in pipelines
         if reader is not writer and _same_cluster(writer, reader)
-        for topic in sorted({one.topic for one in _written(writer)} & {str(one.topic) for one in reader.inputs})
+        for topic in sorted(
+            {stream.topic for stream in _written(writer)} & {str(stream.topic) for stream in reader.inputs}
+        )
     ]
 
 
 def topic_cycle(pipelines: Sequence[Pipeline]) -> list[Link]:
     """A cycle of pipelines, as the topics that connect each with the next one; empty if there is no cycle."""
-    found = links(pipelines)
+    known = links(pipelines)
     names = [pipeline.name for pipeline in pipelines]
-    reads, writes = _streams(names, found)
+    reads, writes = _streams(names, known)
     stuck = {*range(len(names))} - {*upstream_first(reads, writes)}
     if not stuck:
         return []
@@ -81,23 +83,23 @@ def topic_cycle(pipelines: Sequence[Pipeline]) -> list[Link]:
     first = numbers.index(min(numbers))
     around = [names[number] for number in numbers[first:] + numbers[:first]]
     following = zip(around, [*around[1:], around[0]], strict=True)
-    return [next(link for link in found if (link.writer, link.reader) == pair) for pair in following]
+    return [next(link for link in known if (link.writer, link.reader) == pair) for pair in following]
 
 
-def writers_first(names: Sequence[str], found: Sequence[Link]) -> list[str]:
-    """The names of pipelines, a writer before its readers. Those in and after a cycle come last."""
-    order = upstream_first(*_streams(names, found))
+def writers_first(names: Sequence[str], connections: Sequence[Link]) -> list[str]:
+    """The names of pipelines, a writer before its readers. Pipelines in and after a cycle come last."""
+    order = upstream_first(*_streams(names, connections))
     rest = [number for number in range(len(names)) if number not in order]
     return [names[number] for number in order + rest]
 
 
-def _streams(names: Sequence[str], found: Sequence[Link]) -> tuple[list[list[str]], dict[str, int]]:
+def _streams(names: Sequence[str], connections: Sequence[Link]) -> tuple[list[list[str]], dict[str, int]]:
     """The links as streams between operators (model/topology.py): what each name reads, and which name writes each.
 
     Each link is a stream of its own: several pipelines may write what one reads.
     """
-    reads = [[str(number) for number, link in enumerate(found) if link.reader == name] for name in names]
-    writes = {str(number): names.index(link.writer) for number, link in enumerate(found) if link.writer in names}
+    reads = [[str(number) for number, link in enumerate(connections) if link.reader == name] for name in names]
+    writes = {str(number): names.index(link.writer) for number, link in enumerate(connections) if link.writer in names}
     return reads, writes
 
 
@@ -110,11 +112,11 @@ def _between(file: str, pipeline: Pipeline, other_file: str, other: Pipeline) ->
     elif _folder(pipeline) == _folder(other):
         yield Problem(file, None, "checkpoint", f"a folder of its own ({where} has it)", pipeline.checkpoint)
     if _same_cluster(pipeline, other):
-        theirs = {one.topic: one for one in _written(other)}
-        for one in _written(pipeline):
-            if one.topic in theirs and not (one.dead and theirs[one.topic].dead):
+        theirs = {written.topic: written for written in _written(other)}
+        for written in _written(pipeline):
+            if written.topic in theirs and not (written.dead and theirs[written.topic].dead):
                 expected = f"a topic that no other pipeline writes ({where} writes it)"
-                yield Problem(file, None, f"streams.{one.stream}.topic", expected, one.topic)
+                yield Problem(file, None, f"streams.{written.stream}.topic", expected, written.topic)
 
 
 def _names(pipeline: Pipeline) -> set[str]:
@@ -132,8 +134,8 @@ def _written(pipeline: Pipeline) -> list[Written]:
     return outputs + ([Written(dead.name, str(dead.topic), dead=True)] if dead else [])
 
 
-def _same_cluster(one: Pipeline, other: Pipeline) -> bool:
-    return not _servers(one).isdisjoint(_servers(other))
+def _same_cluster(first: Pipeline, second: Pipeline) -> bool:
+    return not _servers(first).isdisjoint(_servers(second))
 
 
 def _servers(pipeline: Pipeline) -> set[str]:

@@ -19,10 +19,18 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, c
 from sluice.engine.stream.watermark_text import to_text, watermark
 from sluice.model.spec import DELETES, Stream
 from sluice.model.types import TIMESTAMP, Type
-from sluice.replayer.event_clock import EXPECTED, NO_TIME, clock_time, too_large
-from sluice.replayer.event_errors import EventError, nearest, quoted
-from sluice.replayer.event_file import Event, LocatedEvent
-from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
+from sluice.replayer.event_file import (
+    EXPECTED,
+    NO_TIME,
+    Event,
+    EventError,
+    LocatedEvent,
+    clock_time,
+    nearest,
+    quoted,
+    too_large,
+)
+from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
 from sluice.wire.json.json_types import json_form
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
@@ -62,8 +70,8 @@ class Cutter:
 
     def batches(self, events: Iterable[LocatedEvent], size: int) -> Iterator[Batch]:
         events = iter(events)
-        while some := list(islice(events, size)):
-            yield self.batch(some)
+        while batch := list(islice(events, size)):
+            yield self.batch(batch)
 
     def batch(self, events: Sequence[LocatedEvent]) -> Batch:
         """These events as the next batch."""
@@ -74,22 +82,22 @@ class Cutter:
             inputs = {name: s.items() for name, s in self._streams.items() if s}
         except EventError as error:
             raise self._first_wrong(error) from None
-        rejected = [one for stretch in self._streams.values() for one in stretch.rejected()]
+        rejected = [letter for stretch in self._streams.values() for letter in stretch.rejected()]
         return Batch(first, self._now, np.array(times, np.int64), inputs, rejected)
 
     def _first_wrong(self, error: EventError) -> EventError:
         """The error of the first wrong tuple of the batch, or else `error`. Tuples are checked attribute by attribute,
-        so the error that was found first may be that of a later event.
+        so the first error may belong to a later event.
         """
         wrong = (stretch.first_wrong() for stretch in self._streams.values())
-        found = [one for one in wrong if one is not None]
-        return min(found, key=lambda one: one[0])[1] if found else error
+        errors = [first for first in wrong if first is not None]
+        return min(errors, key=lambda numbered_error: numbered_error[0])[1] if errors else error
 
     def _add(self, location: str, event: Event) -> int:
         if event and not any(key in KEYS for key in event):
-            what = f"expected an event with `at` and the keys {', '.join(KEYS[1:])}, got {quoted(event)}"
+            problem = f"expected an event with `at` and the keys {', '.join(KEYS[1:])}, got {quoted(event)}"
             hint = "if the lines are plain records, name the attribute of their time (--at FIELD)"
-            raise EventError(location, f"{what}; {hint}")
+            raise EventError(location, f"{problem}; {hint}")
         for key in event:
             if key not in KEYS:
                 known = nearest(key, KEYS) or f"; an event has {', '.join(KEYS)}, and attributes are in tuple"
@@ -113,8 +121,8 @@ class Cutter:
         except TypeError:
             raise EventError(location, f"`at` must be {EXPECTED}, got {quoted(at)}") from None
         except (ArithmeticError, ValueError):
-            what = f"`at` is {NO_TIME}: {at}{too_large(at)}"
-            raise EventError(location, what) from None
+            problem = f"`at` is {NO_TIME}: {at}{too_large(at)}"
+            raise EventError(location, problem) from None
         form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
         if self._form not in (None, form):
             raise EventError(location, f"`at` must be {self._form} as in the events before, got {quoted(at)}")
@@ -201,17 +209,15 @@ class _StreamItems:
         return items
 
     def _with_records(self, items: Items) -> Items:
-        from sluice.replayer.record_decoder import decoded  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
-
-        found, rejected = decoded(self._stream, self._registry, self._records, self._spread)
+        decoded_items, rejected = decoded(self._stream, self._registry, self._records, self._spread)
         self._rejected += rejected
-        both = concatenated(items, found)
+        both = concatenated(items, decoded_items)
         return both.take(np.argsort(both.event, kind="stable"))
 
     def rejected(self) -> list[RejectedRecord]:
         """The dead letters of the records of the last call of `items`."""
-        found, self._rejected = self._rejected, []
-        return found
+        letters, self._rejected = self._rejected, []
+        return letters
 
     def _column(self, name: str, type_: Type) -> pa.Array:
         try:
@@ -222,9 +228,9 @@ class _StreamItems:
                 return _filled([values.get(name) for values in self._tuples], type_, default)
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):
-            found = self.first_wrong()
-            assert found is not None  # noqa: S101 - a column that cannot be made has a wrong value
-            raise found[1] from None
+            wrong = self.first_wrong()
+            assert wrong is not None  # noqa: S101 - a column that cannot be made has a wrong value
+            raise wrong[1] from None
 
     def _times_of_tuples(self) -> pa.TimestampArray:
         """The time `at` of the event of each tuple, which is the timestamp of its record."""
@@ -272,8 +278,9 @@ def _tuple(location: str, values: object) -> Mapping[str, Any]:
 
 
 def _deleted(location: str, stream: Stream, values: object) -> Mapping[str, Any]:
-    """The attributes of a tuple that deletes a row: those of the key, which the event gives, and nothing in others. It
-    does so at the position of its event (M8).
+    """The attributes of a tuple that deletes a row: the key's attributes from the event, and empty values for others.
+
+    The row is deleted at the position of the event (M8).
     """
     if not stream.table or stream.key is None:
         raise EventError(
@@ -296,8 +303,8 @@ def _record(
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
     """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""
     if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers", "timestamp"}:
-        what = "an object with value, key, headers and timestamp"
-        raise EventError(location, f"`record` must be {what}, got {quoted(record)}")
+        expected = "an object with value, key, headers and timestamp"
+        raise EventError(location, f"`record` must be {expected}, got {quoted(record)}")
     headers = record.get("headers") or {}
     if not isinstance(headers, dict):
         raise EventError(location, f"`headers` must be an object, got {quoted(headers)}")
@@ -306,7 +313,7 @@ def _record(
     return _bytes(location, "value", record.get("value")), _bytes(location, "key", record.get("key")), pairs, time
 
 
-def _bytes(location: str, what: str, value: object) -> bytes | None:
+def _bytes(location: str, part: str, value: object) -> bytes | None:
     """The bytes of a part of a record: a text, `{"base64": text}`, or another JSON value, which is written as JSON."""
     match value:
         case None | bytes():
@@ -317,7 +324,7 @@ def _bytes(location: str, what: str, value: object) -> bytes | None:
             try:
                 return b64decode(text, validate=True)
             except ValueError:
-                raise EventError(location, f"`{what}` must be text in base64, got {quoted(text)}") from None
+                raise EventError(location, f"`{part}` must be text in base64, got {quoted(text)}") from None
         case _:
             return orjson.dumps(value)
 

@@ -1,5 +1,4 @@
 """Reads the events of a replay from files of JSON lines, or takes them as Python values.
-
 An event is a JSON object with a time `at` and one of a tuple, a punctuation mark, a watermark, a Kafka record, or the
 key of a table's row that is deleted, for an input stream. An event with none of these only advances the clock.
 """
@@ -10,15 +9,79 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from sluice import iso_times
+from sluice.columns.json_columns import nanoseconds
+from sluice.model.errors import SluiceError
 from sluice.model.spec import Stream
-from sluice.replayer.event_clock import NO_TIME, clock_time, too_large, unit_of
-from sluice.replayer.event_errors import EventError, nearest, quoted
+from sluice.time_units import MAX_TIME
+from sluice.wire.json import json_values
+from sluice.wire.json.json_values import LAST_SECOND
+
+
+class EventError(SluiceError):
+    """An event that the replay cannot use."""
+
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(f"{location}: {problem}")
+
+
+def quoted(value: object) -> str:
+    """The value in JSON, at most 60 characters of it."""
+    return json.dumps(value, default=str, ensure_ascii=False)[:60]
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """A text with the known word that is most like this one; "" if none is like it."""
+    near = get_close_matches(str(word), known, 1)
+    return f", perhaps {quoted(near[0])}" if near else ""
+
+
+#: what an `at` must be, for messages
+EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
+#: what is wrong with a time that no clock has, for messages
+NO_TIME = "not a time between the years 1677 and 2262"
+#: unit of an event time -> its number in a second
+PARTS_OF_A_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+
+def clock_time(at: object) -> int:
+    """The time in nanoseconds. A text has the form of a timestamp attribute, and is in UTC if it has no zone.
+
+    Raises TypeError if it is neither a number nor such a text, and ArithmeticError or ValueError if it is out of the
+    range of int64 nanoseconds, which are the years 1677 to 2262.
+    """
+    if isinstance(at, str):
+        if not iso_times.has_form(at):
+            raise TypeError(at)
+        now = json_values.nanoseconds(at)
+    elif isinstance(at, bool) or not isinstance(at, int | float | Decimal):
+        raise TypeError(at)
+    else:
+        now = nanoseconds(at)
+    if abs(now) >= MAX_TIME:  # what is due at MAX_TIME is never due
+        raise OverflowError(at)
+    return now
+
+
+def unit_of(at: object) -> str:
+    """The smaller unit in which a number that is too large for seconds may be; empty if there is none."""
+    if not isinstance(at, int | float) or abs(at) <= LAST_SECOND:
+        return ""
+    return next((unit for unit, parts in PARTS_OF_A_SECOND.items() if abs(at) <= LAST_SECOND * parts), "")
+
+
+def too_large(at: object) -> str:
+    """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
+    unit = unit_of(at)
+    return f", as a number is seconds; perhaps it has {unit}" if unit else ""
+
 
 Event = Mapping[str, Any]
 #: where an event is, for error messages, and the event
@@ -62,11 +125,11 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
     units of the event time if it is that attribute. It is the timestamp of the record. The event of a line with an
     earlier time than a line before it has the time of that line, as with records that a service reads; a line without a
-    time that the clock can have gets that of the line before it. Raises EventError if the first JSON object has no such
-    time.
+    time that the clock can have gets the time of the line before it. Raises EventError if the first JSON object has no
+    such time.
     """
-    of = stream.event_time
-    tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
+    event_time = stream.event_time
+    tick = event_time.tick if event_time is not None and event_time.attribute == field and event_time.tick > 1 else None
     waiting: list[tuple[str, bytes]] = []
     now: int | None = None
     for location, line in _lines(path, name):
@@ -77,16 +140,16 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
         time = _time_in(location, value, field, tick, needed=now is None)
         if time is None and now is None:  # the clock starts with the first time
             continue
-        now = max(found for found in (time, now) if found is not None)
-        for one, text in waiting:
-            yield one, _plain(stream.name, now, text, now if time is None else time)
+        now = max(known for known in (time, now) if known is not None)
+        for place, text in waiting:
+            yield place, _plain(stream.name, now, text, now if time is None else time)
         waiting.clear()
-    yield from ((one, _plain(stream.name, 0, text, 0)) for one, text in waiting)
+    yield from ((place, _plain(stream.name, 0, text, 0)) for place, text in waiting)
 
 
 def _plain(stream: str, now: int, value: bytes, time: int) -> Event:
-    own = {} if time == now else {"timestamp": Decimal(time).scaleb(-9)}
-    return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value} | own}
+    timestamp = {} if time == now else {"timestamp": Decimal(time).scaleb(-9)}
+    return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value} | timestamp}
 
 
 def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed: bool) -> int | None:
@@ -106,12 +169,12 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
     except (TypeError, ValueError, ArithmeticError) as error:
         if not needed:
             return None
-        what = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
+        expected = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
         if not isinstance(error, TypeError):
             unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
             raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
-        raise EventError(location, f"expected {what}, got {quoted(value)}{near}") from None
+        raise EventError(location, f"expected {expected}, got {quoted(value)}{near}") from None
 
 
 def numbered(events: Iterable[Event]) -> Iterator[LocatedEvent]:
@@ -147,7 +210,7 @@ def topic_partitions(events: Iterable[LocatedEvent], streams: Sequence[str]) -> 
         stream, partition = event.get("stream", streams[0]), event.get("topic_partition", 0)
         if isinstance(stream, str) and stream in counts and isinstance(partition, int):
             if partition > MAX_TOPIC_PARTITION:
-                what = f"`topic_partition` must be at most {MAX_TOPIC_PARTITION}, got {quoted(partition)}"
-                raise EventError(location, what)
+                problem = f"`topic_partition` must be at most {MAX_TOPIC_PARTITION}, got {quoted(partition)}"
+                raise EventError(location, problem)
             counts[stream] = max(counts[stream], partition + 1)
     return counts

@@ -28,9 +28,17 @@ from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs, returning
 from sluice.model.types import TIMESTAMP, Schema, Type
 from sluice.replayer.event_batches import Batch, Cutter
-from sluice.replayer.event_clock import EXPECTED, clock_time
-from sluice.replayer.event_errors import EventError
-from sluice.replayer.event_file import Event, LocatedEvent, numbered, read, read_plain, topic_partitions
+from sluice.replayer.event_file import (
+    EXPECTED,
+    Event,
+    EventError,
+    LocatedEvent,
+    clock_time,
+    numbered,
+    read,
+    read_plain,
+    topic_partitions,
+)
 from sluice.replayer.summary import Summary
 from sluice.time_units import MAX_TIME, MILLISECOND
 from sluice.wire.output_timestamps import UNUSABLE, of_attribute, of_clock
@@ -77,8 +85,8 @@ def replay(
     run = prepared(pipeline, events, name=name, clock_origin=clock_origin, at=at, stream=stream, partitions=partitions)
     player = Player(run.pipeline, run.counts, trace=trace)
     state = player.graph.initial()
-    for some in run.cutter.batches(from_origin(run.placed(), run.pipeline), batch):
-        yield from player.feed(state, some)
+    for events_of_batch in run.cutter.batches(from_origin(run.placed(), run.pipeline), batch):
+        yield from player.feed(state, events_of_batch)
     if ended is not None:
         for line in player.summary.lines(player.graph, state):
             ended(line)
@@ -122,10 +130,10 @@ def prepared(
     if clock_origin is None and pipeline.settings.clock_origin is None and _since_1970(placed(), at):
         clock_origin = "first"
     pipeline = with_origin(pipeline, clock_origin)
-    counts = dict.fromkeys([one.name for one in pipeline.inputs], 1)
+    counts = dict.fromkeys([input_stream.name for input_stream in pipeline.inputs], 1)
     if plain is None:
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
-    counts = {one: max(count, partitions or 1) for one, count in counts.items()}
+    counts = {stream_name: max(count, partitions or 1) for stream_name, count in counts.items()}
     require_scope(pipeline, counts)
     return Prepared(pipeline, placed, counts, Cutter(external_inputs(pipeline), pipeline.settings.registry, partitions))
 
@@ -198,28 +206,28 @@ class Player:
     def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
         """The output records of a batch, ordered by the event that caused them, then time, then operator.
 
-        At the same time the outputs of timers come before those of the event.
+        At the same time the outputs of timers come before the outputs of the event.
         """
-        return ({"after": one.after} | one.record for one in self.timed(state, batch))
+        return ({"after": timed.after} | timed.record for timed in self.timed(state, batch))
 
     def timed(self, state: GraphState, batch: Batch) -> Iterator[Timed]:
         """The records of `feed` in the same order, each with its time and its cause."""
         if self._returning:
-            return chain.from_iterable(self._around(state, one) for one in single_events(batch))
+            return chain.from_iterable(self._around(state, event) for event in single_events(batch))
         return self._fed(state, batch)[0]
 
     def _around(self, state: GraphState, event: Batch) -> Iterator[Timed]:
         """The records of a single event and of the tuples that return because of it, until none returns any more: each
         event and each return is a batch of its own (M16). Raises EventError if they return MAX_RETURNS times.
         """
-        found, made = self._fed(state, event)
-        yield from found
+        records, outputs = self._fed(state, event)
+        yield from records
         for _ in range(MAX_RETURNS):
-            inputs = {self._returning[name]: again(made[name], event) for name in self._returning if name in made}
+            inputs = {self._returning[name]: again(outputs[name], event) for name in self._returning if name in outputs}
             if not any(len(items) for items in inputs.values()):
                 return
-            found, made = self._fed(state, changed(event, inputs=inputs, rejected=()))
-            yield from found
+            records, outputs = self._fed(state, changed(event, inputs=inputs, rejected=()))
+            yield from records
         around = ", ".join(self._returning)
         raise EventError(f"event {event.first}", f"its tuples return by {around} more than {MAX_RETURNS:,} times")
 
@@ -229,17 +237,17 @@ class Player:
             return iter(()), {}
         origin = int(batch.at[0]) if len(batch.at) else batch.now
         inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
-        made = self.graph.feed(state, inputs, Clock(origin, batch.now))
+        outputs = self.graph.feed(state, inputs, Clock(origin, batch.now))
         self.summary.take(inputs, origin, batch.now)
-        self.summary.give(made, self._streams)
-        streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
-        parts = [self._columns_of(stream, made[stream], batch) for stream in streams]
-        return self._merged([*self._rejected(batch), *parts], batch), made
+        self.summary.give(outputs, self._streams)
+        streams = [stream for stream in [*self._streams, REJECTS] if stream in outputs]
+        parts = [self._columns_of(stream, outputs[stream], batch) for stream in streams]
+        return self._merged([*self._rejected(batch), *parts], batch), outputs
 
     def _rejected(self, batch: Batch) -> Iterator[RecordColumns]:
         """The dead letters of records that could not be decoded."""
         if batch.rejected:
-            self.summary.reject(one.letter["dead_letter"]["stream"] for one in batch.rejected)
+            self.summary.reject(record.letter["dead_letter"]["stream"] for record in batch.rejected)
             numbers, times, rows = zip(*batch.rejected, strict=True)
             yield RecordColumns(np.array(numbers), np.array(times), np.ones(len(rows), np.bool_), list(rows))
 
@@ -288,8 +296,8 @@ class Player:
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
             return (_dead_letter(row) for row in items.tuples.to_pylist())
-        made = self._tuples_and_marks(stream, items, self._streams[stream])
-        return _stamped(self._stamped[stream], items, made) if stream in self._stamped else made
+        records = self._tuples_and_marks(stream, items, self._streams[stream])
+        return _stamped(self._stamped[stream], items, records) if stream in self._stamped else records
 
     def _tuples_and_marks(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
@@ -306,32 +314,32 @@ class Player:
                 yield {"stream": stream, "punct": PUNCT[kind]}
 
 
-def _stamped(stream: Stream, items: Items, made: Iterator[Record]) -> Iterator[Record]:
-    """The records, those of tuples with the timestamp that the Kafka record gets."""
+def _stamped(stream: Stream, items: Items, records: Iterator[Record]) -> Iterator[Record]:
+    """The records; a record with a tuple also has the timestamp that its Kafka record gets."""
     is_tuple = items.kind == TUPLE
     stamps = of_attribute(stream, items.tuples)
     times = np.where(stamps == UNUSABLE, of_clock(items.at[is_tuple]), stamps)
     times = np.minimum(times, MAX_TIME // MILLISECOND) * MILLISECOND  # rounded up, it may be beyond the last time
     texts = iter(json_values(pa.array(times).cast(arrow_type(TIMESTAMP)), TIMESTAMP))
-    return (one | {"timestamp": next(texts)} if "tuple" in one else one for one in made)
+    return (record | {"timestamp": next(texts)} if "tuple" in record else record for record in records)
 
 
 def single_events(batch: Batch) -> Iterator[Batch]:
     """The events of a batch, each as a batch of its own."""
     for number, at in enumerate(batch.at.tolist(), batch.first):
         inputs = {name: items.only(items.event == number) for name, items in batch.inputs.items()}
-        rejected = [one for one in batch.rejected if one.number == number]
+        rejected = [record for record in batch.rejected if record.number == number]
         yield Batch(number, at, batch.at[number - batch.first :][:1], inputs, rejected)
 
 
 def again(items: Items, event: Batch) -> Items:
     """The tuples among the items that an event has caused, as an input at the time of the event."""
-    some = items.only(items.kind == TUPLE)
-    count = len(some)
+    tuples = items.only(items.kind == TUPLE)
+    count = len(tuples)
     number, at = np.full(count, event.first, np.int64), np.full(count, event.at[-1], np.int64)
     return Items(
-        number, at, some.kind, np.zeros(count, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()),
-        some.tuples,
+        number, at, tuples.kind, np.zeros(count, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()),
+        tuples.tuples,
     )  # fmt: skip
 
 

@@ -32,10 +32,10 @@ class Counts:
     quiet: set[int] = field(default_factory=set)
 
     def add(self, items: Items) -> None:
-        of = np.bincount(items.kind, minlength=WATERMARK + 1)
-        self.tuples += int(of[TUPLE])
-        self.marks += int(of.sum() - of[TUPLE] - of[FINAL] - of[WATERMARK])
-        if of[WATERMARK]:
+        by_kind = np.bincount(items.kind, minlength=WATERMARK + 1)
+        self.tuples += int(by_kind[TUPLE])
+        self.marks += int(by_kind.sum() - by_kind[TUPLE] - by_kind[FINAL] - by_kind[WATERMARK])
+        if by_kind[WATERMARK]:
             self.watermark = int(items.watermark[items.kind == WATERMARK].max())
 
     def add_partitions(self, items: Items) -> None:
@@ -79,18 +79,18 @@ class Summary:
         for items in ports:
             counts.add(items)
 
-    def give(self, made: Mapping[str, Items], shown: Iterable[str]) -> None:
+    def give(self, written: Mapping[str, Items], shown: Iterable[str]) -> None:
         for operator in self.pipeline.operators:
             counts = self.written.setdefault(operator.name, Counts())
             for output in operator.outputs:
-                if output.stream in made:
-                    counts.add(made[output.stream])
+                if output.stream in written:
+                    counts.add(written[output.stream])
         for name in shown:
             counts = self.given.setdefault(name, Counts())
-            if name in made:
-                counts.add(made[name])
-        if REJECTS in made:
-            self.rejected.update(made[REJECTS].tuples.column("operator").to_pylist())
+            if name in written:
+                counts.add(written[name])
+        if REJECTS in written:
+            self.rejected.update(written[REJECTS].tuples.column("operator").to_pylist())
 
     def reject(self, streams: Iterable[str]) -> None:
         """Counts records that could not be decoded, by their streams."""
@@ -104,8 +104,8 @@ class Summary:
         dead = f"; {amount(letters, 'dead letter')}" if letters else ""
         yield f"in: {_listed(self.taken)}; out: {_listed(self.given)}{dead}"
         for name, taken in self.taken.items():
-            of = self.pipeline.streams[name].event_time
-            if taken.watermark is not None and of is not None and of.lag is not None:
+            event_time = self.pipeline.streams[name].event_time
+            if taken.watermark is not None and event_time is not None and event_time.lag is not None:
                 yield f"the watermarks of {name} in the events have no effect: its lag makes them from its tuples"
         sizes = graph.sizes(state)
         for operator in self.pipeline.operators:
@@ -138,8 +138,8 @@ class Summary:
     def _no_watermark(self, operator: Windowed, counts: Counts) -> str:
         if counts.watermark is not None:
             return f"the watermark reached {to_text(counts.watermark)}, which ends no window that holds a tuple"
-        of = self.pipeline.streams[operator.input].event_time
-        if of is not None and of.lag is None:
+        event_time = self.pipeline.streams[operator.input].event_time
+        if event_time is not None and event_time.lag is None:
             return f"no watermark came ({operator.input} has no lag)"
         quiet = self.taken.get(operator.input, Counts()).quiet
         return "no watermark came" + (
@@ -166,4 +166,4 @@ class Summary:
 
 
 def _listed(counts: Mapping[str, Counts]) -> str:
-    return ", ".join(f"{of} of {name}" for name, of in counts.items()) or "nothing"
+    return ", ".join(f"{numbers} of {name}" for name, numbers in counts.items()) or "nothing"

@@ -15,12 +15,11 @@ from functools import partial
 from sluice import __version__
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
-from sluice.ops.exposition import Exposition
+from sluice.ops.exposition import Exposition, memory_of_processes
 from sluice.ops.http_server import OpsServer
 from sluice.ops.log_lines import in_form
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import Pipelines, PipelineStatus, Registered, Role, State
-from sluice.ops.process_memory import memory_of_processes
 from sluice.page.page_app import application
 from sluice.page.pipeline_pages import Pages
 from sluice.page.pipeline_status import overview

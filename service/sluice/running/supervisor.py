@@ -13,9 +13,8 @@ from typing import NamedTuple, Protocol
 
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
-from sluice.ops.health import Health
 from sluice.ops.metrics import Metrics
-from sluice.ops.pipelines import Pipelines, PipelineStatus, Registered, State
+from sluice.ops.pipelines import Health, Pipelines, PipelineStatus, Registered, State
 from sluice.planning.pipeline_set import links, problems, writers_first
 from sluice.running.backoff import Backoff
 from sluice.running.pipeline_files import Wanted

@@ -21,7 +21,7 @@ from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
 from sluice.engine.stream.items import MAX_TIME
 from sluice.kafka.batch_report import Report
 from sluice.kafka.range_reader import Offsets
-from sluice.ops.batch_steps import Observe
+from sluice.ops.batch_progress import Observe
 
 #: maximum number of waiting notes. Only a service that is far behind has more, and then losing the oldest is harmless.
 NOTES = 1000

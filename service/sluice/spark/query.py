@@ -15,7 +15,7 @@ from sluice.kafka import topics
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
-from sluice.ops.batch_steps import Observe, ignored
+from sluice.ops.batch_progress import Observe, ignored
 from sluice.spark.cluster.placement import Placement, PlacementTable
 from sluice.spark.idle_clock import NextDueTime
 from sluice.spark.idle_clock_source import beside, idle_clock, last_time

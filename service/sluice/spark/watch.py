@@ -11,8 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.model.errors import SluiceError
-from sluice.ops.health import Health
-from sluice.ops.progress_log import StartLog
+from sluice.ops.batch_progress import StartLog
+from sluice.ops.pipelines import Health
 from sluice.spark.failures import explained, explaining, stopped, unexpected
 from sluice.spark.progress_reports import Progress, newest_timestamp, reports_after
 

@@ -1,14 +1,71 @@
-"""An SVG picture that is readable on light and dark screens, with text as text and nothing from outside."""
+"""An SVG picture that is readable on light and dark screens, with text as text and nothing from outside.
+
+Texts never cover each other: the canvas cuts a text that would cover an earlier one. All numbers are pixels.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from sluice.svg.text_metrics import ALWAYS, LETTER, TextLines, cut, letters, width_of
+#: width of a letter of the monospaced font of 12 px, the least distance of two baselines, and of texts of one line
+LETTER, LINE, APART = 7.3, 13.0, 2.0
+#: the step from which on a shape is shown, and the first step that does not show it
+Life = tuple[float, float]
+ALWAYS: Life = (-1.0, float("inf"))
 
-#: the colours of light and of dark screens, by name; c0 to c5 are those of series
+
+def letters(text: str) -> int:
+    """The number of columns of a monospaced font: 2 for a wide letter, 0 for a mark above or below a letter."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(x) else 2 if unicodedata.east_asian_width(x) in "WF" else 1 for x in text)
+
+
+def width_of(text: str, letter: float = LETTER) -> float:
+    return letters(text) * letter
+
+
+def cut(text: str, most: int) -> str:
+    """The text in at most this many columns; a text that is cut ends with `…`."""
+    if letters(text) <= most:
+        return text
+    short = text[: max(most - 1, 0)]
+    while short and letters(short) > most - 1:
+        short = short[:-1]
+    return f"{short}…"
+
+
+class TextLines:
+    """The places of the texts that are drawn already."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, list[tuple[float, float, float, Life]]] = defaultdict(list)
+
+    def room(self, left: float, right: float, y: float, life: Life = ALWAYS) -> float:
+        """How far a text from `left` to `right` can extend at the baseline `y`: to the next text of its life, at most
+        to `right`. `left` if another text is there already.
+        """
+        row = int(y // LINE)
+        for number in (row - 1, row, row + 1):
+            for begin, end, at, other in self._lines.get(number, ()):
+                if abs(at - y) < LINE and begin < right and left < end + APART and _meet(life, other):
+                    right = max(left, min(right, begin - APART))
+        return right
+
+    def take(self, left: float, right: float, y: float, life: Life = ALWAYS) -> None:
+        self._lines[int(y // LINE)].append((left, right, y, life))
+
+
+def _meet(first: Life, second: Life) -> bool:
+    """Whether a step shows both."""
+    return first[0] < second[1] and second[0] < first[1]
+
+
+#: the colours of light and of dark screens, by name; c0 to c5 are for series
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "soft": "#59636e", "line": "#d1d9e0", "band": "#f6f8fa", "chip": "#ddf4ff",
     "edge": "#0969da", "new": "#dafbe1", "new-edge": "#1a7f37", "gone": "#ffebe9", "gone-edge": "#cf222e",
@@ -24,7 +81,7 @@ DARK = {
 #: the number of colours of series, and the least letters of a text that is cut: fewer say nothing
 SERIES, LEAST = 6, 4
 NAME = "sluice-picture"
-#: one rule a line, for shapes in a picture; a picture has those of its classes, too
+#: rules of CSS that all pictures have, one a line; a picture adds rules for its own classes
 RULES = """text{fill:var(--ink);white-space:pre}
 .paper{fill:var(--paper)}
 .band{fill:var(--band)}
@@ -45,7 +102,7 @@ class Canvas:
     """
 
     def __init__(self, title: str = "", *, letter: float = LETTER, **attributes: Any) -> None:  # noqa: ANN401 - numbers or texts
-        """`letter` is the width of a letter. `attributes` are those of the `svg` element."""
+        """`letter` is the width of a letter. `attributes` are attributes of the `svg` element."""
         self.element = ET.Element("svg", _texts(attributes))
         self._letter, self._lines, self._right = letter, TextLines(), [0.0]
         if title:

@@ -131,7 +131,10 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
 
 def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:
     """The pipeline whose operators have these sizes of tables. The outputs are the same."""
-    operators = (one if isinstance(one, Map | Union) else replace(one, limits=limits) for one in pipeline.operators)
+    operators = (
+        operator if isinstance(operator, Map | Union) else replace(operator, limits=limits)
+        for operator in pipeline.operators
+    )
     return replace(pipeline, operators=tuple(operators))
 
 
@@ -215,14 +218,14 @@ def _type_of(value: object, known: str | None) -> str:
     """The type of a value; float64 if either the value or the `known` type is float64 and the other is int64."""
     if isinstance(value, list):
         inner = known.removeprefix("list<")[:-1] if known else None
-        for one in value:
-            inner = _type_of(one, inner)
+        for item in value:
+            inner = _type_of(item, inner)
         return f"list<{inner or 'int64'}>"
     if type(value) not in TYPES:
         msg = f"no type has the value {value!r}"
         raise TypeError(msg)
-    found = TYPES[type(value)]
-    return "float64" if {found, known} == {"int64", "float64"} else found
+    name = TYPES[type(value)]
+    return "float64" if {name, known} == {"int64", "float64"} else name
 
 
 def _batches(pipeline: Pipeline, events: list[LocatedEvent], cuts: list[int] | None) -> Iterator[Batch]:

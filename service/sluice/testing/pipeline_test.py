@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,10 +16,67 @@ from sluice.model.spec import Pipeline
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs
 from sluice.replayer.event_batches import Cutter
-from sluice.replayer.event_clock import EXPECTED, clock_time, too_large
+from sluice.replayer.event_file import EXPECTED, clock_time, too_large
 from sluice.replayer.player import Player, with_origin
-from sluice.testing.differences import differences
 from sluice.time_units import MAX_TIME, SECOND
+
+#: maximum number of dead letters that are named
+MAX_LETTERS = 3
+
+
+def differences(
+    title: str, expected: Sequence[Any], got: Sequence[Any], dead_letters: Sequence[Mapping[str, Any]] = ()
+) -> str | None:
+    """The text; None if both are equal. `dead_letters` that came meanwhile are named, because they may be the cause."""
+    if len(expected) == len(got) and all(first == second for first, second in zip(expected, got, strict=True)):
+        return None
+    lines = [f"{title}: expected {_count(expected)}, got {_count(got)}", *_lines(expected, got)]
+    if dead_letters:
+        lines.append(f"{len(dead_letters)} dead letters came meanwhile:")
+        lines += [f"    {letter['reason']}" for letter in dead_letters[:MAX_LETTERS]]
+    return "\n".join(lines)
+
+
+def _lines(expected: Sequence[Any], got: Sequence[Any]) -> Iterator[str]:
+    pairs = _aligned(expected, got)
+    for wanted, output in pairs:
+        if wanted is None:
+            yield f"  + {output!r}"
+        elif output is None:
+            yield f"  - {wanted!r}"
+        elif wanted == output:
+            yield f"    {output!r}"
+        else:
+            yield f"  - {wanted!r}"
+            yield f"  + {output!r}"
+            if isinstance(wanted, Mapping) and isinstance(output, Mapping):
+                yield f"      {'; '.join(_attributes(wanted, output))}"
+
+
+def _attributes(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*expected, *got]):
+        if name not in got:
+            yield f"{name} is missing"
+        elif name not in expected:
+            yield f"{name} was not expected"
+        elif expected[name] != got[name]:
+            yield f"{name}: expected {expected[name]!r}, got {got[name]!r}"
+
+
+def _aligned(expected: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Pairs of what was expected and found; None stands for nothing. Equal ones are paired in order."""
+    matched = SequenceMatcher(None, list(map(repr, expected)), list(map(repr, got)), autojunk=False)
+    for _, start, stop, first, last in matched.get_opcodes():
+        for index in range(max(stop - start, last - first)):
+            yield (
+                expected[start + index] if start + index < stop else None,
+                got[first + index] if first + index < last else None,
+            )
+
+
+def _count(outputs: Sequence[Any]) -> str:
+    return f"{len(outputs)} {'output' if len(outputs) == 1 else 'outputs'}"
+
 
 #: a time: seconds since 1970, or a text in ISO 8601
 Time = int | float | Decimal | str
@@ -126,8 +184,8 @@ class PipelineTest:
 
         A tuple without the attribute that `record_timestamp` names has the present time of the clock in it.
         """
-        for one in tuples:
-            self._feed({"stream": stream, "tuple": dict(one)}, topic_partition)
+        for values in tuples:
+            self._feed({"stream": stream, "tuple": dict(values)}, topic_partition)
         return self
 
     def record(
@@ -179,18 +237,18 @@ class PipelineTest:
         timed = {"at": Decimal(self._now).scaleb(-9)} | event | where
         batch = self._cutter.batch([(f"event {self._events}", timed)])
         self._events += 1
-        for made in self._player.feed(self._state, batch):
-            self._take(made)
+        for record in self._player.feed(self._state, batch):
+            self._take(record)
 
-    def _take(self, made: Record) -> None:
-        if "dead_letter" in made:
-            self._dead.append(made["dead_letter"])
-        elif "tuple" in made:
-            self._written[made["stream"]].append(made["tuple"])
-        elif "watermark" in made:
-            self._written[made["stream"]].append(Watermark(made["watermark"]))
+    def _take(self, record: Record) -> None:
+        if "dead_letter" in record:
+            self._dead.append(record["dead_letter"])
+        elif "tuple" in record:
+            self._written[record["stream"]].append(record["tuple"])
+        elif "watermark" in record:
+            self._written[record["stream"]].append(Watermark(record["watermark"]))
         else:
-            self._written[made["stream"]].append(Mark(made["punct"]))
+            self._written[record["stream"]].append(Mark(record["punct"]))
 
     # ---- outputs -----------------------------------------------------------------------------------------------------
 
@@ -200,11 +258,11 @@ class PipelineTest:
 
     def tuples(self, stream: str) -> list[Record]:
         """The tuples that were written to a stream so far."""
-        return [dict(one) for one in self._known(stream) if isinstance(one, Mapping)]
+        return [dict(output) for output in self._known(stream) if isinstance(output, Mapping)]
 
     def marks(self, stream: str) -> list[Mark]:
         """The marks that were written to a stream so far."""
-        return [one for one in self._known(stream) if isinstance(one, Mark)]
+        return [output for output in self._known(stream) if isinstance(output, Mark)]
 
     @property
     def dead_letters(self) -> list[Record]:
@@ -217,18 +275,18 @@ class PipelineTest:
         Values of tuples may be `pytest.approx(...)`. The message of the AssertionError has the outputs line by line.
         """
         __tracebackhide__ = True
-        found = self._known(stream)[self._compared.get(stream, 0) :]
+        got = self._known(stream)[self._compared.get(stream, 0) :]
         self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), found, self._since())
+        message = differences(f"{stream} at {self.now:g} s", list(expected), got, self._since())
         _fail(message)
         return self
 
     def expect_tuples(self, stream: str, *expected: Mapping[str, Any]) -> Self:
         """As `expect`, but ignores marks and watermarks."""
         __tracebackhide__ = True
-        found = [one for one in self._known(stream)[self._compared.get(stream, 0) :] if isinstance(one, Mapping)]
+        got = [output for output in self._known(stream)[self._compared.get(stream, 0) :] if isinstance(output, Mapping)]
         self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), found, self._since())
+        message = differences(f"{stream} at {self.now:g} s", list(expected), got, self._since())
         _fail(message)
         return self
 
@@ -242,10 +300,10 @@ class PipelineTest:
     def expect_dead_letters(self, *reasons: str) -> Self:
         """Asserts that as many dead letters came since the last call, each with a reason that contains this text."""
         __tracebackhide__ = True
-        found = [letter["reason"] for letter in self._since()]
+        got = [letter["reason"] for letter in self._since()]
         self._dead_compared = len(self._dead)
-        same = len(found) == len(reasons) and all(one in reason for one, reason in zip(reasons, found, strict=False))
-        message = None if same else differences("reasons of dead letters", list(reasons), found)
+        same = len(got) == len(reasons) and all(text in reason for text, reason in zip(reasons, got, strict=False))
+        message = None if same else differences("reasons of dead letters", list(reasons), got)
         _fail(message)
         return self
 
@@ -278,5 +336,5 @@ def _clock_time(time: Time) -> int:
     try:
         return clock_time(time)
     except (ArithmeticError, TypeError, ValueError):
-        what = f"the clock must have {EXPECTED}, between the years 1677 and 2262"
-        raise ValueError(f"{what}, got {time!r}{too_large(time)}") from None
+        expected = f"the clock must have {EXPECTED}, between the years 1677 and 2262"
+        raise ValueError(f"{expected}, got {time!r}{too_large(time)}") from None

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sluice.config.load import check_source
 from sluice.config.syntax.yaml_reader import Source, read_text
 from sluice.model.errors import PipelineError
-from sluice.planning.explain.explain_plan import plan
-from sluice.planning.explain.explain_text import lines
+from sluice.planning.explain_plan import lines, plan
 
 RIGHT = (Path(__file__).parent / "wrong_files.txt").read_text(encoding="utf-8").split("\n\n")[1]
 WORDS = [

@@ -9,7 +9,7 @@ from sluice.cli import main
 from sluice.config.load import load_text
 from sluice.inspect.record_topic import record
 from sluice.replayer.player import replay
-from tests.unit.replayer.test_record_decoder import SENT
+from tests.unit.replayer.test_replayed_records import SENT
 
 PIPELINE = """
 pipeline: one

@@ -6,8 +6,7 @@ from sluice.config.load import check, load_text
 from sluice.model.errors import PipelineError
 from sluice.model.fingerprint import fingerprint
 from sluice.model.stream_marks import MarkScopeError, require_scope, why_records, without_scope, written_marks
-from sluice.planning.explain.explain_plan import plan
-from sluice.planning.explain.explain_text import lines
+from sluice.planning.explain_plan import lines, plan
 from sluice.replayer.player import replay
 
 PIPELINE = """

@@ -12,7 +12,7 @@ from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.model.topology import closing, external_inputs, follows_clock, partitioning_stream, returning
-from sluice.planning.explain.firing_words import firing
+from sluice.planning.firing_words import firing
 from tests.unit.replayer.test_player import briefly, everything
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sluice.model.spec import Pipeline, Properties, Settings
-from sluice.ops.health import BATCH_TIMEOUT_S, Health
 from sluice.ops.metrics import Metrics
-from sluice.ops.pipelines import PipelineStatus, Registered, State
+from sluice.ops.pipelines import BATCH_TIMEOUT_S, Health, PipelineStatus, Registered, State
 
 
 def registered(

@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.health import BATCH_TIMEOUT_S, REPORT_TIMEOUT_S, Health
+from sluice.ops.pipelines import BATCH_TIMEOUT_S, REPORT_TIMEOUT_S, Health
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import threading
 import pytest
 from starlette.responses import PlainTextResponse
 
-from sluice.ops.http_connections import BoundedConnection
-from sluice.ops.http_server import MADE_AT_ONCE, OpsServer, PortError
+from sluice.ops.http_server import MADE_AT_ONCE, BoundedConnection, OpsServer, PortError
 from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
 

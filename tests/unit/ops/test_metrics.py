@@ -7,8 +7,8 @@ import pytest
 
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry, Report
+from sluice.ops.exposition import memory_limit, memory_of_processes
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, TABLE, Metrics
-from sluice.ops.process_memory import memory_limit, memory_of_processes
 
 
 def samples(metrics):

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from sluice.page.graph_drawing import drawing
-from sluice.planning.explain.explain_drawing import Band, Box
+from sluice.planning.explain_drawing import Band, Box
 
 
 def chain(length: int) -> Band:

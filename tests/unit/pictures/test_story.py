@@ -12,7 +12,7 @@ from sluice.engine.operators.session.session_operator import SessionOperator
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.pictures.story import Change, Story
 from sluice.pictures.story_builder import build_story
-from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import EventError
 from sluice.testing import pipeline_of
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from sluice.config.load import load_text
-from sluice.pictures.story import Step, Story
+from sluice.pictures.story import Step, Story, Zoom, keys, zoomed
 from sluice.pictures.story_builder import build_story
-from sluice.pictures.story_zoom import Zoom, keys, zoomed
 from sluice.time_units import SECOND
 
 FILE = """

@@ -14,7 +14,7 @@ from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
-from sluice.svg.text_metrics import width_of
+from sluice.svg.svg_canvas import width_of
 
 START = 1_767_261_600
 HEAD = """

@@ -14,8 +14,7 @@ from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
 from sluice.model.spec import DELETES, Coding, Key, Stream
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
 from sluice.replayer.event_batches import Cutter
-from sluice.replayer.event_errors import EventError
-from sluice.replayer.event_file import numbered, read
+from sluice.replayer.event_file import EventError, numbered, read
 
 SCHEMA: Schema = (("name", STRING), ("x", INT64), ("f", FLOAT64))
 

@@ -9,8 +9,7 @@ import pytest
 from sluice.model.spec import Stream
 from sluice.model.types import INT64, Schema
 from sluice.replayer.event_batches import Cutter
-from sluice.replayer.event_errors import EventError
-from sluice.replayer.event_file import numbered, read, topic_partitions
+from sluice.replayer.event_file import EventError, numbered, read, topic_partitions
 
 SCHEMA: Schema = (("x", INT64),)
 

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.load import load, load_text
 from sluice.files import project_file
-from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import EventError
 from sluice.replayer.player import replay
 from sluice.testing import PipelineTest
 

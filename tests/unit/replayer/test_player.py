@@ -12,7 +12,7 @@ import sluice
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
-from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import EventError
 from sluice.replayer.player import shown
 
 Record = dict[str, Any]

@@ -10,7 +10,7 @@ from sluice.kafka.kafka_errors import (
     TopicsChangedError,
     UnavailableError,
 )
-from sluice.ops.health import Health
+from sluice.ops.pipelines import Health
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch

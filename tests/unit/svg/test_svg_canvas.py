@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from sluice.svg.svg_canvas import DARK, LIGHT, Canvas, shown_from
-from sluice.svg.text_metrics import LETTER, cut, letters, width_of
+from sluice.svg.svg_canvas import DARK, LETTER, LIGHT, Canvas, cut, letters, shown_from, width_of
 
 
 def words(canvas: Canvas) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import EventError
 from sluice.testing import FINAL, WINDOW, PipelineTest, Watermark
 
 FILE = """

@@ -15,7 +15,7 @@ from sluice.engine.stream.watermark_text import from_text
 from sluice.iso_times import nanoseconds
 from sluice.model.spec import Coding, FormatOptions
 from sluice.model.types import TIMESTAMP
-from sluice.replayer.event_clock import clock_time
+from sluice.replayer.event_file import clock_time
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec

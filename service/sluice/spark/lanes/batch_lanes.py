@@ -17,7 +17,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
 from sluice.kafka.requests import clients
-from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
+from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.early_work import EarlyWork
 from sluice.spark.lanes.lost_offsets import lost_offsets

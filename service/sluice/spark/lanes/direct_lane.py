@@ -25,7 +25,7 @@ from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
 from sluice.model.spec import Pipeline
-from sluice.ops.batch_steps import Observe, Step, StepTimer, ignored
+from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
 from sluice.state.server.read_request import Ranges, read, readers_of

@@ -29,10 +29,9 @@ from sluice.kafka.planned_batch import flat
 from sluice.kafka.range_reader import Offsets
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.spec import Pipeline
-from sluice.ops.batch_steps import Observe, ignored
+from sluice.ops.batch_progress import DeadLetterLog, Observe, ProgressLog, ignored
 from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Registered
-from sluice.ops.progress_log import DeadLetterLog, ProgressLog
 from sluice.page.history import Batch, History
 from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.cluster.placement import Placement

@@ -26,7 +26,7 @@ from sluice.checkpoint.checkpoint_identity import Identity
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
-from sluice.ops.batch_steps import Observe
+from sluice.ops.batch_progress import Observe
 from sluice.processes import processors
 from sluice.spark.failures import stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes

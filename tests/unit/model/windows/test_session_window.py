@@ -13,7 +13,7 @@ from sluice.model.spec import Aggregate, Pipeline
 from sluice.model.spreading import layout
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP
 from sluice.model.windows.session_window import Session
-from sluice.planning.explain.explain_plan import plan
+from sluice.planning.explain_plan import plan
 
 SECOND = 10**9
 FILE = """

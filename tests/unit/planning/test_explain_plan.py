@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from sluice.cli import main
 from sluice.config.load import load_text
-from sluice.planning.explain.explain_plan import Stage, plan
+from sluice.planning.explain_plan import Stage, plan
 
 HEAD = """
 pipeline: shop

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.model.spec import Pipeline
-from sluice.planning.explain.explain_plan import Stage
+from sluice.planning.explain_plan import Stage
 from sluice.svg.svg_canvas import Canvas
 
 WIDTH, HEIGHT, ACROSS, DOWN = 310, 50, 70, 22
@@ -49,7 +49,7 @@ class Band:
 
     @property
     def size(self) -> tuple[int, int]:
-        columns, rows = (max(getattr(box, of) for box in self.boxes.values()) + 1 for of in ("column", "row"))
+        columns, rows = (max(getattr(box, axis) for box in self.boxes.values()) + 1 for axis in ("column", "row"))
         return MARGIN * 2 + columns * (WIDTH + ACROSS) - ACROSS, TITLE + rows * (HEIGHT + DOWN) + MARGIN
 
 

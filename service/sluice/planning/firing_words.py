@@ -36,7 +36,11 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
         case Dedup():
             return _dedup(operator, pipeline.streams[operator.input].event_time)
         case Join(window=window) if window is not None:
-            lags = [of.lag for of in (pipeline.streams[name].event_time for name in operator.inputs) if of is not None]
+            lags = [
+                times.lag
+                for times in (pipeline.streams[name].event_time for name in operator.inputs)
+                if times is not None
+            ]
             known = [lag for lag in lags if lag is not None]
             lag = max(known) if len(known) == len(lags) else None
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
@@ -125,8 +129,8 @@ def _quiet(operator: Windowed, pipeline: Pipeline) -> str:
     """How windows over the event time of a stream behave while the stream has no tuples."""
     if operator.window.policies or not follows_clock(pipeline, operator.input):
         return ""
-    of = pipeline.streams[operator.input].event_time
-    silent = of is not None and of.idle_after
+    event_time = pipeline.streams[operator.input].event_time
+    silent = event_time is not None and event_time.idle_after
     when = f"no tuple comes for {seconds(silent)} s" if silent else "the inputs are quiet"
     return f"; where {when}, watermarks follow the clock"
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from sluice.ops.batch_progress import DeadLetterLog, ProgressLog, StartLog
 from sluice.ops.log_lines import STANDARD
-from sluice.ops.progress_log import DeadLetterLog, ProgressLog, StartLog
 
 
 class Clock:

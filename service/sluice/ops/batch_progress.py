@@ -1,11 +1,49 @@
-"""The log lines about the progress of a service: slow start, first batch, a line per minute, and dead letters."""
+"""The progress of batches: the steps of a batch, whose durations are measured, and the log lines about batches."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
+
+
+class Step(StrEnum):
+    """A step, by the value of the label `step` of its metric."""
+
+    #: the records are received, decoded, and divided among the buckets
+    READ = "read"
+    #: the state servers compute the windows, and encode their outputs
+    COMPUTE = "compute"
+    #: both of them, in a job of Spark
+    JOB = "job"
+    #: the outputs are merged, and handed over to the Kafka client, which sends them
+    PRODUCE = "produce"
+    #: the brokers have everything, and end the transaction
+    COMMIT = "commit"
+
+
+#: called with a step that has succeeded, and its duration in seconds
+Observe = Callable[[Step, float], None]
+
+
+def ignored(step: Step, seconds: float) -> None:
+    """Measures nothing."""
+
+
+class StepTimer:
+    """Measures steps that follow each other."""
+
+    def __init__(self, observe: Observe) -> None:
+        """The first step begins now."""
+        self._observe, self._began = observe, time.perf_counter()
+
+    def ended(self, step: Step) -> None:
+        """Calls `observe`. The next step begins now."""
+        began, self._began = self._began, time.perf_counter()
+        self._observe(step, self._began - began)
+
 
 LOGGER = logging.getLogger("sluice")
 Fields = dict[str, Any]
@@ -30,8 +68,8 @@ class StartLog:
         now = self._now()
         if not began and now - self._said >= SLOW:
             self._said = now
-            what = "still starting: Spark's processes start, and a new version compiles its kernels once"
-            LOGGER.info(what, extra={"seconds": round(now - self._since)})
+            message = "still starting: Spark's processes start, and a new version compiles its kernels once"
+            LOGGER.info(message, extra={"seconds": round(now - self._since)})
 
 
 class ProgressLog:
@@ -86,9 +124,9 @@ class ProgressLog:
         to_go = f"{behind / gained:.0f} s" if gained > 0 else "the backlog grows"
         self._log("catching up", **fields, time_to_go=to_go)
 
-    def _log(self, what: str, **fields: object) -> None:
+    def _log(self, message: str, **fields: object) -> None:
         level = logging.WARNING if "held_back" in fields else logging.INFO
-        LOGGER.log(level, what, extra={"pipeline": self._query, **fields})
+        LOGGER.log(level, message, extra={"pipeline": self._query, **fields})
 
 
 class DeadLetterLog:

@@ -1,8 +1,8 @@
-"""The plan of a pipeline as data: its stages, their topics and buckets, and when each operator emits its outputs."""
+"""The plan of a pipeline, as data and as text: its stages, their topics and buckets, and when each operator fires."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.model.expressions import Expression
@@ -15,14 +15,17 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Operator,
     Pipeline,
+    Settings,
     Sort,
     Stream,
     Union,
 )
 from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
-from sluice.model.unparse import expressions
-from sluice.planning.explain.firing_words import firing, lateness
+from sluice.model.stream_marks import written_marks
+from sluice.model.topology import RETURNING
+from sluice.model.unparse import expressions, seconds
+from sluice.planning.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
 
@@ -71,24 +74,24 @@ def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
     """The stages, upstream first."""
     needs, apart = footprints(pipeline), keys_apart(pipeline)
     behind: dict[str, tuple[str, ...]] = {}
-    for one in findings(pipeline):
-        behind[one.operator.name] = (*behind.get(one.operator.name, ()), one.text)
+    for finding in findings(pipeline):
+        behind[finding.operator.name] = (*behind.get(finding.operator.name, ()), finding.text)
     return tuple(_stage(stage, needs, apart, behind) for stage in stages(pipeline))
 
 
 def _stage(
-    stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...], behind: Mapping[str, tuple[str, ...]]
+    stage: Pipeline, needs: Mapping[str, Footprint], apart: tuple[str, ...], behind: Mapping[str, tuple[str, ...]]
 ) -> Stage:
-    found = layout(stage)
+    placing = layout(stage)
     spread = None
-    if found.keys is not None:
-        spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
-    own = () if any(stream.exchange for stream in stage.inputs) else apart
+    if placing.keys is not None:
+        spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in placing.keys.items())
+    other = () if any(stream.exchange for stream in stage.inputs) else apart
     steps = tuple(
         _step(operator, stage, needs.get(operator.name), behind.get(operator.name, ())) for operator in stage.operators
     )
-    instead = tuple(_instead(stage)) if found.why and stage.settings.buckets != 1 else ()
-    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, instead, own, steps)
+    instead = tuple(_instead(stage)) if placing.why and stage.settings.buckets != 1 else ()
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, placing.why, instead, other, steps)
 
 
 def _instead(stage: Pipeline) -> Iterator[str]:
@@ -192,3 +195,76 @@ def _held(operator: Operator) -> int | None:
     if not isinstance(operator, Aggregate | Sort):
         return None
     return operator.window.tuples_when_full
+
+
+def lines(pipeline: Pipeline, stages: Sequence[Stage]) -> Iterator[str]:
+    """The lines that `sluice explain` prints."""
+    count = f"{len(stages)} stages, one query each" if len(stages) > 1 else "1 stage, one query"
+    yield f"pipeline {pipeline.name}: {count}"
+    yield from (f"  {line}" for line in _settings(pipeline.settings))
+    if pipeline.dead_letters:
+        yield f"  records that cannot be used go to topic {pipeline.streams[pipeline.dead_letters].topic}"
+    for number, stage in enumerate(stages, 1):
+        yield ""
+        yield from _stage_lines(pipeline, stage, number)
+
+
+def _settings(settings: Settings) -> Iterator[str]:
+    pace = (
+        f"every {seconds(settings.trigger_interval)} s" if settings.trigger_interval else "as soon as records are there"
+    )
+    most = f"{settings.max_records_per_batch:,} records or about {settings.max_bytes_per_batch / 2**20:,.0f} MB at most"
+    yield f"a batch starts {pace}, and takes {most}"
+    if settings.direct_records:
+        most = f"{settings.direct_records:,} records"
+        yield f"the service's own process reads a batch of at most {most}, readers a larger one"
+    follows = "records and the time of day" if settings.clock == "processing" else "the timestamps of records alone"
+    yield f"the clock follows {follows}"
+
+
+def _stage_lines(pipeline: Pipeline, stage: Stage, number: int) -> Iterator[str]:
+    yield f"stage {number}: {stage.name}"
+    yield f"  checkpoint  {stage.checkpoint}"
+    yield from _listed("reads", [_stream(stream) for stream in stage.reads])
+    written = [f"{_stream(stream)}, {written_marks(pipeline, stream)}" for stream in stage.writes]
+    yield from _listed("writes", written)
+    yield from _listed("apart", [f"since {why}" for why in stage.apart])
+    yield from _buckets(stage)
+    if len(stage.steps) > 1:
+        yield f"  fused       {', '.join(step.name for step in stage.steps)}: tuples pass between them in memory"
+    for step in stage.steps:
+        yield from _step_lines(step)
+
+
+def _stream(stream: Stream) -> str:
+    exchange = ", an exchange" if stream.exchange else ""
+    if stream.name.endswith(RETURNING):
+        exchange = f": tuples of {stream.name.removesuffix(RETURNING)} that return in a later batch"
+    table = ", a table: the first batch loads it and reads nothing else" if stream.table else ""
+    time = f", {stream.record_timestamp} is the timestamp of the record" if stream.record_timestamp else ""
+    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{time}{exchange}{table}"
+
+
+def _buckets(stage: Stage) -> Iterator[str]:
+    if stage.spread is None:
+        yield from _listed("one bucket", [f"since {why}" for why in stage.together])
+        yield from _listed("instead", stage.instead)
+    else:
+        yield from _listed("buckets", [f"tuples are spread: {spread}" for spread in stage.spread])
+
+
+def _step_lines(step: Step) -> Iterator[str]:
+    yield f"  {step.kind} {step.name}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}"
+    for window in step.windows:
+        yield f"    window    {window}"
+    yield f"    fires     {step.fires}"
+    yield f"    latency   {step.waits}"
+    if step.late:
+        yield f"    late      {step.late}"
+    yield f"    state     {step.state or 'none'}"
+    yield from (f"    warning   {text}" for text in step.behind)
+
+
+def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
+    for number, value in enumerate(values):
+        yield f"  {'' if number else title:<12}{value}"

@@ -7,7 +7,7 @@ import pytest
 import sluice
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
-from sluice.replayer.event_errors import EventError
+from sluice.replayer.event_file import EventError
 from sluice.replayer.player import replay
 
 PIPELINE = """

@@ -1,1 +1,0 @@
-"""`sluice explain`: the plan of a pipeline in words and as a drawing."""
