@@ -20,7 +20,7 @@ PACKAGE = project_file("service/sluice")
 #: files of Python in a folder, beside its __init__.py
 MAX_FILES = 16
 #: modules at the top that every floor may import, and modules at the top that no floor may import
-BASE = {"time_units", "iso_times", "files", "processes", "extras", "arrow_without_pandas", "__version__"}
+BASE = {"time_units", "files", "processes", "extras", "arrow_without_pandas", "__version__"}
 PROGRAMS = {"cli", "pytest_plugin", "__main__"}
 
 #: floor -> the floors that it may import, beside itself and BASE. The floors of one line and above do not appear in it.
@@ -49,12 +49,12 @@ FLOORS = {
     "config": {"model", "api", "wire"},
     "draft": {"model", "columns", "wire", "config"},
     "kafka": {"model", "columns", "jvm"},
-    "replayer": {"model", "columns", "engine", "engine/stream", "engine/library", "wire", "kafka"},
+    "replayer": {"model", "columns", "engine", "engine/stream", "engine/library", "wire"},
     "pictures": {"model", "svg", "columns", "engine", "engine/stream", "engine/contents", "replayer"},
     "lab": {"model", "config", "replayer", "pictures"},
     "checkpoint": {"model", "kafka"},
     "batch": {"model", "ops", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
-    "state": {"model", "columns", "api", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
+    "state": {"model", "columns", "api", "engine", "engine/stream", "wire", "kafka", "ops", "checkpoint", "batch"},
     "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
     "page": {"model", "ops", "svg", "columns", "engine/windows", "planning", "wire", "kafka", "inspect"},
     "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},

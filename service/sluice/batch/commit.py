@@ -22,11 +22,10 @@ from sluice.batch.spool import in_memory, remove_files
 from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
-from sluice.kafka.batch_report import Counts, Report
+from sluice.kafka.batch_report import Counts, Planned, Report
 from sluice.kafka.batch_writer import WriterSettings, writer
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import UnavailableError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut

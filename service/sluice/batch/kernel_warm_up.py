@@ -20,10 +20,10 @@ from multiprocessing import get_context
 
 import pyarrow as pa
 
+from sluice.columns.key_bytes import murmur2
 from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
 from sluice.kafka.librdkafka import column_consumer, enqueue
-from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
 from sluice.model.types import SCALARS, Schema

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from sluice.batch.envelope import Body, pack, unpack
-from sluice.batch.record_order import topic_partition_of
-from sluice.kafka.client_log import LOGGER
+from sluice.batch.envelope import Body, pack, topic_partition_of, unpack
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.kafka.range_reader import headers_of, read
 from sluice.model.spec import Stream

@@ -25,7 +25,7 @@ FORMAT = 4
 DEFINITION = "pipeline.json"
 #: a pipeline as JSON data
 Definition = dict[str, Any]
-#: name of the file that a running service locks (folder_lock.py)
+#: name of the file that a running service locks (checkpoint_folder.py)
 LOCK = "sluice.lock"
 
 

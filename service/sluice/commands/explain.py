@@ -15,7 +15,7 @@ from sluice.planning.explain.explain_drawing import drawing
 from sluice.planning.explain.explain_plan import plan
 from sluice.planning.explain.explain_text import lines
 from sluice.planning.pipeline_set import cautions
-from sluice.running.pipeline_files import load_all
+from sluice.running.pipeline_folder import load_all
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import orjson
 
-from sluice.checkpoint.stage_folders import placed_stages
+from sluice.checkpoint.checkpoint_folder import placed_stages
 from sluice.inspect.verify import ComparisonReport, verify
 from sluice.model.spec import Pipeline
 from sluice.ops.log_lines import configure

@@ -18,10 +18,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import BATCH_PRODUCERS, DEFAULT_LIMIT, DEFAULTS, BatchProducer, TimeLimits
-from sluice.kafka.batch_report import Entry, Report
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.batch_report import Entry, Planned, Report
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import Records
 from sluice.kafka.requests import produce_row, transient
 from sluice.model.errors import SluiceError

@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import LedgerError, UnavailableError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.requests import REQUEST, clients, produce_row, send_request
 from sluice.time_units import MILLISECOND
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import TopicError, TopicMissingError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
 from sluice.model.kafka_properties import servers

@@ -26,8 +26,7 @@ from sluice.page.pipeline_pages import Pages
 from sluice.page.pipeline_status import overview
 from sluice.planning.pipeline_set import cautions
 from sluice.processes import ExitDeadline, end_at_once, stop_signals
-from sluice.running.pipeline_files import Wanted
-from sluice.running.pipeline_folder import Found
+from sluice.running.pipeline_folder import Found, Wanted
 from sluice.running.pipeline_thread import PipelineThread, arm
 from sluice.running.service_options import Options, Page, Restart
 from sluice.running.supervisor import Run, Supervisor

@@ -29,19 +29,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
 from sluice.batch.inputs_again import PastInput
 from sluice.batch.query_plan import Plan
-from sluice.batch.reorder_buffer import in_order
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError, padded
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
-from sluice.state.background_fork import Background
+from sluice.state.bucket_batch import Batch, in_order
 from sluice.state.bucket_log import Entry, Log
-from sluice.state.integrity import LOGGER, DamagedError, Owner
-from sluice.state.snapshots import Snapshots
+from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
+from sluice.state.snapshots import Background, Snapshots
 from sluice.time_units import SECOND, UNSET
 
 #: minimum number of versions before the newest that can still be computed, because a start repeats the last batch and
@@ -89,7 +87,7 @@ class Bucket:
         #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
         self.share = (1 + (number + 1) / plan.buckets) / 2
         self.background = Background()
-        #: the state in memory, the saved reorder buffer with rows that wait for handling (batch/reorder_buffer.py), the
+        #: the state in memory, the saved reorder buffer with rows that wait for handling (state/bucket_batch.py), the
         #: version of both (UNSET: no version), and their size in a snapshot in bytes
         self._state = self.graph.initial()
         self._waiting = b""

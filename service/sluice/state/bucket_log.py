@@ -29,7 +29,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 from sluice.batch.envelope import Body, Packed
 from sluice.columns.tables import StateError
 from sluice.files import force_entry
-from sluice.state.integrity import LOGGER, DamagedError, Owner
+from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
 from sluice.state.message import Message
 
 #: the first number of every entry; increased with every change of the format

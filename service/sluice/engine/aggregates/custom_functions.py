@@ -58,5 +58,3 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
     except Exception as error:  # noqa: BLE001 - whatever users' classes raise
         failures.append(error)
         return None
-
-

@@ -1,27 +1,36 @@
-"""A consumer whose records come as Arrow columns, without a Python object for each."""
+"""A consumer whose records come as Arrow columns, without a Python object for each; and the schema of these columns."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import methodcaller
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from numba import types
 
 from sluice.columns.arrow_types import HEADERS
 from sluice.columns.kernel import kernel
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.librdkafka.fetched_records import SCHEMA
 from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer, function
-from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message
+from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message, headers_of_each
 from sluice.kafka.requests import discard
+
+#: Timestamps are milliseconds since 1970.
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("offset", pa.int64()),
+    ("timestamp", pa.int64()),
+])  # fmt: skip
+
+_key, _value, _offset, _timestamp = map(methodcaller, ("key", "value", "offset", "timestamp"))
+
 
 #: what is wrong with a record that comes another way
 PAST = "a record has come past the queue of its topic partition"
@@ -35,6 +44,24 @@ ERROR, PARTITION = 0, 4
 #: 64-bit words about a header: address and size of its name, and of its value
 CELLS = 4
 NAME, NAME_SIZE, CONTENT, CONTENT_SIZE = range(CELLS)
+
+
+def of_messages(messages: Sequence[Message]) -> pa.RecordBatch:
+    """The columns of records. Raises HeaderNameError for the name of a header that is not UTF-8."""
+    columns = (
+        [*map(_key, messages)],
+        [*map(_value, messages)],
+        headers_of_each(messages),
+        [*map(_offset, messages)],
+        [milliseconds for _, milliseconds in map(_timestamp, messages)],
+    )
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def offsets_of(records: pa.RecordBatch) -> np.ndarray:
+    return records.column("offset").to_numpy()  # type: ignore[no-any-return]
+
 
 if TYPE_CHECKING:
 
@@ -59,7 +86,7 @@ else:
 class Arrival(NamedTuple):
     """What has come of a topic partition.
 
-    records   consecutive records (fetched_records.py); there may be none
+    records   consecutive records (column_consumer.py); there may be none
     reached   the offset up to which all records have come (exclusive). It may lie behind the last record: the markers
               of transactions have offsets, too
     """

@@ -17,7 +17,7 @@ from sluice.batch.inputs_again import PastInput, inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.engine.graph import GraphState
 from sluice.kafka import ledger, topics
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.range_reader import beginnings
 from sluice.kafka.requests import clients
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
