@@ -1,1 +1,1 @@
-"""A bucket: its input and outputs in a batch, and its state, in the memory of its state server and in the checkpoint."""
+"""A bucket: its input and outputs in a batch, and its state, in the memory of its server and in the checkpoint."""
