@@ -142,7 +142,7 @@ def passes_through(row: Packed) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
-    """The rows of a topic partition from one batch that go to one bucket, or those of them that are still buffered.
+    """The rows of a topic partition from one batch that go to one bucket, or the rows of it that are still buffered.
 
     Times are stamps, in nanoseconds since 1970. All but `rows` is equal in all buckets.
 
@@ -214,7 +214,7 @@ class PartitionSlice:
 
     @staticmethod
     def joined(slices: Sequence[PartitionSlice]) -> PartitionSlice:
-        """The slice that was divided into these slices, which are those of all buckets."""
+        """The slice that was divided into these slices, one for each bucket."""
         first, *others = slices
         tuples = (one.rows.filter(pa.array(one.kinds == TUPLE)) for one in others)
         rows = pa.concat_batches([first.rows, *tuples])

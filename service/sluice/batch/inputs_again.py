@@ -3,7 +3,7 @@
 Each batch is cut where it was cut when it first ran: at the offsets of its plan. Its rows then are the same rows in the
 same order, and a bucket computes the same state from them.
 
-Many small batches are read and decoded together: the cost of a batch that has a few records is then that of the engine.
+Many small batches are read and decoded together: a batch that has a few records then costs only the engine's time.
 """
 
 from __future__ import annotations

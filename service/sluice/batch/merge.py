@@ -29,7 +29,7 @@ from sluice.engine.stream.items import EMPTY_FIRING, FINAL, WATERMARK
 
 #: bytes that `merged_parts` gives at a time; the offsets in an Arrow array of bytes reach to 2 GiB
 PIECE = 64 << 20
-#: a time and an ordinal behind those of all records
+#: a time and an ordinal behind all records
 END = (1 << 63, 0)
 #: the kinds that come behind all others with the same time and ordinal
 LAST = {WATERMARK: 1, FINAL: 2}
@@ -248,7 +248,7 @@ def _merged_runs(runs: Sequence[deque[pa.RecordBatch]], size: int) -> Iterator[p
 
 
 def _place(batch: pa.RecordBatch, row: int) -> tuple[int, int, bytes]:
-    """The place of a record among those of the same time and ordinal (see `_ranks`)."""
+    """The place of a record among the records of the same time and ordinal (see `_ranks`)."""
     last = LAST.get(batch.column("kind")[row].as_py(), 0)
     window = 0 if last or "window" not in batch.schema.names else batch.column("window")[row].as_py()
     return last, window, batch.column("key")[row].as_py() or b""

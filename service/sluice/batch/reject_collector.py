@@ -2,8 +2,7 @@
 
 A dead letter contains the bytes of the original record. An operator that rejects a tuple (because it is late, for
 instance) has only the topic partition and the offset of its record, so this module reads that record from Kafka
-again. A tuple that an operator made, such as a pair of a join, has those of the record that caused it: of the newer
-tuple of the pair.
+again. For a tuple that an operator made, it reads the record that caused it; for a join, the newer one.
 """
 
 from __future__ import annotations

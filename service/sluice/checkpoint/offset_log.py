@@ -266,7 +266,7 @@ def write_first_plan(store: CheckpointStore, before: Planned, first: Planned, *,
     idle_clock   as in `write_logs`
 
     Spark, when it starts a query, runs the last batch of the log `offsets` if the log `commits` does not have it. The
-    entry in `offsets` is written last: without it the logs are those of a query that has not begun.
+    entry in `offsets` is written last: without it the logs describe a query that has not begun.
     """
     store.delete(f".{METADATA}.crc")
     put_bytes(store, METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())

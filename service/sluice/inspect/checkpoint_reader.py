@@ -27,7 +27,7 @@ MAX_ATTEMPTS = 5
 
 
 def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]]:
-    """The window partitions with this key, and those of operators without keys, after the last computed batch.
+    """The window partitions with this key, and the partitions of operators without keys, after the last computed batch.
 
     Each is a JSON object (state/bucket_inspection.py).
 

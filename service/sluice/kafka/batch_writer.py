@@ -78,7 +78,7 @@ _writers: dict[WriterSettings, TransactionalWriter] = {}
 def writer(settings: WriterSettings) -> TransactionalWriter:
     """This process's writer with these settings. It may be lost with the process: the ledger has all that must last.
 
-    Closes those of earlier starts of the query, which have ended: this process may outlive many starts.
+    Closes the writers of earlier starts of the query, which have ended: this process may outlive many starts.
     """
     if settings not in _writers:
         for old in [one for one in [*_writers] if one.query == settings.query and one.start != settings.start]:
@@ -209,7 +209,7 @@ class TransactionalWriter:
 
     @property
     def _kafka(self) -> dict[str, str]:
-        """The properties of the producer. Those of the pipeline file override those for large batches."""
+        """The properties of the producer. A property in the pipeline file overrides one for large batches."""
         return (LONG if self._settings.large else {}) | dict(self._settings.kafka)
 
     def _require_last(self, batch: int, planned: Planned | None) -> None:

@@ -105,7 +105,7 @@ def own_folder() -> Iterator[None]:
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[None]:
-    """Inside the context `folder` is that of Python's temporary files, also of processes that start in it."""
+    """Inside the context `folder` is the folder of Python's temporary files, also of processes that start in it."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         with environment_variable("TMPDIR", str(folder)):

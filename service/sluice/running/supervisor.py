@@ -118,7 +118,7 @@ class Supervisor:
     ) -> None:  # fmt: skip
         """`restart` says which ends of a pipeline are followed by a new start.
 
-        `now` gives seconds on a monotonic clock, `metrics` makes those of a new pipeline.
+        `now` gives seconds on a monotonic clock, `metrics` makes the metrics of a new pipeline.
         """
         self._launch, self._pipelines, self._restart, self._now = launch, pipelines, restart, now
         self._new_metrics = metrics

@@ -105,7 +105,7 @@ class NextDueTime:
         return noted
 
     def batch_written(self, report: Report | None) -> None:
-        """`report` is that of the batch; None if it is not known here, because an earlier run wrote the batch."""
+        """`report` is the report of the batch; None if it is not known here, because an earlier run wrote the batch."""
         if report is None:
             self._time = NO_IDLE_CLOCK
         else:

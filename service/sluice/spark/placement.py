@@ -47,7 +47,8 @@ FIRST, SETTLED = 60.0, 2.0
 PROPERTIES = {
     # How long Spark leaves a core unused before it runs a task on an executor that the task does not prefer.
     "spark.locality.wait.process": "3s",
-    # A shuffle must not prefer the hosts that wrote most of its rows: its preferences would hide those of the table.
+    # A shuffle must not prefer the hosts that wrote most of its rows: its preferences would hide the table's
+    # preferences.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
 

@@ -106,7 +106,7 @@ class Bucket:
         self._covered = [0]
 
     def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> BucketResult | None:
-        """Applies a batch to the state of `version`, which becomes that of `version` + 1.
+        """Applies a batch to the state of `version`, which becomes the state of `version` + 1.
 
         Returns None if the batch has no part: no record arrived, and no time to which the clock could move.
 
@@ -223,7 +223,7 @@ class Bucket:
         self._snapshots.write(version, self._write)
 
     def export(self, store: CheckpointStore, version: int) -> None:
-        """Writes the state in memory, which is that of `version`, as a snapshot with a second copy into another store.
+        """Writes the state in memory, which has `version`, as a snapshot with a second copy into another store.
 
         No log precedes this snapshot there, so a second copy replaces a damaged first one.
         """
@@ -281,7 +281,7 @@ class Bucket:
     # ---- in memory --------------------------------------------------------------------------------------------------
 
     def _go_to(self, version: int) -> None:
-        """Makes the state in memory that of `version`.
+        """Brings the state in memory to `version`.
 
         Raises StateError or DamagedError if the checkpoint does not lead to this version.
         """
@@ -342,7 +342,7 @@ class Bucket:
         self._read += len(body)
 
     def _set_topic_partitions(self, topics: Mapping[str, int]) -> None:
-        """Changes the numbers of topic partitions to those of the batch when it first ran.
+        """Changes the numbers of topic partitions to the numbers that the batch had when it first ran.
 
         The log stores these numbers, because with more topic partitions the same rows would give other outputs.
         """
@@ -420,7 +420,7 @@ def folder_of(plan: Plan, number: int) -> Path:
 
 
 def _prefix(number: int) -> str:
-    """The name before those of the bucket's objects in the checkpoint store."""
+    """The prefix of the names of the bucket's objects in the checkpoint store."""
     return f"buckets/{number}"
 
 

@@ -194,7 +194,7 @@ class Log:
         return Entry.of(position.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
-        """The scans of all files, those of older files first."""
+        """The scans of all files, older files first."""
         return [self._scan(path) for path in self._files()]
 
     def _scan(self, path: Path) -> Scan:

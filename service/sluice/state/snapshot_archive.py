@@ -216,7 +216,7 @@ class NeededOffset(NamedTuple):
 
 
 def oldest_needed(kafka: Mapping[str, str], starts: Offsets, ends: Offsets) -> dict[tuple[str, int], NeededOffset]:
-    """For each topic partition from which a restore reads records: those from `starts` to `ends` (exclusive)."""
+    """For each topic partition from which a restore reads records: the records from `starts` to `ends` (exclusive)."""
     needed = {one: starts.get(one, 0) for one, end in ends.items() if starts.get(one, 0) < end}
     if not needed:
         return {}

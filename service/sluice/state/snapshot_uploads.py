@@ -7,7 +7,8 @@ to read more records again.
 
 The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
 
-Somebody else may remove objects: a life cycle rule of the bucket, or a person. So the thread lists the store now and
+Objects may be removed from outside: by a life cycle rule of the bucket, or by a person. So the thread lists the
+store now and
 then, and copies again what is missing.
 """
 

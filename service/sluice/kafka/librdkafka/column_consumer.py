@@ -160,7 +160,7 @@ class ColumnConsumer:
             self._consumer.unassign()
             while count := self._take(queue, 0):
                 _destroy_each(self._messages[:count])
-            # The client does not forward a queue to that of the consumer if it was forwarded here.
+            # The client does not forward a queue to the consumer's queue if it was forwarded here.
             self._queues.forward(starts)
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
             self._queues.forward()  # the end of the assignment before has undone it

@@ -96,7 +96,7 @@ def _fill(cells: np.ndarray, column: pa.Array) -> None:
 def _enqueue(client: int, arguments: np.ndarray, cells: np.ndarray, headers: np.ndarray) -> tuple[int, int]:
     """Returns the number of rows that are in the queue, and the error (`rd_kafka_error_t *`), 0 without any.
 
-    arguments   those of a record, with its topic and its flags
+    arguments   the arguments of a record, with its topic and its flags
     cells       by record: address and size of the value and of the key, topic partition, timestamp, and the rows of its
                 headers: the first, and the end (exclusive)
     headers     by header: address and size of its name and of its value

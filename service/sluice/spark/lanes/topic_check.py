@@ -61,7 +61,7 @@ class TopicCheck:
         self._clock = clock
         self._lock = threading.Lock()
         self._clients: list[AdminClient] = []
-        #: the request of a batch, and that of `look`
+        #: the request of a batch, and the request of `look`
         self._begun: Answers = {}
         self._looking: Answers | None = None
         #: when the last request was sent, and since when those of `look` have failed

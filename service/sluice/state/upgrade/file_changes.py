@@ -191,7 +191,7 @@ CODED = ("schema", "value", "key", "headers", "record_timestamp", "defaults")
 
 
 def _reformed(definition: Definition, old: Pipeline, new: Pipeline) -> frozenset[str]:
-    """The topics that both pipelines read, in different forms. `definition` is that of `old`."""
+    """The topics that both pipelines read, in different forms. `definition` is the definition of `old`."""
     before = {stream.topic: definition["streams"][stream.name] for stream in old.inputs}
     now = {str(stream.topic): plain(stream) for stream in new.inputs if stream.topic in before}
     return frozenset(
