@@ -216,7 +216,7 @@ class PartitionSlice:
     def joined(slices: Sequence[PartitionSlice]) -> PartitionSlice:
         """The slice that was divided into these slices, one for each bucket."""
         first, *others = slices
-        tuples = (one.rows.filter(pa.array(one.kinds == TUPLE)) for one in others)
+        tuples = (slice_.rows.filter(pa.array(slice_.kinds == TUPLE)) for slice_ in others)
         rows = pa.concat_batches([first.rows, *tuples])
         return replace(first, rows=rows.take(pa.array(np.argsort(rows.column(0).to_numpy(), kind="stable"))))
 
@@ -247,11 +247,11 @@ def labels(buckets: int) -> list[int]:
     The number of a bucket cannot be its label: with two buckets, for instance, Spark's hash sends both 0 and 1 to the
     same shuffle partition.
     """
-    found: dict[int, int] = {}
+    by_bucket: dict[int, int] = {}
     for label in count():
-        found.setdefault(hash_int(label) % buckets, label)
-        if len(found) == buckets:
-            return [found[bucket] for bucket in range(buckets)]
+        by_bucket.setdefault(hash_int(label) % buckets, label)
+        if len(by_bucket) == buckets:
+            return [by_bucket[bucket] for bucket in range(buckets)]
     raise AssertionError
 
 

@@ -98,11 +98,11 @@ def _inputs(
     plan: Plan, before: Planned, batches: Sequence[Planned], messages: Mapping[tuple[str, int], list[Message]]
 ) -> Iterator[PastInput]:
     slices: list[dict[int, list[PartitionSlice]]] = [defaultdict(list) for _ in batches]
-    for of, some in messages.items():
-        own = _between(some, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
-        for number, of_buckets in slices_again(plan, of, batches, of_messages(own)) if own else ():
-            for bucket, one in enumerate(of_buckets):
-                slices[number][bucket].append(one)
+    for of, of_place in messages.items():
+        in_batches = _between(of_place, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
+        for number, of_buckets in slices_again(plan, of, batches, of_messages(in_batches)) if in_batches else ():
+            for bucket, slice_ in enumerate(of_buckets):
+                slices[number][bucket].append(slice_)
     for batch, arrived in zip(batches, slices, strict=True):
         moved = batch.idle_clock != before.idle_clock
         yield PastInput(plan.topic_partitions, arrived, batch.idle_clock if moved else None)
@@ -131,10 +131,10 @@ def _count(starts: Offsets, ends: Offsets) -> int:
 
 
 def _read(plan: Plan, starts: Offsets, ends: Offsets) -> dict[tuple[str, int], list[Message]]:
-    found: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    messages: dict[tuple[str, int], list[Message]] = defaultdict(list)
     kafka = plan.pipeline.settings.kafka
-    read(kafka, starts, ends, lambda message: found[message.topic(), message.partition()].append(message))
-    return found
+    read(kafka, starts, ends, lambda message: messages[message.topic(), message.partition()].append(message))
+    return messages
 
 
 def _between(messages: list[Message], start: int, end: int) -> list[Message]:

@@ -43,7 +43,7 @@ from sluice.wire.mark_headers import NAMES
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.binary())])
 #: kind of a record -> its name in the report
-WORDS = {TUPLE: "tuple"} | NAMES
+NAMES_IN_REPORT = {TUPLE: "tuple"} | NAMES
 
 
 def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,15 +114,15 @@ def joined(
     waiting: defaultdict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
     counts: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()
-    for of, some in records:
-        waiting[of].append(some)
-        counts[of] += len(some)
-        sizes[of] += some.nbytes
+    for of, fetched in records:
+        waiting[of].append(fetched)
+        counts[of] += len(fetched)
+        sizes[of] += fetched.nbytes
         if counts[of] >= RECORDS_PER_BATCH or sizes[of] >= size:
             yield of, pa.concat_batches(waiting.pop(of))
             counts[of] = sizes[of] = 0
-    for of, left in waiting.items():
-        yield of, pa.concat_batches(left)
+    for of, batches in waiting.items():
+        yield of, pa.concat_batches(batches)
 
 
 def _routed(label: Sequence[int], packed: Sequence[tuple[int, Packed]]) -> pa.RecordBatch:
@@ -186,5 +186,5 @@ class PartitionRouter(PartitionRecords):
 
 def _counts(rows: Rows) -> dict[str, int]:
     """The number of rows of each kind, by the kind's name."""
-    marks = np.bincount(rows.kind, minlength=max(WORDS) + 1)
-    return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
+    marks = np.bincount(rows.kind, minlength=max(NAMES_IN_REPORT) + 1)
+    return {word: int(marks[kind]) for kind, word in NAMES_IN_REPORT.items() if marks[kind]}

@@ -55,7 +55,7 @@ class RejectCollector(Rejects):
 
 def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
     """The dead letters of these packed rows, in order of their ordinals, in lists of about `size` bytes each."""
-    sources = [unpack(one) for one in packed]
+    sources = [unpack(body) for body in packed]
     if not sources:
         return
     counts = [batch.num_rows for batch, _ in sources]
@@ -64,21 +64,21 @@ def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]
     row = np.concatenate([np.arange(count) for count in counts])
     share = np.array([batch.nbytes / max(batch.num_rows, 1) for batch, _ in sources])
     part = np.cumsum(share[owner[order]]) // size
-    for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
-        yield _letters(sources, owner[some], row[some])
+    for rows_of_part in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+        yield _letters(sources, owner[rows_of_part], row[rows_of_part])
 
 
 def _letters(
     sources: Sequence[tuple[pa.RecordBatch, Mapping[str, str]]], owner: np.ndarray, row: np.ndarray
 ) -> list[DeadLetter]:
     """The dead letters in order: number i is row `row[i]` of source `owner[i]`."""
-    found: dict[int, DeadLetter] = {}
+    by_index: dict[int, DeadLetter] = {}
     for number in np.unique(owner).tolist():
         batch, about = sources[number]
-        here = np.flatnonzero(owner == number)
-        taken = batch.take(pa.array(row[here])).to_pylist()
-        found |= {index: _letter(fields, about) for index, fields in zip(here.tolist(), taken, strict=True)}
-    return [found[index] for index in range(len(owner))]
+        of_source = np.flatnonzero(owner == number)
+        taken = batch.take(pa.array(row[of_source])).to_pylist()
+        by_index |= {index: _letter(fields, about) for index, fields in zip(of_source.tolist(), taken, strict=True)}
+    return [by_index[index] for index in range(len(owner))]
 
 
 def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:

@@ -162,10 +162,10 @@ def first_ordinal(plan: Plan, topic: str, partition: int) -> int:
 def as_received(fetched: pa.RecordBatch, first: int) -> Iterator[pa.RecordBatch]:
     """The records of a topic partition (column_consumer.py) as RECEIVED. `first` fills the column `ordinal`."""
     for start in range(0, len(fetched), RECORDS_PER_BATCH):
-        some = fetched.slice(start, RECORDS_PER_BATCH)
-        key, value, headers, offset, timestamp = some.columns
+        piece = fetched.slice(start, RECORDS_PER_BATCH)
+        key, value, headers, offset, timestamp = piece.columns
         times = pa.array(_microseconds(timestamp.to_numpy()), RECEIVED.field("timestamp").type)
-        columns = [key, value, headers, pa.array(np.full(len(some), first, np.int64)), offset, times]
+        columns = [key, value, headers, pa.array(np.full(len(piece), first, np.int64)), offset, times]
         yield pa.RecordBatch.from_arrays(columns, schema=RECEIVED)
 
 
@@ -175,8 +175,8 @@ def _microseconds(milliseconds: np.ndarray) -> np.ndarray:
     A producer may write any 64-bit number as milliseconds, for instance its time in nanoseconds.
     """
     bounded = np.clip(milliseconds, FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000 + 1)
-    found: np.ndarray = np.clip(bounded * 1000, FIRST_MICROSECOND, LAST_MICROSECOND)
-    return found
+    microseconds: np.ndarray = np.clip(bounded * 1000, FIRST_MICROSECOND, LAST_MICROSECOND)
+    return microseconds
 
 
 def nanoseconds_of(timestamps: pa.TimestampArray) -> np.ndarray:
@@ -184,8 +184,8 @@ def nanoseconds_of(timestamps: pa.TimestampArray) -> np.ndarray:
     becomes the latest or the earliest time that int64 nanoseconds can represent.
     """
     stamps = pc.cast(timestamps, pa.int64()).to_numpy()
-    found: np.ndarray = np.clip(stamps, FIRST_MICROSECOND, LAST_MICROSECOND) * 1000
-    return found
+    nanoseconds: np.ndarray = np.clip(stamps, FIRST_MICROSECOND, LAST_MICROSECOND) * 1000
+    return nanoseconds
 
 
 def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -> np.ndarray:

@@ -75,19 +75,19 @@ class Batch:
         Yields nothing if no operator clock has started and the slices do not start it; an idle clock's time alone does
         not. The outputs do not depend on where the parts are cut.
         """
-        slices = sorted(slices, key=lambda one: one.order)
-        ends = [one.end for one in slices]
+        slices = sorted(slices, key=lambda part_slice: part_slice.order)
+        ends = [part_slice.end for part_slice in slices]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
             ends += [clock, *idle_clocks]
         elif ends:  # the time of an idle clock alone does not start the operator clock
             ends += idle_clocks
         if not ends:
             return
-        start = max(clock, min((one.start for one in slices), default=max(ends)))
-        firsts = {one.first: one.offset for one in slices}
-        filled = [one for one in slices if one.rows.num_rows]
-        for some, end in _cut(filled, clock, max(ends), plan.bounds.part):
-            yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
+        start = max(clock, min((part_slice.start for part_slice in slices), default=max(ends)))
+        firsts = {part_slice.first: part_slice.offset for part_slice in slices}
+        filled = [part_slice for part_slice in slices if part_slice.rows.num_rows]
+        for of_part, end in _cut(filled, clock, max(ends), plan.bounds.part):
+            yield cls(*_handled(plan, of_part, clock), firsts, Clock(start, end))
             clock = start = end
 
 
@@ -97,15 +97,15 @@ def _cut(slices: list[PartitionSlice], clock: int, end: int, size: int) -> Itera
     Yields the slices of each part, and the operator clock after the part. The rows of a partition slice are in handling
     order, so the rows of one part are contiguous.
     """
-    sizes = [one.rows.nbytes for one in slices]
+    sizes = [rows_of.rows.nbytes for rows_of in slices]
     if sum(sizes) <= size:
         yield slices, end
         return
-    counts = [one.rows.num_rows for one in slices]
-    at = np.maximum(np.concatenate([one.stamps for one in slices]), clock)
+    counts = [rows_of.rows.num_rows for rows_of in slices]
+    at = np.maximum(np.concatenate([rows_of.stamps for rows_of in slices]), clock)
     order = np.argsort(at, kind="stable")
     owner = np.repeat(np.arange(len(slices)), counts)[order]
-    share = np.array([of / max(count, 1) for of, count in zip(sizes, counts, strict=True)])
+    share = np.array([size_of / max(count, 1) for size_of, count in zip(sizes, counts, strict=True)])
     part = np.cumsum(share[owner]) // size
     stops = [*(np.flatnonzero(np.diff(part)) + 1).tolist(), len(order)]
     taken = np.zeros(len(slices), np.int64)
@@ -113,7 +113,7 @@ def _cut(slices: list[PartitionSlice], clock: int, end: int, size: int) -> Itera
     for stop in stops:
         some = np.bincount(owner[start:stop], minlength=len(slices))
         cut = zip(slices, taken.tolist(), some.tolist(), strict=True)
-        rows = [replace(one, rows=one.rows.slice(first, count)) for one, first, count in cut if count]
+        rows = [replace(rows_of, rows=rows_of.rows.slice(first, count)) for rows_of, first, count in cut if count]
         yield rows, end if stop == len(order) else int(at[order[stop - 1]])
         taken += some
         start = stop
@@ -123,20 +123,20 @@ def _handled(plan: Plan, slices: list[PartitionSlice], clock: int) -> tuple[dict
     """The items of each stream, and the ordinal of the record of each event. Both are in handling order."""
     if not slices:
         return {}, np.zeros(0, np.int64)
-    at = np.maximum(np.concatenate([one.stamps for one in slices]), clock)
-    ordinals = np.concatenate([one.ordinals for one in slices])
+    at = np.maximum(np.concatenate([part_slice.stamps for part_slice in slices]), clock)
+    ordinals = np.concatenate([part_slice.ordinals for part_slice in slices])
     order = np.argsort(at, kind="stable")  # the rows are in order of ordinals, so equal times keep that order
     event = np.empty(len(order), np.int64)
     event[order] = np.arange(len(order))
     inputs, start = {}, 0
     for stream in plan.inputs:
-        own = [one for one in slices if one.stream == stream.name]
-        stop = start + sum(one.rows.num_rows for one in own)
+        of_stream = [part_slice for part_slice in slices if part_slice.stream == stream.name]
+        stop = start + sum(part_slice.rows.num_rows for part_slice in of_stream)
         if stop > start:
             rows = np.argsort(event[start:stop])
             columns = event[start:stop][rows], at[start:stop][rows]
             timed = stream.event_time is not None
-            inputs[stream.name] = _items(own, rows, *columns, keyed=stream.name in plan.keyed, timed=timed)
+            inputs[stream.name] = _items(of_stream, rows, *columns, keyed=stream.name in plan.keyed, timed=timed)
         start = stop
     return inputs, ordinals[order]
 
@@ -149,12 +149,12 @@ def _items(
     keyed   whether the rows have the keys of their records
     timed   whether the rows have watermarks
     """
-    table = pa.Table.from_batches([one.rows for one in slices]).combine_chunks()
+    table = pa.Table.from_batches([part_slice.rows for part_slice in slices]).combine_chunks()
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
     (rows,) = table.to_batches()
-    sources = [topic_partition_of(one.first) for one in slices]
-    source = np.repeat(np.array(sources, np.int32), [one.rows.num_rows for one in slices])[order]
+    sources = [topic_partition_of(part_slice.first) for part_slice in slices]
+    source = np.repeat(np.array(sources, np.int32), [part_slice.rows.num_rows for part_slice in slices])[order]
     kind = rows.column(2).to_numpy()
     key, keys = _keys(rows.column(3)) if keyed else (np.full(len(event), -1, np.int32), pa.array([], pa.binary()))
     watermark = rows.column(3 + keyed).to_numpy() if timed else None
@@ -201,8 +201,8 @@ class ReorderBuffer:
         return released
 
     def _hold(self, slices: Iterable[PartitionSlice]) -> None:
-        for one in sorted(slices, key=lambda one: one.order):
-            held = one.since(self.frontiers.get(one.first, UNSET))
+        for arrived in sorted(slices, key=lambda arrived: arrived.order):
+            held = arrived.since(self.frontiers.get(arrived.first, UNSET))
             self.frontiers[held.first] = held.end
             if (held.kinds == FINAL).any():
                 self.finals.add(held.first)
@@ -220,20 +220,20 @@ class ReorderBuffer:
         """
         slices, self.slices = self.slices, []
         bases: dict[int, int] = {}
-        for one in slices:
-            base = bases.setdefault(one.first, one.offset)
-            if (one.start, one.first) > limit:
-                self.slices.append(one)
+        for held in slices:
+            base = bases.setdefault(held.first, held.offset)
+            if (held.start, held.first) > limit:
+                self.slices.append(held)
                 continue
-            going, waiting = one.split(limit)
+            going, waiting = held.split(limit)
             yield going.counted_from(base)
-            if (one.end, one.first) > limit:
+            if (held.end, held.first) > limit:
                 self.slices.append(waiting)
 
     # ---- state ------------------------------------------------------------------------------------------------------
 
     def save(self) -> bytes:
-        parts = [one.packed() for one in self.slices]
+        parts = [held.packed() for held in self.slices]
         sizes, finals = [len(part) for part in parts], sorted(self.finals)
         head = orjson.dumps({"frontiers": list(self.frontiers.items()), "finals": finals, "sizes": sizes})
         return b"".join([len(head).to_bytes(4, "big"), head, *parts])

@@ -324,10 +324,10 @@ def plan_first_batch(plan: Plan) -> None:
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
         first, last = beginnings(requests, topic_partitions), ends(requests, topic_partitions)
     early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition
-    begin = {one: first[one] if one[0] in early or not late else last[one] for one in topic_partitions}
-    before = {one: known.get(one, offset) for one, offset in begin.items()}
-    loaded = {one: last[one] if one[0] in tables else offset for one, offset in before.items()}
-    count = sum(loaded[one] - before[one] for one in topic_partitions)
+    begin = {place: first[place] if place[0] in early or not late else last[place] for place in topic_partitions}
+    before = {place: known.get(place, offset) for place, offset in begin.items()}
+    loaded = {place: last[place] if place[0] in tables else offset for place, offset in before.items()}
+    count = sum(loaded[place] - before[place] for place in topic_partitions)
     if count:
         now = time.time_ns() // MILLISECOND * MILLISECOND
         write_first_plan(plan.store, _at(0, before), _at(now, loaded), idle_clock=plan.has_idle_clock)

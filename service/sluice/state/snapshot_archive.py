@@ -217,9 +217,9 @@ class NeededOffset(NamedTuple):
 
 def oldest_needed(kafka: Mapping[str, str], starts: Offsets, ends: Offsets) -> dict[tuple[str, int], NeededOffset]:
     """For each topic partition from which a restore reads records: the records from `starts` to `ends` (exclusive)."""
-    needed = {one: starts.get(one, 0) for one, end in ends.items() if starts.get(one, 0) < end}
+    needed = {place: starts.get(place, 0) for place, end in ends.items() if starts.get(place, 0) < end}
     if not needed:
         return {}
     with clients(kafka, "admin") as requests:
         oldest = beginnings(requests, needed)
-    return {one: NeededOffset(start, oldest[one]) for one, start in needed.items()}
+    return {place: NeededOffset(start, oldest[place]) for place, start in needed.items()}

@@ -59,11 +59,11 @@ class Snapshots:
             return self._read(version, first)
         except (DamagedError, FileNotFoundError) as error:
             try:
-                found = self._read(version, copy)
+                content = self._read(version, copy)
             except FileNotFoundError:
                 raise error from None
             LOGGER.warning("%s; its second copy %s is used", error, copy.removeprefix(self._prefix))
-            return found
+            return content
 
     def delete_before(self, before: int) -> None:
         """Removes the snapshots of versions before `before` (exclusive), and what incomplete writes of them left."""
@@ -81,8 +81,8 @@ class Snapshots:
         writer.finish()
 
     def _read(self, version: int, name: str) -> memoryview:
-        with self._store.get(name) as found:
-            return checksummed_blocks.read(found, self._description(version))
+        with self._store.get(name) as stored:
+            return checksummed_blocks.read(stored, self._description(version))
 
     def _description(self, version: int) -> checksummed_blocks.Description:
         owner = self._owner

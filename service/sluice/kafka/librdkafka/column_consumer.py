@@ -37,7 +37,7 @@ PAST = "a record has come past the queue of its topic partition"
 #: topic and topic partition
 Place = tuple[str, int]
 #: 64-bit words of a message of librdkafka (`rd_kafka_message_t`), and where its fields are
-WORDS = 9
+MESSAGE_WORDS = 9
 TOPIC, VALUE, VALUE_SIZE, KEY, KEY_SIZE, OFFSET = 1, 3, 4, 5, 6, 7
 #: 32-bit words of the error code and of the topic partition
 ERROR, PARTITION = 0, 4
@@ -203,7 +203,7 @@ class ColumnConsumer:
 
 def compile_kernels() -> None:
     """Compiles the kernels of this module, or loads them from the cache."""
-    none, table, found = np.zeros(0, np.int64), np.zeros((0, WORDS), np.int64), np.zeros((0, CELLS), np.int64)
+    none, table, found = np.zeros(0, np.int64), np.zeros((0, MESSAGE_WORDS), np.int64), np.zeros((0, CELLS), np.int64)
     _look(none, table, none, none, none)
     _look_at_headers(none, none, found, none)
     _gather(none, np.zeros(1, np.int32), np.zeros(0, np.uint8))
@@ -213,7 +213,7 @@ def compile_kernels() -> None:
 def _arrivals(messages: np.ndarray) -> Iterator[Arrival]:
     """The messages at these addresses, cut where the topic partition changes. Raises KafkaException for an error."""
     count = len(messages)
-    table = np.zeros((count, WORDS), np.int64)
+    table = np.zeros((count, MESSAGE_WORDS), np.int64)
     timestamps, headers = np.zeros(count, np.int64), np.zeros(count, np.int64)
     _look(messages, table, timestamps, headers, np.zeros(1, np.int64))
     words = table.view(np.int32)
@@ -293,7 +293,7 @@ def _look(
     `room` has room for a pointer.
     """
     for row in range(len(messages)):
-        _copy(address_of(table) + 8 * WORDS * row, messages[row], 8 * WORDS)
+        _copy(address_of(table) + 8 * MESSAGE_WORDS * row, messages[row], 8 * MESSAGE_WORDS)
         timestamps[row] = _timestamp_of(messages[row], address_of(room))
         if np.int32(table[row, 0]) == 0 and _headers_of(messages[row], address_of(room)) == 0:
             headers[row] = _header_count(room[0])
