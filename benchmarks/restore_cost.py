@@ -19,7 +19,7 @@ from sluice.batch import inputs_again as module
 from sluice.batch.inputs_again import inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.range_reader import Offsets
 from sluice.state.bucket import Bucket
 from sluice.time_units import MILLISECOND, SECOND

@@ -30,17 +30,16 @@ from benchmarks.processes import cpu_seconds, tree
 from benchmarks.running import Service, batches, outputs, service, tuples_read
 from benchmarks.scale_model import Cluster, Costs, limit, most, rate
 from benchmarks.workloads import WORKLOADS, Workload
-from sluice.batch.envelope import RECORDS, Packed
-from sluice.batch.outgoing import outgoing
+from sluice.batch.envelope import RECORDS, Packed, ordinal
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.processes import descendants, processors
 from sluice.state.bucket import Bucket
+from sluice.state.outgoing import outgoing
 
 CHOSEN = ("pass-through, 100 keys", "tumbling, time(10), 100 keys", "sliding, count(100), count(1), 100 keys")
 EXECUTORS = (1, 4, 16, 64)

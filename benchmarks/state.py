@@ -28,13 +28,12 @@ from benchmarks.running import batches, service
 from sluice.batch.envelope import RECORDS, Packed, pack
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import FILE
-from sluice.columns.key_bytes import key_bytes
+from sluice.columns.key_bytes import key_bytes, partition_for
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Pipeline
 from sluice.processes import processors
 from sluice.state.bucket import Bucket, folder_of

@@ -40,10 +40,10 @@ INVARIANTS = (
     *_declared(BATCH, "state/bucket.py", {
         "version follows version": "A batch starts from the state of the version that it names.",
     }),
-    *_declared(BATCH, "batch/partition_slice.py", {
+    *_declared(BATCH, "batch/envelope.py", {
         "inputs in order": "The records of a topic partition have rising ordinals, and times that do not decrease.",
     }, always=False),
-    *_declared(BATCH, "batch/reorder_buffer.py", {
+    *_declared(BATCH, "state/bucket_batch.py", {
         "nothing held is late": "Each record in the reorder buffer is behind the time up to which it releases records.",
     }),
     *_declared(BATCH, "engine/graph.py", {

@@ -174,7 +174,7 @@ class ChildProcess:
         """Starts the program; its output is appended to the file `log`.
 
         `folder` has the program's data. It is removed if this process ends without having ended the program, and kept
-        by `terminate` and `kill`. `environment` has further variables beside those of this process.
+        by `terminate` and `kill`. `environment` has variables to add to the variables of this process.
         """
         with log.open("ab") as output:
             self._process = subprocess.Popen(

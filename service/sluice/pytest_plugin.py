@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def factory(request: pytest.FixtureRequest) -> Callable[..., PipelineTest]:
     """Makes a PipelineTest of a pipeline file. A relative path is that from the test's folder, else from the present
-    folder. The other arguments are those of `PipelineTest`.
+    folder. The other arguments are the arguments of `PipelineTest`.
     """
     from sluice.testing import PipelineTest  # noqa: PLC0415 - it imports the engine, which takes a second
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from sluice.columns.key_bytes import partition_for
 from sluice.engine.stream.items import WINDOW
 from sluice.kafka.client import client_properties
-from sluice.kafka.murmur2 import partition_for
 from sluice.wire.mark_headers import header
 from sluice_demo.flights import AIRPORTS, Day, Departure
 

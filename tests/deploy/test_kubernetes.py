@@ -14,7 +14,7 @@ import yaml
 from sluice.config.load import check
 from sluice.files import project_file
 from sluice.planning.pipeline_set import Link, cautions, links, problems
-from sluice.running.pipeline_paths import files_in
+from sluice.running.service_options import files_in
 
 FOLDER = project_file("deploy/kubernetes")
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())

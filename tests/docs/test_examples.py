@@ -6,7 +6,7 @@ import sluice
 from sluice.config.load import load
 from sluice.files import project_file
 from sluice.planning.pipeline_set import Link, links, problems
-from sluice.running.pipeline_paths import files_in
+from sluice.running.service_options import files_in
 
 AVERAGE = project_file("examples/moving_average.yaml")
 

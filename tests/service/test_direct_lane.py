@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import RecordFeed
+from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
 from tests.service.cases import Playing, spreads
 from tests.service.playing import ORIGIN, record, replayed
 from tests.spec.vectors import all_cases

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sluice.batch.envelope import RECORDS, pack
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
-from sluice.checkpoint.open_store import store_of
+from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.cli import main
 from sluice.config.load import load
 from sluice.engine.stream.items import TUPLE

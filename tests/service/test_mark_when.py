@@ -8,16 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, Packed, unpack
+from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, Packed, ordinal, unpack
 from sluice.batch.merge import merged
-from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.items import TUPLE, WINDOW
+from sluice.state.bucket_batch import Batch
+from sluice.state.outgoing import outgoing
 from sluice.time_units import UNSET
 from tests.unit.batch.test_partition_router import SCHEMA, labels, record, routed
 

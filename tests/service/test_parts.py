@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS, pack, packed_time, pieces
 from sluice.batch.merge import merged, merged_parts
-from sluice.batch.partition_router import RECEIVED as SCHEMA
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Bounds, Plan
 from sluice.batch.reject_collector import dead_letters
+from sluice.batch.usable_records import RECEIVED as SCHEMA
 from sluice.config.load import load_text
 from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW
 from sluice.state.bucket import Bucket
+from sluice.state.bucket_batch import Batch
 from sluice.time_units import SECOND, UNSET
 
 FILE = """

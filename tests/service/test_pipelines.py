@@ -8,7 +8,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from sluice.kafka.murmur2 import partition_for
+from sluice.columns.key_bytes import partition_for
 from sluice.replayer.player import replay
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

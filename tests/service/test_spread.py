@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sluice
+from sluice.columns.key_bytes import partition_for
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.engine.stream.items import TUPLE, Items
-from sluice.kafka.murmur2 import partition_for
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by

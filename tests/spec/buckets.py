@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.batch.merge import merged
-from sluice.batch.outgoing import records
 from sluice.batch.query_plan import Plan
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
@@ -18,6 +17,7 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys
 from sluice.replayer.event_batches import Batch
 from sluice.replayer.event_file import LocatedEvent, topic_partitions
+from sluice.state.outgoing import records
 
 TOPIC_PARTITIONS = 3
 

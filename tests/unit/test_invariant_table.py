@@ -111,7 +111,7 @@ def test_a_clock_that_goes_back_and_a_timer_that_was_missed_end_the_batch(
 
 def test_records_of_a_topic_partition_that_are_not_in_order_end_the_batch(tmp_path: Path):
     (row,) = rows_of(0, 2)
-    from sluice.batch.partition_slice import PartitionSlice  # noqa: PLC0415
+    from sluice.batch.envelope import PartitionSlice  # noqa: PLC0415
 
     swapped = PartitionSlice.of(row[1])
     object.__setattr__(swapped, "rows", swapped.rows.take(pa.array([1, 0])))

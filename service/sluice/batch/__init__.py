@@ -1,1 +1,1 @@
-"""The steps of a batch, without Spark: routing to buckets, order of records, parts, outputs, and the write to Kafka."""
+"""The steps of a batch outside its buckets: routing on the way in; on the way out, order and the write to Kafka."""

@@ -23,11 +23,10 @@ from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.invariants import all_checked, require_rising, violated
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
-from sluice.kafka.batch_report import Counts, Report
+from sluice.kafka.batch_report import Counts, Planned, Report
 from sluice.kafka.batch_writer import WriterSettings, writer
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import UnavailableError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut
@@ -38,7 +37,7 @@ from sluice.wire.mark_headers import HEADER, header
 from sluice.wire.output_timestamps import UNUSABLE, of_clock
 
 #: kind of a record -> its name in the report
-WORDS = {
+NAMES_IN_REPORT = {
     TUPLE: "tuple", TUPLE_WITH_MARK: "tuple", WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final",
     WATERMARK: "watermark",
 }  # fmt: skip
@@ -116,8 +115,8 @@ def _written(
         yield from gathered.records()
         timer.ended(Step.PRODUCE)
 
-    one = writer(replace(writing, large=gathered.size > LARGE))
-    written = one.write(batch, produced(), gathered.report, gathered.too_large, reads, before=before)
+    batch_writer = writer(replace(writing, large=gathered.size > LARGE))
+    written = batch_writer.write(batch, produced(), gathered.report, gathered.too_large, reads, before=before)
     if written:
         timer.ended(Step.COMMIT)
     return written
@@ -195,7 +194,7 @@ class BatchResult:
             self._log_lost(refused.topic, limit)
             return
         (record,) = refused.columns.slice(row, 1).to_pylist()
-        marks, kind = [one for one in record["headers"] or () if one[0] == HEADER], WORDS[TUPLE]
+        marks, kind = [one for one in record["headers"] or () if one[0] == HEADER], NAMES_IN_REPORT[TUPLE]
         if marks:
             empty, key = (pa.array([value], pa.binary()) for value in (b"", record["key"]))
             partition, timestamp = (np.array([record[column]]) for column in ("partition", "timestamp"))
@@ -234,11 +233,11 @@ class BatchResult:
 
     def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
         """By stream: a list for each bucket that has records, with its Arrow batches in order."""
-        found: dict[str, dict[int, list[pa.RecordBatch]]] = {}
+        by_stream: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         for packed in self._holding(RECORDS):
             batch, about = unpack(packed)
-            found.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
-        return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in found.items()}
+            by_stream.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
+        return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in by_stream.items()}
 
     def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
         if not self._dead or not self._readable:
@@ -302,8 +301,8 @@ def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
     if not kind.any():
         return pa.nulls(len(kind), HEADERS) if own is None else own
     kinds = list(MARKS)
-    known = pa.array([[header(MARKS[one])] for one in kinds], HEADERS)
-    which = np.select([kind == one for one in kinds], range(len(kinds)))
+    known = pa.array([[header(MARKS[mark_kind])] for mark_kind in kinds], HEADERS)
+    which = np.select([kind == mark_kind for mark_kind in kinds], range(len(kinds)))
     marks = known.take(pa.array(which, mask=kind == TUPLE))
     if own is None:
         return marks
@@ -312,8 +311,8 @@ def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
 
 
 def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:
-    for one, count in zip(*np.unique(kind, return_counts=True), strict=True):
-        _add(counts, stream, WORDS[one], int(count))
+    for kind_of_rows, count in zip(*np.unique(kind, return_counts=True), strict=True):
+        _add(counts, stream, NAMES_IN_REPORT[kind_of_rows], int(count))
 
 
 def _add(counts: Counts, stream: str, word: str, count: int) -> None:

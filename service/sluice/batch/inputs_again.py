@@ -3,7 +3,7 @@
 Each batch is cut where it was cut when it first ran: at the offsets of its plan. Its rows then are the same rows in the
 same order, and a bucket computes the same state from them.
 
-Many small batches are read and decoded together: the cost of a batch that has a few records is then that of the engine.
+Many small batches are read and decoded together: a batch that has a few records then costs only the engine's time.
 """
 
 from __future__ import annotations
@@ -12,17 +12,33 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from confluent_kafka import Message
 
-from sluice.batch.envelope import Packed
-from sluice.batch.partition_router import arrived_rows, slices_again
-from sluice.batch.partition_slice import PartitionSlice
+from sluice.batch.envelope import (
+    ITSELF,
+    NUMBERS,
+    Packed,
+    PartitionSlice,
+    rows_of_buckets,
+)
+from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
-from sluice.kafka.librdkafka.fetched_records import of_messages
-from sluice.kafka.planned_batch import Planned
+from sluice.batch.reject_collector import RejectCollector
+from sluice.batch.usable_records import (
+    RECORDS_PER_BATCH,
+    PartitionRecords,
+    as_received,
+    buckets_of,
+    first_ordinal,
+    nanoseconds_of,
+)
+from sluice.kafka.batch_report import Planned
+from sluice.kafka.librdkafka.column_consumer import of_messages, offsets_of
 from sluice.kafka.range_reader import Offsets, read
 
 #: the most offsets, and about the most bytes, that are read at once, if the batches are smaller: each read connects to
@@ -82,11 +98,11 @@ def _inputs(
     plan: Plan, before: Planned, batches: Sequence[Planned], messages: Mapping[tuple[str, int], list[Message]]
 ) -> Iterator[PastInput]:
     slices: list[dict[int, list[PartitionSlice]]] = [defaultdict(list) for _ in batches]
-    for of, some in messages.items():
-        own = _between(some, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
-        for number, of_buckets in slices_again(plan, of, batches, of_messages(own)) if own else ():
-            for bucket, one in enumerate(of_buckets):
-                slices[number][bucket].append(one)
+    for of, of_place in messages.items():
+        in_batches = _between(of_place, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
+        for number, of_buckets in slices_again(plan, of, batches, of_messages(in_batches)) if in_batches else ():
+            for bucket, slice_ in enumerate(of_buckets):
+                slices[number][bucket].append(slice_)
     for batch, arrived in zip(batches, slices, strict=True):
         moved = batch.idle_clock != before.idle_clock
         yield PastInput(plan.topic_partitions, arrived, batch.idle_clock if moved else None)
@@ -115,10 +131,10 @@ def _count(starts: Offsets, ends: Offsets) -> int:
 
 
 def _read(plan: Plan, starts: Offsets, ends: Offsets) -> dict[tuple[str, int], list[Message]]:
-    found: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    messages: dict[tuple[str, int], list[Message]] = defaultdict(list)
     kafka = plan.pipeline.settings.kafka
-    read(kafka, starts, ends, lambda message: found[message.topic(), message.partition()].append(message))
-    return found
+    read(kafka, starts, ends, lambda message: messages[message.topic(), message.partition()].append(message))
+    return messages
 
 
 def _between(messages: list[Message], start: int, end: int) -> list[Message]:
@@ -132,3 +148,77 @@ def _plan_of(plan: Plan, batch: Planned) -> Plan:
     known = Counter(topic for topic, _ in batch.offsets)
     read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
     return replace(plan, topic_partitions={**plan.topic_partitions, **read})
+
+
+def slices_again(
+    plan: Plan, of: tuple[str, int], batches: Sequence[Planned], fetched: pa.RecordBatch
+) -> Iterator[tuple[int, list[PartitionSlice]]]:
+    """The slices of a topic partition in past batches: the position of the batch in `batches`, and the slice of each
+    bucket. They are the slices that `arrived_rows` makes for each batch, in one pass over the records of all batches.
+
+    of         topic and topic partition
+    fetched    the records of these consecutive batches (column_consumer.py)
+    """
+    offsets = offsets_of(fetched)
+    batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
+    _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
+    planned = np.array([batch.time for batch in batches])[batch_of]
+    first = first_ordinal(plan, *of)
+    router = PastPartition(plan, first)
+    for start, stop in _runs(firsts.tolist(), len(fetched)):
+        records = next(as_received(fetched.slice(start, stop - start), first))
+        run = slice(start, stop)
+        yield from router.slices(records, offsets[firsts[within[run]]], planned[run], batch_of[run])
+
+
+def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
+    """Cuts `count` records into runs of at most RECORDS_PER_BATCH, between batches where that is possible.
+
+    `firsts` has the number of the first record of each batch. A batch that is larger than a run is cut as
+    `as_received` cuts it.
+    """
+    start = 0
+    for first, end in pairwise([*firsts, count]):
+        if end - start > RECORDS_PER_BATCH and first > start:
+            yield start, first
+            start = first
+        while end - start > RECORDS_PER_BATCH:
+            yield start, start + RECORDS_PER_BATCH
+            start += RECORDS_PER_BATCH
+    if count > start:
+        yield start, count
+
+
+class PastPartition(PartitionRecords):
+    """Routes the records of one topic partition in several past batches."""
+
+    def slices(
+        self, batch: pa.RecordBatch, base: np.ndarray, planned: np.ndarray, batch_of: np.ndarray
+    ) -> Iterator[tuple[int, list[PartitionSlice]]]:
+        """The slices of the next records, which several batches had: the number of the batch, and one for each bucket.
+
+        By record: `base` is the offset of the first record of its batch, `planned` the time at which its batch was
+        planned (ns since 1970), and `batch_of` the number of its batch, in ascending order.
+        """
+        times = nanoseconds_of(batch.column("timestamp"))
+        numbers = NUMBERS * (batch.column("offset").to_numpy() - base) + ITSELF
+        rows = self.usable(batch, numbers, times, planned, RejectCollector(batch))
+        kept = self.without_clocks(rows)
+        columns, owner = self.columns(kept, batch), batch_of[kept.row]
+        of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
+        chosen = rows_of_buckets(kept.kind, of_tuples, self.plan.buckets)
+        per_bucket = [(columns.filter(pa.array(some)), owner[some]) for some in chosen]
+        of_rows = batch_of[rows.row]
+        for number in np.unique(of_rows).tolist():
+            first, last = np.searchsorted(of_rows, number), np.searchsorted(of_rows, number, "right") - 1
+            about = (
+                self.stream.name, self.first, int(rows.number[first]), int(base[rows.row[first]]),
+                int(rows.stamp[first]), int(rows.stamp[last]),
+            )  # fmt: skip
+            yield number, [PartitionSlice(*about, _part(some, of, number)) for some, of in per_bucket]
+
+
+def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatch:
+    """The rows of this owner. `owner` is in ascending order."""
+    start, stop = np.searchsorted(owner, number), np.searchsorted(owner, number, "right")
+    return rows.slice(start, stop - start)

@@ -20,10 +20,10 @@ from multiprocessing import get_context
 
 import pyarrow as pa
 
+from sluice.columns.key_bytes import murmur2
 from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
 from sluice.kafka.librdkafka import column_consumer, enqueue
-from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
 from sluice.model.types import SCALARS, Schema
@@ -55,8 +55,8 @@ def everything() -> list[Work]:
 
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
     """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
-    found = [engine.without_user_code(operator) for operator in pipeline.operators]
-    operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
+    without_code = [engine.without_user_code(operator) for operator in pipeline.operators]
+    operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in without_code if operator]
     return [*operators, *of_routing(pipeline)]
 
 
@@ -116,9 +116,9 @@ def in_processes(parts: Iterable[Work]) -> Iterator[int]:
     context, count, numbers = get_context("spawn"), processors(), itertools.count(1)
     rest = list(parts)
     while rest:
-        some, rest = rest[: MAX_PARTS * count], rest[MAX_PARTS * count :]
+        next_parts, rest = rest[: MAX_PARTS * count], rest[MAX_PARTS * count :]
         with ProcessPoolExecutor(count, initializer=gc.disable, mp_context=context) as pool:
-            for done in as_completed([pool.submit(part) for part in some]):
+            for done in as_completed([pool.submit(part) for part in next_parts]):
                 done.result()
                 yield next(numbers)
 
@@ -158,7 +158,11 @@ def to_text(pipelines: Sequence[Pipeline]) -> str:
 def from_text(text: str) -> tuple[Pipeline, ...]:
     """The pipelines of a text that `to_text` made; none of any other text."""
     try:
-        found = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else ()  # noqa: S301 - the service wrote it
+        unpacked = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else ()  # noqa: S301 - the service wrote it
     except (binascii.Error, zlib.error, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
         return ()
-    return tuple(one for one in found if isinstance(one, Pipeline)) if isinstance(found, tuple) else ()
+    return (
+        tuple(pipeline for pipeline in unpacked if isinstance(pipeline, Pipeline))
+        if isinstance(unpacked, tuple)
+        else ()
+    )

@@ -29,7 +29,7 @@ from sluice.engine.stream.items import EMPTY_FIRING, FINAL, WATERMARK
 
 #: bytes that `merged_parts` gives at a time; the offsets in an Arrow array of bytes reach to 2 GiB
 PIECE = 64 << 20
-#: a time and an ordinal behind those of all records
+#: a time and an ordinal behind all records
 END = (1 << 63, 0)
 #: the kinds that come behind all others with the same time and ordinal
 LAST = {WATERMARK: 1, FINAL: 2}
@@ -53,11 +53,11 @@ def merged_parts(
     waiting = [deque(source) for source in sources]
     while any(waiting):
         # All records before the limit are in the first Arrow batches. At the limit, others may have more of them.
-        limit = min((_cause(own[0], -1) for own in waiting if len(own) > 1), default=END)
-        before = [part for own in waiting for part in _popped(own, limit, inclusive=False)]
+        limit = min((_cause(of_bucket[0], -1) for of_bucket in waiting if len(of_bucket) > 1), default=END)
+        before = [part for of_bucket in waiting for part in _popped(of_bucket, limit, inclusive=False)]
         if before:
             yield from _pieces(before, _order(before, buckets), size)
-        yield from _of_one_cause([_popped(own, limit, inclusive=True) for own in waiting], buckets, size)
+        yield from _of_one_cause([_popped(of_bucket, limit, inclusive=True) for of_bucket in waiting], buckets, size)
 
 
 def _cause(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
@@ -67,18 +67,18 @@ def _cause(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
 
 def _popped(own: deque[pa.RecordBatch], limit: tuple[int, int], *, inclusive: bool) -> list[pa.RecordBatch]:
     """Removes the records before this time and ordinal, or up to it (`inclusive`), and returns them, without a copy."""
-    found = []
+    taken = []
     while own:
         at, ordinal = own[0].column("at").to_numpy(), own[0].column("ordinal").to_numpy()
         last = ordinal <= limit[1] if inclusive else ordinal < limit[1]
         count = int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & last)))
         if count:
-            found.append(own[0].slice(0, count))
+            taken.append(own[0].slice(0, count))
         if count < len(at):
             own[0] = own[0].slice(count)
             break
         own.popleft()
-    return found
+    return taken
 
 
 # ---- records that fit into memory ------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _ranks(parts: Sequence[pa.RecordBatch], rows: np.ndarray | None = None) -> l
     if rows is not None:
         key, kind, window = key.take(pa.array(rows)), kind[rows], window[rows]
     rank = pc.rank(pc.fill_null(key, b""), tiebreaker="dense").to_numpy()
-    last = np.select([kind == one for one in LAST], list(LAST.values()), 0)
+    last = np.select([kind == last_kind for last_kind in LAST], list(LAST.values()), 0)
     return [rank, np.where(last, 0, window), last]
 
 
@@ -170,7 +170,10 @@ def _pieces(parts: Sequence[pa.RecordBatch], order: np.ndarray, size: int) -> It
         stop = max(start + 1, int(np.searchsorted(ends, before + size, "right")))
         rows = order[start:stop]
         owner = np.searchsorted(first, rows, "right") - 1
-        used = [parts[one].take(pa.array(rows[owner == one] - first[one])) for one in np.unique(owner)]
+        used = [
+            parts[part_number].take(pa.array(rows[owner == part_number] - first[part_number]))
+            for part_number in np.unique(owner)
+        ]
         yield _taken(used, np.argsort(np.argsort(owner, kind="stable")))
         start = stop
 
@@ -248,7 +251,7 @@ def _merged_runs(runs: Sequence[deque[pa.RecordBatch]], size: int) -> Iterator[p
 
 
 def _place(batch: pa.RecordBatch, row: int) -> tuple[int, int, bytes]:
-    """The place of a record among those of the same time and ordinal (see `_ranks`)."""
+    """The place of a record among the records of the same time and ordinal (see `_ranks`)."""
     last = LAST.get(batch.column("kind")[row].as_py(), 0)
     window = 0 if last or "window" not in batch.schema.names else batch.column("window")[row].as_py()
     return last, window, batch.column("key")[row].as_py() or b""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from sluice.checkpoint.checkpoint_folder import store_at
 from sluice.checkpoint.checkpoint_identity import Identity, fingerprint_of, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
-from sluice.checkpoint.open_store import store_at
 from sluice.kafka.topics import Topic
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
@@ -159,7 +159,7 @@ class Plan:
 
     @property
     def merging(self) -> bool:
-        """Whether records wait for earlier records of other topic partitions (reorder_buffer.py)."""
+        """Whether records wait for earlier records of other topic partitions (bucket_batch.py)."""
         return self.pipeline.settings.merge == "timestamp"
 
 

@@ -2,8 +2,7 @@
 
 A dead letter contains the bytes of the original record. An operator that rejects a tuple (because it is late, for
 instance) has only the topic partition and the offset of its record, so this module reads that record from Kafka
-again. A tuple that an operator made, such as a pair of a join, has those of the record that caused it: of the newer
-tuple of the pair.
+again. For a tuple that an operator made, it reads the record that caused it; for a join, the newer one.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from sluice.batch.envelope import Body, pack, unpack
-from sluice.batch.record_order import topic_partition_of
-from sluice.kafka.client_log import LOGGER
+from sluice.batch.envelope import Body, pack, topic_partition_of, unpack
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.kafka.range_reader import headers_of, read
 from sluice.model.spec import Stream
@@ -57,7 +55,7 @@ class RejectCollector(Rejects):
 
 def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
     """The dead letters of these packed rows, in order of their ordinals, in lists of about `size` bytes each."""
-    sources = [unpack(one) for one in packed]
+    sources = [unpack(body) for body in packed]
     if not sources:
         return
     counts = [batch.num_rows for batch, _ in sources]
@@ -66,21 +64,21 @@ def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]
     row = np.concatenate([np.arange(count) for count in counts])
     share = np.array([batch.nbytes / max(batch.num_rows, 1) for batch, _ in sources])
     part = np.cumsum(share[owner[order]]) // size
-    for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
-        yield _letters(sources, owner[some], row[some])
+    for rows_of_part in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+        yield _letters(sources, owner[rows_of_part], row[rows_of_part])
 
 
 def _letters(
     sources: Sequence[tuple[pa.RecordBatch, Mapping[str, str]]], owner: np.ndarray, row: np.ndarray
 ) -> list[DeadLetter]:
     """The dead letters in order: number i is row `row[i]` of source `owner[i]`."""
-    found: dict[int, DeadLetter] = {}
+    by_index: dict[int, DeadLetter] = {}
     for number in np.unique(owner).tolist():
         batch, about = sources[number]
-        here = np.flatnonzero(owner == number)
-        taken = batch.take(pa.array(row[here])).to_pylist()
-        found |= {index: _letter(fields, about) for index, fields in zip(here.tolist(), taken, strict=True)}
-    return [found[index] for index in range(len(owner))]
+        of_source = np.flatnonzero(owner == number)
+        taken = batch.take(pa.array(row[of_source])).to_pylist()
+        by_index |= {index: _letter(fields, about) for index, fields in zip(of_source.tolist(), taken, strict=True)}
+    return [by_index[index] for index in range(len(owner))]
 
 
 def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:

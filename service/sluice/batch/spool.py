@@ -6,8 +6,8 @@ of packed rows in memory. It writes each row that does not fit into the rest of 
 and passes a reference in place of the row. A process that needs such a row maps the file into its memory; the operating
 system loads the pages that are used, and can drop them again.
 
-The process that commits a batch removes the files of this batch and of all earlier batches, including those of failed
-tasks.
+The process that commits a batch removes the files of this batch and of all earlier batches, also the files
+of failed tasks.
 """
 
 from __future__ import annotations

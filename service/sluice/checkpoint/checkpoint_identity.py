@@ -25,7 +25,7 @@ FORMAT = 4
 DEFINITION = "pipeline.json"
 #: a pipeline as JSON data
 Definition = dict[str, Any]
-#: name of the file that a running service locks (folder_lock.py)
+#: name of the file that a running service locks (checkpoint_folder.py)
 LOCK = "sluice.lock"
 
 
@@ -189,7 +189,7 @@ def _require_owner(
     store: CheckpointStore, found: Identity, pipeline: str, fingerprint: str, definition: Definition | None,
     *, advice: str = TO_START,
 ) -> None:  # fmt: skip
-    """Raises CheckpointError if the identity is that of another pipeline, or of another definition of this one."""
+    """Raises CheckpointError if the identity belongs to another pipeline, or to another definition of this one."""
     if found.pipeline != pipeline:
         raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}", advice))
     if found.fingerprint != fingerprint:

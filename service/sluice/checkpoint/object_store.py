@@ -95,7 +95,7 @@ class ObjectStore:
 
     @contextmanager
     def _converting(self, name: str) -> Iterator[None]:
-        """Turns the errors of the library into those of the contract."""
+        """Turns the errors of the library into the errors of the contract."""
         errors = _errors()
         try:
             yield
@@ -117,7 +117,7 @@ class ObjectStore:
 
 @dataclass(slots=True)
 class Upload:
-    """The file object that a `put` writes to. `converting` replaces errors of the library by those of the contract."""
+    """The file object that a `put` writes to. `converting` replaces errors of the library by errors of the contract."""
 
     writer: Any
     converting: Callable[[], AbstractContextManager[None]]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes, put_bytes
 from sluice.checkpoint.offset_log import last_planned
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import DataLossError
 
 FILE = "topics.json"

@@ -1,11 +1,11 @@
-"""Columns of texts to columns of times, by the rules of iso_times.py."""
+"""Columns of texts to columns of times, by the rules of time_units.py."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.iso_times import nanoseconds
+from sluice.time_units import nanoseconds
 
 INSTANT = pa.timestamp("ns", "UTC")
 INT64 = range(-(2**63), 2**63)

@@ -13,7 +13,7 @@ from sluice.config.load import load
 from sluice.planning.explain_drawing import drawing
 from sluice.planning.explain_plan import lines, plan
 from sluice.planning.pipeline_set import cautions
-from sluice.running.pipeline_files import load_all
+from sluice.running.pipeline_folder import load_all
 
 
 @click.command()

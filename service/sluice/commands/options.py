@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sluice.model.errors import SluiceError
-from sluice.running.pipeline_paths import FolderError, files_in
+from sluice.running.service_options import FolderError, files_in
 
 
 def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

@@ -133,7 +133,7 @@ def repeat_batches(pipeline: Pipeline) -> int:
 
     Returns the exit code: 1 if a record differs, else 0.
     """
-    from sluice.checkpoint.stage_folders import placed_stages  # noqa: PLC0415 - a plain replay needs no checkpoint
+    from sluice.checkpoint.checkpoint_folder import placed_stages  # noqa: PLC0415 - a plain replay needs no checkpoint
     from sluice.inspect.verify import verify  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
     configure(secrets=pipeline.settings.kafka.secrets)

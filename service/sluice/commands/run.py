@@ -110,8 +110,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     )  # fmt: skip
 
     def load() -> Wished:
-        from sluice.running.pipeline_files import Loader, load_all  # noqa: PLC0415 - takes 0.2 s, beside Java's start
-        from sluice.running.pipeline_folder import Found, PipelineFolder  # noqa: PLC0415
+        from sluice.running.pipeline_folder import Found, Loader, PipelineFolder, load_all  # noqa: PLC0415 - takes 0.2 s, beside Java's start  # noqa: PLC0415
 
         loader = Loader(overrides, None if single else checkpoint, mask)
         watched = PipelineFolder(folder, loader) if folder else None

@@ -33,7 +33,7 @@ def upgrade(file: Path, checkpoint: Path | None, kafka: dict[str, str], *, as_da
     the changes; 7: the state of an operator would be lost.
     """
     pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))
-    from sluice.inspect.upgrade_reader import read_changes  # noqa: PLC0415 - it is not needed if the file is wrong
+    from sluice.inspect.checkpoint_reader import read_changes  # noqa: PLC0415 - it is not needed if the file is wrong
 
     changes = read_changes(pipeline)
     if as_data:

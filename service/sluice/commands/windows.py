@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import orjson
 
-from sluice.checkpoint.stage_folders import placed_stages
+from sluice.checkpoint.checkpoint_folder import placed_stages
 from sluice.commands import options
 from sluice.config.load import load
 
@@ -24,7 +24,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     The command reads only the checkpoint. The service may run meanwhile.
     """
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
-    from sluice.inspect.window_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
+    from sluice.inspect.checkpoint_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
     contents = [window for stage in placed_stages(pipeline) for window in read_windows(stage, key)]
     sys.stdout.buffer.writelines(orjson.dumps(window, option=orjson.OPT_APPEND_NEWLINE) for window in contents)

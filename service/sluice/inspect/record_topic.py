@@ -19,7 +19,7 @@ from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S
 from sluice.kafka.topics import compacted, reach
 from sluice.wire.mark_headers import HEADER
 
-#: seconds for which a connection is tried: someone waits for the answer
+#: seconds for which a connection is tried: a user waits for the answer
 RETRY_S = 10.0
 
 #: an event of a replay (docs/replay.md)

@@ -1,4 +1,7 @@
-"""Compares the records that a service has written with the results of repeating its last batches."""
+"""Compares the records that a service has written with the results of repeating its last batches.
+
+The batches are repeated from the checkpoint and the input topics, without Spark and without writing anything.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,26 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
+from sluice.batch.commit import BatchResult
+from sluice.batch.envelope import Packed, split_pass_through
+from sluice.batch.inputs_again import Arrived, input_again
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known, last_planned
-from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
-from sluice.inspect.rerun import BatchReplay
 from sluice.kafka import ledger, topics
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
+from sluice.kafka.batch_writer import within
 from sluice.kafka.range_reader import Offsets, ends, headers_of, tail
 from sluice.kafka.records import Records
 from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
-from sluice.state.integrity import LOGGER, DamagedError
+from sluice.state.bucket import Bucket
+from sluice.state.checksummed_blocks import LOGGER, DamagedError
+from sluice.state.outgoing import outgoing
 
 #: a record: `key`, `value`, `headers` and `timestamp`
 Row = dict[str, Any]
@@ -210,3 +218,33 @@ def _shown(row: Row) -> dict[str, Any]:
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="backslashreplace")
+
+
+class BatchReplay:
+    """The state of all buckets of a service before a batch. Each call of `records` repeats the next batch on it.
+
+    Nothing is written to the checkpoint or to Kafka.
+    """
+
+    def __init__(self, plan: Plan, batch: int) -> None:
+        """Raises StateError or FileNotFoundError if the checkpoint does not have the state before `batch` any more."""
+        self._plan = plan
+        self._buckets = [Bucket(plan, number) for number in range(plan.buckets)]
+        for bucket in self._buckets:
+            bucket.at(batch)
+
+    def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
+        """The records that `batch` writes. `before` is the batch before it, at whose offsets it starts."""
+        return self._records(*input_again(self._plan, before, batch))
+
+    def _records(self, plan: Plan, arrived: Arrived) -> Iterator[Records]:
+        rows = [row for number, packed in sorted(arrived.items()) for row in self._outputs_of(plan, number, packed)]
+        gathered = BatchResult(plan, rows)
+        return within(dict(plan.limits), gathered.records(), gathered.too_large)
+
+    def _outputs_of(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
+        """The packed outputs of a bucket for a batch, computed as the service computes them."""
+        through, rest = split_pass_through(plan.topic_partitions, arrived)
+        yield from through
+        for part, made in self._buckets[number].try_rows(rest):
+            yield from outgoing(plan, made, part, number)

@@ -39,7 +39,7 @@ class NoJavaError(JavaError):
 
 
 def find_java() -> str:
-    """The path of the `java` program: that of JAVA_HOME, or else the one on PATH.
+    """The path of the `java` program in JAVA_HOME, or else on PATH.
 
     Raises NoJavaError if there is none, or if it is older than version OLDEST, and JavaError if it does not run.
     """

@@ -19,10 +19,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from sluice.invariants import require_offsets
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import BATCH_PRODUCERS, DEFAULT_LIMIT, DEFAULTS, BatchProducer, TimeLimits
-from sluice.kafka.batch_report import Entry, Report
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.batch_report import Entry, Planned, Report
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import Records
 from sluice.kafka.requests import produce_row, transient
 from sluice.model.errors import SluiceError
@@ -82,7 +81,7 @@ _writers: dict[WriterSettings, TransactionalWriter] = {}
 def writer(settings: WriterSettings) -> TransactionalWriter:
     """This process's writer with these settings. It may be lost with the process: the ledger has all that must last.
 
-    Closes those of earlier starts of the query, which have ended: this process may outlive many starts.
+    Closes the writers of earlier starts of the query, which have ended: this process may outlive many starts.
     """
     if settings not in _writers:
         for old in [one for one in [*_writers] if one.query == settings.query and one.start != settings.start]:
@@ -217,7 +216,7 @@ class TransactionalWriter:
 
     @property
     def _kafka(self) -> dict[str, str]:
-        """The properties of the producer. Those of the pipeline file override those for large batches."""
+        """The properties of the producer. A property in the pipeline file overrides one for large batches."""
         return (LONG if self._settings.large else {}) | dict(self._settings.kafka)
 
     def _require_last(self, batch: int, planned: Planned | None) -> None:

@@ -1,4 +1,5 @@
-"""Translates the `kafka:` block of a pipeline file into the properties of each Kafka client.
+"""Kafka clients: their properties, translated from the `kafka:` block of a pipeline file, and the loggers of messages
+about Kafka.
 
 The block has librdkafka's property names. The service's own clients are librdkafka and take them as they are. Spark
 reads with Kafka's Java client, whose names and values differ.
@@ -6,15 +7,22 @@ reads with Kafka's Java client, whose names and values differ.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Literal
 
-from sluice.kafka.client_log import CLIENT
 from sluice.kafka.kafka_errors import PropertyError
 from sluice.model.kafka_properties import AUTHORITY, CERTIFICATE, KEY, NO_SERVERS, faults, pem
 
-Role = Literal["admin", "consumer", "producer"]
+#: the parts in which repetitions of a message differ: numbers, and counts of suppressed errors
+VARYING = re.compile(r", \d+ identical error\(s\) suppressed|\d+")
 
+
+LOGGER = logging.getLogger("sluice.kafka")
+#: the logger that the client library writes to
+CLIENT = LOGGER.getChild("client")
+Role = Literal["admin", "consumer", "producer"]
 #: librdkafka's alternative names of properties -> the names that this module uses
 ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -25,7 +33,6 @@ ALIASES = {
     "message.send.max.retries": "retries",
     "request.required.acks": "acks",
 }
-
 #: properties of every client: librdkafka's name -> the Java client's name. "": the Java client gets a property that the
 #: functions below build, or has no such property
 COMMON = {
@@ -63,7 +70,6 @@ COMMON = {
     "ssl.key.password": "",
     "ssl.key.pem": "",
 }
-
 #: properties of consumers: librdkafka's name -> the Java client's name
 CONSUMER = {
     "check.crcs": "check.crcs",
@@ -72,7 +78,6 @@ CONSUMER = {
     "fetch.wait.max.ms": "fetch.max.wait.ms",
     "max.partition.fetch.bytes": "max.partition.fetch.bytes",
 }
-
 #: properties of producers: librdkafka's names. Spark's Java client only reads
 PRODUCER = {
     "batch.num.messages",
@@ -88,18 +93,38 @@ PRODUCER = {
     "retries",
     "transaction.timeout.ms",
 }
-
 #: Properties of the service's own clients, which the `kafka:` block may override. A re-bootstrap of librdkafka removes
 #: the brokers from the client's view. If a transaction waits for one of them, the coordinator, that wait never ends
 #: (librdkafka issue 5511). With "none", a client reconnects to the brokers in its view. If all brokers have new
 #: addresses, the service makes a new client, which connects to `bootstrap.servers` (requests.py, ledger_follower.py).
 DEFAULTS: dict[str, object] = {"metadata.recovery.strategy": "none"}
-
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+
+class RepeatedMessageFilter(logging.Filter):
+    """Passes a message at most once in `seconds`. Messages that differ only in numbers count as the same message.
+
+    The library repeats a message ten times a second while a broker is unreachable.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = VARYING.sub("", record.getMessage())
+        repeated = message in self._last and record.created - self._last[message] < self._seconds
+        if not repeated:
+            self._last[message] = record.created
+        return not repeated
+
+
+CLIENT.addFilter(RepeatedMessageFilter(30.0))
 
 
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:

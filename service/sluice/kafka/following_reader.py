@@ -11,8 +11,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException
 
 from sluice.kafka.client import client_properties
-from sluice.kafka.librdkafka.column_consumer import Arrival, ColumnConsumer, Place
-from sluice.kafka.librdkafka.fetched_records import offsets_of
+from sluice.kafka.librdkafka.column_consumer import Arrival, ColumnConsumer, Place, offsets_of
 from sluice.kafka.range_reader import READER_PROPERTIES, Offsets
 
 #: seconds of one poll while records are missing
@@ -53,7 +52,7 @@ class FollowingReader:
 
     def read(self, starts: Offsets, ends: Offsets) -> Generator[tuple[Place, pa.RecordBatch]]:
         """The records from the start (inclusive) to the end (exclusive) of each topic partition, as the client has
-        received them (fetched_records.py). Those of a topic partition come in order of their offsets.
+        received them (column_consumer.py). The records of a topic partition come in order of their offsets.
 
         Both have the same topic partitions. Markers of transactions have offsets, but no record. Raises
         RecordsNotReadError after `seconds` without a message of the client, or if the client reports an error, such as

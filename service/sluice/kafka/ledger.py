@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import LedgerError, UnavailableError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.requests import REQUEST, clients, produce_row, send_request
 from sluice.time_units import MILLISECOND
 
@@ -222,7 +221,7 @@ def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerP
 
 def _position_of(offset: TopicPartition) -> LedgerPosition | None:
     """The position that this offset of the group stands for. None without one, and for one without metadata: it is not
-    an offset of the ledger, since somebody has reset the group.
+    an offset of the ledger, since the group was reset from outside.
     """
     query_id, _, digest = (offset.metadata or "").partition(" ")
     return LedgerPosition(offset.offset, query_id, digest) if offset.offset > 0 and query_id else None
@@ -325,7 +324,7 @@ def remove_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: I
 
 
 def _plan_keys(kafka: Mapping[str, str], query: str) -> list[bytes]:
-    """The keys of all plans of the query, those of earlier checkpoints included."""
+    """The keys of all plans of the query, also of plans of earlier checkpoints."""
     keys: dict[bytes, bool] = {}
     before = f"{query}{KEY_PARTS}".encode()
 
@@ -363,7 +362,7 @@ class _Reading:
 
     def __init__(self, handle: Callable[[Message], None], complete: Callable[[], bool]) -> None:
         self._handle, self._complete = handle, complete
-        #: Compaction leaves the beginning at 0. If someone has deleted records, the client asks for the beginning
+        #: Compaction leaves the beginning at 0. If records were deleted, the client asks for the beginning
         #: (auto.offset.reset), which takes half a second.
         self._position = 0
         #: the end of the topic at the first visible end, and until when to wait for it

@@ -12,8 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
-from sluice.kafka.client import client_properties
-from sluice.kafka.client_log import LOGGER, VARYING
+from sluice.kafka.client import LOGGER, VARYING, client_properties
 from sluice.kafka.kafka_errors import HungError, UnavailableError
 from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request, watermarks
 

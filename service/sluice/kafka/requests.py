@@ -22,8 +22,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from sluice.kafka.client import Role, client_properties
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER, Role, client_properties
 from sluice.kafka.kafka_errors import HungError, UnavailableError
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import TopicError, TopicMissingError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
 from sluice.model.kafka_properties import servers
@@ -87,7 +87,7 @@ def _warn_of_retention(config: Mapping[str, Any] | None) -> None:
 
 
 def create(kafka: Mapping[str, str], *new: NewTopic, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, TopicDescription]:
-    """Creates those of the topics that do not exist. Returns the descriptions of all, each by its name.
+    """Creates the topics that do not exist. Returns the descriptions of all, each by its name.
 
     Returns when the brokers know the topics and their leaders. Kafka's answer to a creation means that the controller
     knows the topic; for some seconds, a broker may still answer that there is no such topic. Raises UnavailableError
@@ -172,7 +172,7 @@ def _names(streams: Iterable[Stream]) -> list[str]:
 
 
 def _describe(requests: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """The broker's descriptions of those of the named topics that exist."""
+    """The broker's descriptions of the named topics that exist."""
     wanted = TopicCollection(list(dict.fromkeys(names)))
 
     def describe(client: AdminClient) -> dict[str, TopicDescription | None]:

@@ -21,7 +21,7 @@ Shown = Mapping[str, Any]
 
 
 def next_firing(pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
-    """A sentence about a window partition as an inspection shows it (state/window_json.py)."""
+    """A sentence about a window partition as an inspection shows it (state/bucket_inspection.py)."""
     operator = next(candidate for candidate in pipeline.operators if candidate.name == shown["operator"])
     if isinstance(operator, Join) and isinstance(operator.window, AsOf):
         return _as_of(operator, operator.window, shown, inspection)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sluice.time_units import UNSET
 
-#: sends an inspection request to one bucket (state/server/inspection_request.py): bucket, question -> answer, or None
+#: sends an inspection request to one bucket (state/bucket_inspection.py): bucket, question -> answer, or None
 Inspect = Callable[[int, Mapping[str, Any]], "dict[str, Any] | None"]
 #: number of buckets that are inspected at the same time
 AT_ONCE = 8

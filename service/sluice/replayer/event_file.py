@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from sluice import iso_times
+from sluice import time_units
 from sluice.columns.json_columns import nanoseconds
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Stream
@@ -58,7 +58,7 @@ def clock_time(at: object) -> int:
     range of int64 nanoseconds, which are the years 1677 to 2262.
     """
     if isinstance(at, str):
-        if not iso_times.has_form(at):
+        if not time_units.has_form(at):
             raise TypeError(at)
         now = json_values.nanoseconds(at)
     elif isinstance(at, bool) or not isinstance(at, int | float | Decimal):

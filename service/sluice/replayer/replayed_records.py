@@ -69,7 +69,7 @@ class Spread:
 
     def records(self, source: np.ndarray, keys: Sequence[bytes | None]) -> np.ndarray:
         """The topic partitions of records with these keys. `source` has the one that an event names, or UNKNOWN."""
-        from sluice.kafka.murmur2 import partition_for  # noqa: PLC0415 - numba loads or compiles its kernel
+        from sluice.columns.key_bytes import partition_for  # noqa: PLC0415 - numba loads or compiles its kernel
 
         keyed = np.array([key is not None for key in keys], np.bool_)
         chosen = np.zeros(len(keys), np.int64)

@@ -1,26 +1,76 @@
-"""A folder of pipeline files: which pipelines should run, after each change of the folder.
+"""The pipeline files of a service: loads them, and follows a folder of them.
 
-A change counts only when two consecutive scans have found the same content, so a file that is being written is not read
-halfway. A wrong file changes nothing: the pipeline of its last right version continues. The same holds for a file that
-is right by itself and conflicts with another pipeline (planning/pipeline_set.py).
+After each change of the folder, `PipelineFolder` returns which pipelines should run. A change counts only when two
+consecutive scans have found the same content, so a file that is being written is not read halfway. A wrong file changes
+nothing: the pipeline of its last right version continues. The same holds for a file that is right by itself and
+conflicts with another pipeline (planning/pipeline_set.py).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sluice.config.load import load
 from sluice.files import read_file
-from sluice.model.errors import SluiceError
+from sluice.model.errors import PipelineError, Problem, SluiceError
+from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.planning.pipeline_set import problems
-from sluice.running.pipeline_files import Wanted
-from sluice.running.pipeline_paths import FolderError, files_in
+from sluice.running.service_options import FolderError, files_in
 
 LOGGER = logging.getLogger("sluice")
+
+
+class Wanted(NamedTuple):
+    """A pipeline that should run, and the path of its file."""
+
+    file: str
+    pipeline: Pipeline
+
+
+@dataclass
+class Loader:
+    """Gives the pipeline of a file. Raises PipelineError if the file is wrong, and ServersError if neither the file nor
+    the command line names a broker: without one the service would find that out only with its first request.
+
+    overrides   keys that the command line sets in place of the file
+    parent      folder with the checkpoints of all pipelines: each is in the subfolder with the name of its pipeline.
+                None: each file names its own
+    mask        called with all secrets of the files so far, before anything of a new file can get into the log
+    """
+
+    overrides: Mapping[str, Any]
+    parent: Path | None
+    mask: Callable[[Iterable[str]], None]
+    _secrets: set[str] = field(default_factory=set)
+
+    def __call__(self, path: Path) -> Pipeline:
+        pipeline = load(path, overrides=self.overrides)
+        self._secrets.update(pipeline.settings.kafka.secrets)
+        self.mask(self._secrets)
+        require_servers(pipeline.settings.kafka, str(path))
+        if self.parent is None:
+            return pipeline
+        return replace(pipeline, settings=replace(pipeline.settings, checkpoint=str(self.parent / pipeline.name)))
+
+
+def load_all(paths: Iterable[Path], load_one: Callable[[Path], Pipeline]) -> dict[str, Pipeline]:
+    """The pipelines of all these files, by path. Raises PipelineError with the problems of all of them."""
+    found: dict[str, Pipeline] = {}
+    wrong: list[Problem] = []
+    for path in paths:
+        try:
+            found[str(path)] = load_one(path)
+        except PipelineError as error:
+            wrong.extend(error.problems)
+    wrong.extend(problems(found))
+    if wrong:
+        raise PipelineError(wrong)
+    return found
 
 
 class Found(NamedTuple):

@@ -25,8 +25,7 @@ from sluice.page.pipeline_pages import Pages
 from sluice.page.pipeline_status import overview
 from sluice.planning.pipeline_set import cautions
 from sluice.processes import ExitDeadline, end_at_once, stop_signals
-from sluice.running.pipeline_files import Wanted
-from sluice.running.pipeline_folder import Found
+from sluice.running.pipeline_folder import Found, Wanted
 from sluice.running.pipeline_thread import PipelineThread, arm
 from sluice.running.service_options import Options, Page, Restart
 from sluice.running.supervisor import Run, Supervisor
@@ -111,7 +110,7 @@ def serve_several(
             report = partial(_report_role, pipelines, member.name)
             standby = Standby(member.pipeline, None if placed else spark, report) if options.standby else None
             ends_service = only is not None and options.restart_of(member.pipeline) is Restart.NEVER
-            # a deadline apart from that of a request to stop: a take-over by another instance disarms it
+            # a deadline apart from the deadline of a request to stop: a take-over by another instance disarms it
             of_failure = ExitDeadline(GRACE, _end_at_once) if ends_service else None
             return PipelineThread(member.name, run, standby, of_failure)
 

@@ -1,13 +1,19 @@
-"""The options of a service, without the import of Spark, and of what reads pipeline files."""
+"""The options of a service, and the files of a folder, without imports of Spark or of what reads pipeline files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sluice.model.errors import SluiceError
 
 if TYPE_CHECKING:
     from sluice.model.spec import Pipeline
+
+#: the endings of the names of pipeline files
+ENDINGS = (".yaml", ".yml")
 
 
 class Restart(StrEnum):
@@ -56,3 +62,15 @@ class Options:
     def restart_of(self, pipeline: Pipeline) -> Restart:
         """Which ends of this pipeline are followed by a new start."""
         return Restart(pipeline.settings.restart or self.restart)
+
+
+class FolderError(SluiceError):
+    exit_code = 1
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The pipeline files of a folder, not of its subfolders, in the order of their names. Hidden files are left out.
+
+    Raises OSError if the folder cannot be read.
+    """
+    return sorted(path for path in folder.iterdir() if path.suffix in ENDINGS and not path.name.startswith("."))

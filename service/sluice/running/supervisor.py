@@ -1,7 +1,8 @@
 """The supervisor: it starts the pipelines of a service, starts failed ones again, and follows changes of their files.
 
 It uses neither Spark nor Kafka nor threads: `launch` starts a run of a pipeline, and `tick`, which is called several
-times a second, checks all runs. A pipeline that fails affects no other one.
+times a second, checks all runs. A pipeline that fails affects no other one. Each failure doubles the time to the next
+start (`Backoff`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from sluice.model.spec import Pipeline
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import Health, Pipelines, PipelineStatus, Registered, State
 from sluice.planning.pipeline_set import links, problems, writers_first
-from sluice.running.backoff import Backoff
-from sluice.running.pipeline_files import Wanted
+from sluice.running.pipeline_folder import Wanted
 from sluice.running.service_options import Restart
 
 LOGGER = logging.getLogger("sluice")
 #: seconds that the batch of a pipeline may take to finish if the pipeline is removed or changed while others go on
 FINISH_S = 60.0
+
+
+#: seconds before the second start, and the most seconds before a later one; each failure doubles the time
+FIRST_S, MOST_S = 1.0, 60.0
+#: seconds without a failure after which a pipeline counts as repaired, so that its next failure is a first one
+REPAIRED_S = 60.0
 
 
 class Outcome(NamedTuple):
@@ -62,6 +68,24 @@ class Launch(Protocol):
 
 
 @dataclass(slots=True)
+class Backoff:
+    """The ends of one pipeline so far. Times are in seconds on a monotonic clock."""
+
+    ends: int = 0
+    began: float = 0.0
+
+    def started(self, now: float) -> None:
+        self.began = now
+
+    def delay(self, now: float) -> float:
+        """The seconds from an end at `now` to the next start."""
+        if now - self.began >= REPAIRED_S:
+            self.ends = 0
+        self.ends += 1
+        return min(MOST_S, FIRST_S * 2.0 ** min(self.ends - 1, 16))
+
+
+@dataclass(slots=True)
 class Member:
     """A pipeline, and what happens to it next. `next_start` is on the monotonic clock; None: it is not started."""
 
@@ -93,7 +117,7 @@ class Supervisor:
     ) -> None:  # fmt: skip
         """`restart` says which ends of a pipeline are followed by a new start.
 
-        `now` gives seconds on a monotonic clock, `metrics` makes those of a new pipeline.
+        `now` gives seconds on a monotonic clock, `metrics` makes the metrics of a new pipeline.
         """
         self._launch, self._pipelines, self._restart, self._now = launch, pipelines, restart, now
         self._new_metrics = metrics

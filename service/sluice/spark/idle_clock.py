@@ -2,29 +2,46 @@
 
 Its time T has a guarantee: every record that was appended before T is in this batch or in an earlier one. To give this
 guarantee, it notes the current time and then the end offsets of the topic partitions. It releases the noted time as
-soon as all records up to these offsets have been read, which the offset log of the checkpoint shows. T itself is in
-that log, as the offset of a source of Spark (idle_clock_source.py), so a repeated batch gets the same T.
+soon as all records up to these offsets have been read, which the offset log of the checkpoint shows. The idle clock
+does not advance while no timer is due. Each batch reports when the clock alone causes the next output.
 
-The idle clock does not advance while no timer is due. Each batch reports when the clock alone causes the next output.
+For Spark it is a second streaming source of a query, a source without records, whose offset is a time. Spark writes the
+offsets of all sources of a batch into its offset log, so a repeated batch gets the same T, and plans a batch if one of
+them has changed. Java calls the methods of the source in this process, through the connection through which it also
+calls `foreachBatch`. A Python data source of Spark would need processes of its own, and requests to them in each batch.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.commit import Deliver
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
+from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, known, last_planned, offsets_read
 from sluice.engine.stream.items import MAX_TIME
 from sluice.kafka.batch_report import Report
-from sluice.kafka.range_reader import Offsets
+from sluice.kafka.kafka_errors import UnavailableError
+from sluice.kafka.range_reader import Offsets, ends
+from sluice.kafka.requests import Requests
 from sluice.ops.batch_progress import Observe
+from sluice.spark.spark_internals import SOURCE_INTERFACE, JavaObject, empty_stream, serialized_offset, stream_of
+from sluice.time_units import SECOND
 
 #: maximum number of waiting notes. Only a service that is far behind has more, and then losing the oldest is harmless.
 NOTES = 1000
+
+
+LOGGER = logging.getLogger("sluice")
 
 
 class Note(NamedTuple):
@@ -88,8 +105,104 @@ class NextDueTime:
         return noted
 
     def batch_written(self, report: Report | None) -> None:
-        """`report` is that of the batch; None if it is not known here, because an earlier run wrote the batch."""
+        """`report` is the report of the batch; None if it is not known here, because an earlier run wrote the batch."""
         if report is None:
             self._time = NO_IDLE_CLOCK
         else:
             self._time = MAX_TIME if report.due is None else report.due
+
+
+class IdleClockSource:
+    """Spark's interface `Source`, implemented in Python. Spark's thread of the query calls it."""
+
+    class Java:
+        """What Py4J reads of a class whose methods Java calls."""
+
+        implements = (SOURCE_INTERFACE,)
+
+    def __init__(
+        self, clock: IdleClock, last: int, empty: JavaObject, offset: Callable[[str], JavaObject],
+        called: Callable[[], object],
+    ) -> None:  # fmt: skip
+        """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
+        of the query's records. `offset` makes an offset of Spark from JSON text. `called` is called in the thread in
+        which Java calls this object.
+        """
+        self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
+        self._context = copy_context()  # so that log lines name the pipeline
+        self._made_offset = offset
+        self._time, self._offset = last, self._offset_of(last)
+
+    def schema(self) -> JavaObject:
+        return self._schema
+
+    def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
+        """The newest time that may be released, as an offset of Spark."""
+        self._called()
+        released = self._context.run(self._released)
+        if released != self._time:
+            self._time, self._offset = released, self._offset_of(released)
+        return self._offset
+
+    def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
+        """No rows: the time of a batch is in its offsets, and the buckets get it from there."""
+        return self._empty
+
+    def commit(self, end: JavaObject) -> None:
+        """Nothing is kept for batches that have ended."""
+
+    def stop(self) -> None:
+        """Nothing is open. For a query that has failed before its first batch, this may be the first call of its
+        thread.
+        """
+        self._called()
+
+    # Java has no methods of `Object` for the source but these.
+
+    def toString(self) -> str:  # noqa: N802
+        return "idle clock"
+
+    def hashCode(self) -> int:  # noqa: N802
+        return id(self) & 0x7FFFFFFF
+
+    def equals(self, other: JavaObject) -> bool:
+        """Whether `other` is the same source: no. Java's maps compare the references of two objects first."""
+        return False
+
+    def _released(self) -> int:
+        """That time. It stands still while Kafka does not answer, which Spark's source of the records reports."""
+        try:
+            return self._clock.released(self._time)
+        except UnavailableError as error:
+            LOGGER.info("the idle clock stands still: %s", error)
+            return self._time
+
+    def _offset_of(self, moment: int) -> JavaObject:
+        return self._made_offset(json.dumps({IDLE_CLOCK_KEY: moment}))
+
+
+def beside(
+    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, called: Callable[[], object]
+) -> DataFrame:
+    """The records of a query, with the idle clock as the query's next source. `last` is the time of the last batch.
+
+    `called` is called in the thread in which Java calls the source.
+    """
+    source = IdleClockSource(clock, last, empty_stream(records), serialized_offset(spark), called)
+    return records.unionByName(stream_of(source, spark))
+
+
+def idle_clock(plan: Plan, requests: Requests[AdminClient], due: Callable[[], int]) -> IdleClock:
+    """The idle clock of a query. `due` gives the time at which the clock alone causes the next output."""
+    settings = plan.pipeline.settings
+    # Half an interval less than the full step, because Spark does not start batches exactly one interval apart.
+    step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
+    # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
+    due = (lambda: NO_IDLE_CLOCK) if plan.merging else due
+    return IdleClock(step, time.time_ns, lambda: ends(requests, plan.places), lambda: offsets_read(plan.store), due)
+
+
+def last_time(plan: Plan) -> int:
+    """The time of the idle clock in the last planned batch, NO_IDLE_CLOCK before the first one."""
+    planned = known(plan.store, last_planned(plan.store))
+    return NO_IDLE_CLOCK if planned is None else planned.idle_clock

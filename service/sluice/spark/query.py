@@ -16,16 +16,13 @@ from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_progress import Observe, ignored
-from sluice.spark.cluster.placement import Placement, PlacementTable
-from sluice.spark.idle_clock import NextDueTime
-from sluice.spark.idle_clock_source import beside, idle_clock, last_time
+from sluice.spark.idle_clock import NextDueTime, beside, idle_clock, last_time
 from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
-from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import RecordFeed
+from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
 from sluice.spark.lanes.spark_lane import SparkLane
 from sluice.spark.lanes.topic_check import TopicCheck
-from sluice.spark.pace import Pace, measured
-from sluice.spark.source import read
+from sluice.spark.placement import Placement, PlacementTable
+from sluice.spark.source import Pace, measured, read
 from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records

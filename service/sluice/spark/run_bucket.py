@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pyspark import TaskContext
 
 from sluice.batch.envelope import Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
-from sluice.spark.task import Task
 from sluice.state.server.request import request
+
+#: name of the local property of a task that holds the number of the batch
+BATCH = "streaming.sql.batchId"
 
 
 def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
@@ -26,3 +31,15 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
         made = request(plan, task.number, task.batch, rest)
         fed.remove()
     return [*through, *made]
+
+
+class Task(NamedTuple):
+    """The number of a task within its Spark stage, and the number of its batch."""
+
+    number: int
+    batch: int
+
+    @classmethod
+    def now(cls) -> Task:
+        context: Any = TaskContext.get()
+        return cls(context.partitionId(), int(context.getLocalProperty(BATCH)))

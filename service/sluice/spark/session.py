@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from sluice.arrow_without_pandas import pandas_kept_out
 from sluice.batch.query_plan import BOUNDS
 from sluice.jvm.java import find_java, low_limits
-from sluice.spark.cluster import placement, shipping
-from sluice.spark.cluster.master_url import is_cluster, repeating
+from sluice.spark import cluster, placement
+from sluice.spark.cluster import is_cluster, repeating
 from sluice.spark.failures import JavaEndedError, log_failures_once
 from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
 from sluice.spark.spark_internals import gateway
@@ -66,7 +66,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # More than come between two reads of the service, which reads the new ones (progress_reports.py).
+    # More than come between two reads of the service, which reads the new ones (watch.py).
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -108,7 +108,7 @@ def session(
         }
     )
     settings |= placement.PROPERTIES if is_cluster(master) else LOCAL
-    settings |= shipping.classes(own.get("spark.archives", ""), files) | own
+    settings |= cluster.classes(own.get("spark.archives", ""), files) | own
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)

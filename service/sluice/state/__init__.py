@@ -1,1 +1,1 @@
-"""The state of a bucket: in the memory of its state server, and in the checkpoint as snapshots and a log."""
+"""A bucket: its input and outputs in a batch, and its state, in the memory of its server and in the checkpoint."""

@@ -29,20 +29,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
 from sluice.batch.inputs_again import PastInput
 from sluice.batch.query_plan import Plan
-from sluice.batch.reorder_buffer import in_order
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError, padded
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.invariants import violated
-from sluice.state.background_fork import Background
+from sluice.state.bucket_batch import Batch, in_order
 from sluice.state.bucket_log import Entry, Log
-from sluice.state.integrity import LOGGER, DamagedError, Owner
-from sluice.state.snapshots import Snapshots
+from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
+from sluice.state.snapshots import Background, Snapshots
 from sluice.time_units import SECOND, UNSET
 
 #: minimum number of versions before the newest that can still be computed, because a start repeats the last batch and
@@ -90,7 +88,7 @@ class Bucket:
         #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
         self.share = (1 + (number + 1) / plan.buckets) / 2
         self.background = Background()
-        #: the state in memory, the saved reorder buffer with rows that wait for handling (batch/reorder_buffer.py), the
+        #: the state in memory, the saved reorder buffer with rows that wait for handling (state/bucket_batch.py), the
         #: version of both (UNSET: no version), and their size in a snapshot in bytes
         self._state = self.graph.initial()
         self._waiting = b""
@@ -109,7 +107,7 @@ class Bucket:
         self._covered = [0]
 
     def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> BucketResult | None:
-        """Applies a batch to the state of `version`, which becomes that of `version` + 1.
+        """Applies a batch to the state of `version`, which becomes the state of `version` + 1.
 
         Returns None if the batch has no part: no record arrived, and no time to which the clock could move.
 
@@ -228,7 +226,7 @@ class Bucket:
         self._snapshots.write(version, self._write)
 
     def export(self, store: CheckpointStore, version: int) -> None:
-        """Writes the state in memory, which is that of `version`, as a snapshot with a second copy into another store.
+        """Writes the state in memory, which has `version`, as a snapshot with a second copy into another store.
 
         No log precedes this snapshot there, so a second copy replaces a damaged first one.
         """
@@ -286,7 +284,7 @@ class Bucket:
     # ---- in memory --------------------------------------------------------------------------------------------------
 
     def _go_to(self, version: int) -> None:
-        """Makes the state in memory that of `version`.
+        """Brings the state in memory to `version`.
 
         Raises StateError or DamagedError if the checkpoint does not lead to this version.
         """
@@ -350,7 +348,7 @@ class Bucket:
         self._read += len(body)
 
     def _set_topic_partitions(self, topics: Mapping[str, int]) -> None:
-        """Changes the numbers of topic partitions to those of the batch when it first ran.
+        """Changes the numbers of topic partitions to the numbers that the batch had when it first ran.
 
         The log stores these numbers, because with more topic partitions the same rows would give other outputs.
         """
@@ -428,7 +426,7 @@ def folder_of(plan: Plan, number: int) -> Path:
 
 
 def _prefix(number: int) -> str:
-    """The name before those of the bucket's objects in the checkpoint store."""
+    """The prefix of the names of the bucket's objects in the checkpoint store."""
     return f"buckets/{number}"
 
 

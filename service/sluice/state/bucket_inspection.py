@@ -1,12 +1,28 @@
 """The inspection of a bucket: its clock, its watermarks by topic partition, its sizes, and the windows of a key.
 
-The state server of the bucket computes it in a forked copy of itself (state/server/inspection_request.py), which ends
-afterwards. So the state may be changed here: what windows over event time would emit now is found by closing them.
+It is a request of the service's own process, which the state server of the bucket answers between two batches. The
+service sends one of a pair of connected sockets through the socket of the pool that has a name (pool.py), and the pool
+passes it on to the state server.
+
+An inspection cannot disturb a batch: a state server answers in a forked copy of itself, which has the memory of
+the moment of the fork, has at most INSPECTION_S seconds, and writes at most MAX_ANSWER bytes, which fit into the
+socket. While one inspection runs, the server refuses others. A question is in the socket before the socket is passed
+on, so the server never waits for it. The copy ends afterwards, so it may change its state: it finds what windows over
+event time would emit now by closing them.
+
+The content of a window partition as JSON values (`rows`) is also what `sluice windows` prints.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,12 +30,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.interner import Interner
+from sluice.columns.json_columns import json_values
 from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
-from sluice.model.spec import Windowed
+from sluice.model.spec import Dedup, Join, Map, Pipeline, Union, Windowed
+from sluice.model.types import Schema
 from sluice.state.bucket import Bucket
-from sluice.state.window_json import rows, shortened, shown
-from sluice.time_units import UNSET
+from sluice.state.message import Message
+from sluice.state.server.pool import INSPECTION, send_inspection
+from sluice.time_units import SECOND, UNSET
 
 #: maximum number of tuples of each list of a window, and of windows of a key
 MAX_TUPLES, MAX_WINDOWS = 50, 50
@@ -29,6 +48,16 @@ MAX_KEYS, MAX_SEARCHED = 20, 200_000
 MAX_SLOWEST = 3
 #: an operator with more window partitions than this is not closed to find what its windows would emit now
 MAX_CLOSED = 50_000
+
+
+#: maximum seconds of the copy that answers
+INSPECTION_S = 3
+#: maximum bytes of an answer
+MAX_ANSWER = 128 << 10
+#: seconds that the service waits for an answer beyond INSPECTION_S: the batch that runs ends first
+MAX_DELAY_S = 1.0
+#: niceness of the copy: batches get the CPU first
+NICE = 5
 
 
 def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +72,7 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
     waiting   by stream with aligned marks: the number of marks of each topic partition that wait for those of others
     sizes     by operator: the numbers of its window partitions and of the tuples in them
     keys      the newest keys of window partitions, of those that contain the text `question["keys"]` if it is given
-    windows   the windows of the key, and windows without keys (state/window_json.py)
+    windows   the windows of the key, and windows without keys (state/bucket_inspection.py)
     """
     state = bucket.in_memory()
     if state is None:
@@ -173,3 +202,110 @@ def _waiting(state: GraphState) -> dict[str, dict[str, int]]:
 def _time(time: int) -> int | None:
     """A time; None if it is not set. The largest one stands for the end of all times, which is no time to show."""
     return None if time in (UNSET, MAX_TIME) else time
+
+
+class Inspections:
+    """The inspections of a state server: at most one at a time."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+
+    def answer(self, connection: socket.socket, bucket: Bucket | None, question: bytes) -> None:
+        """Answers in a forked copy and returns at once. Does nothing without a bucket, or while another copy runs."""
+        if self._pid and not os.waitpid(self._pid, os.WNOHANG)[0]:
+            return
+        self._pid = 0
+        if bucket is None:
+            return
+        self._pid = os.fork()
+        if not self._pid:
+            _answer(connection, bucket, question)
+
+
+def _answer(connection: socket.socket, bucket: Bucket, question: bytes) -> None:
+    """Writes the answer and ends the process. A larger answer than MAX_ANSWER is written without its windows."""
+    try:
+        signal.alarm(INSPECTION_S)
+        kept = connection.fileno()
+        os.closerange(3, kept)  # a copy that stays open would hide a close by the original
+        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        os.nice(NICE)
+        found = inspect_bucket(bucket, json.loads(question))
+        body = json.dumps(found, separators=(",", ":"), default=str).encode()
+        if len(body) > MAX_ANSWER:
+            found["windows"], found["too_large"] = [], True
+            body = json.dumps(found, separators=(",", ":")).encode()
+        connection.settimeout(INSPECTION_S)
+        Message((), [body]).write(connection.sendall)
+    finally:
+        os._exit(0)
+
+
+def inspect(query: str, bucket: int, question: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The answer of a bucket's state server. None if there is no such server yet, or if it does not answer in time."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs, suppress(OSError):
+            Message((bucket, INSPECTION), [json.dumps(question).encode()]).write(ours.sendall)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_ANSWER)
+            send_inspection(query, bucket, theirs, MAX_DELAY_S)
+        ours.settimeout(INSPECTION_S + MAX_DELAY_S)
+        with suppress(OSError, EOFError, ValueError), ours.makefile("rb") as file:
+            (body,) = Message.read(file).bodies
+            return json.loads(bytes(body))  # type: ignore[no-any-return]
+    return None
+
+
+def shown(pipeline: Pipeline, key: str | None, clock: int, window: Any) -> dict[str, Any]:  # noqa: ANN401 - an InspectedWindow
+    """A window partition as a JSON object. Empty fields are left out. `clock`: nanoseconds since 1970."""
+    schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+    now = {stream: rows(tuples, schemas[stream]) for stream, tuples in window.now.items()}
+    fields = {
+        "operator": window.operator, "side": window.side, "window": _clause(pipeline, window.operator, window.side),
+        "key": key, "clock": moment(clock), "tuples": window.tuples, "policy": window.policy, "held": window.held,
+        "now": now,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
+
+
+def moment(clock: int) -> str | None:
+    """A time in nanoseconds since 1970 as ISO 8601; None if it is not set or beyond the calendar."""
+    if clock == UNSET:
+        return None
+    try:
+        return datetime.fromtimestamp(clock / SECOND, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def rows(tuples: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
+    columns = [json_values(tuples.column(name), type_) for name, type_ in schema]
+    return [dict(zip(tuples.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def shortened(window: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The JSON object of a window partition with at most the last `most` tuples of each list.
+
+    `left_out` is the number of tuples that the window holds and the object does not have.
+    """
+    found = dict(window)
+    held = found.get("held", [])
+    if len(held) > most:
+        found |= {"held": held[-most:], "left_out": len(held) - most}
+    if "now" in found:
+        found["now"] = {stream: list(islice(made, most)) for stream, made in found["now"].items()}
+    policy = found.get("policy", {})
+    if policy:
+        found["policy"] = {name: v[-most:] if isinstance(v, list) else v for name, v in policy.items()}
+    return found
+
+
+def _clause(pipeline: Pipeline, name: str, side: str) -> str:
+    operator = next(operator for operator in pipeline.operators if operator.name == name)
+    if isinstance(operator, Join):
+        if operator.window is not None:
+            return operator.window.clause()
+        return {"left": operator.left, "right": operator.right}[side].window.clause()
+    if isinstance(operator, Dedup):
+        return operator.clause
+    return "" if isinstance(operator, Map | Union) else operator.window.clause()

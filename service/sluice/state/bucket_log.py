@@ -29,7 +29,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 from sluice.batch.envelope import Body, Packed
 from sluice.columns.tables import StateError
 from sluice.files import force_entry
-from sluice.state.integrity import LOGGER, DamagedError, Owner
+from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
 from sluice.state.message import Message
 
 #: the first number of every entry; increased with every change of the format
@@ -194,7 +194,7 @@ class Log:
         return Entry.of(position.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
-        """The scans of all files, those of older files first."""
+        """The scans of all files, older files first."""
         return [self._scan(path) for path in self._files()]
 
     def _scan(self, path: Path) -> Scan:

@@ -1,4 +1,4 @@
-"""A file format in which a checksum covers every byte, one checksum for each block of content.
+"""A file format that detects damage: a checksum covers every byte, one checksum for each block of content.
 
     what              bytes             covered by
     magic, lengths    16                the checksum of the head
@@ -11,20 +11,29 @@
 
 All numbers are little-endian and unsigned. The content begins at a multiple of ALIGNMENT bytes. The checksums follow
 the content, so the content can be written as a stream and mapped into memory as one piece.
+
+The checksum is XXH3 with 64 bits. It is not a signature: it detects accidents, not attacks. Other files of a state have
+checksums of the same kind: `Owner` names the bucket of a file and seeds them, `DamagedError` is the error for all.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sluice.checkpoint.checkpoint_store import StoredObject
-from sluice.state.integrity import DamagedError
+from sluice.columns.tables import StateError
+
+LOGGER = logging.getLogger("sluice.state")
+
 
 #: the first bytes of a file; the last of them is increased with every change of the layout
 MAGIC = b"SLUICE\0\1"
@@ -37,9 +46,34 @@ BLOCK = 1 << 20
 ALIGNMENT = 64
 #: maximum length of a head in bytes; a longer one counts as damaged
 MAX_HEAD = 1 << 16
-
 #: names and values that identify the content of a file; a reader passes the values that it expects
 Description = Mapping[str, str | int]
+
+
+class DamagedError(StateError):
+    """A file of the state differs from what was written. The message has the file and the position of the damage."""
+
+    def __init__(self, location: str, what: str) -> None:
+        super().__init__(f"{location}: {what}")
+        self._location, self._what = location, what
+
+    def but(self, more: str) -> DamagedError:
+        """The same error with `more` appended to its message."""
+        return DamagedError(self._location, self._what + more)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The bucket whose state a file holds. `query` is the id of the checkpoint."""
+
+    pipeline: str = ""
+    query: str = ""
+    bucket: int = 0
+
+    @cached_property
+    def seed(self) -> int:
+        """The seed of the checksums, so that a file of one bucket does not pass as a file of another bucket."""
+        return xxh3_64_intdigest(f"{self.query}/{self.bucket}".encode())
 
 
 class BlockWriter:

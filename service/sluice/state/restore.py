@@ -1,4 +1,5 @@
-"""Restores a checkpoint that was lost with its disk, or that does not fit the ledger.
+"""Restores a checkpoint that was lost with its disk, or that does not fit the ledger; and changes the number of
+buckets.
 
     the ledger      the last batch N, and the plans of past batches
     a checkpoint    the state of some version up to N + 1, in the folder or in the store of `state:`
@@ -13,6 +14,11 @@ already in Kafka and are not written again.
 
 Everything is written into a folder of its own in the checkpoint, which replaces the old parts when it is complete. A
 start that finds a complete one goes on with the replacement, so a kill at any moment changes nothing.
+
+Another number of buckets (`rescaled`): the states of all buckets are put together, and divided by key among the new
+ones. The engine does both for the state of the operators (`Graph.split`, `Graph.merge`). The rows that wait in the
+reorder buffers of `merge: timestamp` are divided like new records. So a bucket has the same state as if its number of
+buckets had always been this one. The states of all buckets are then in memory at once, twice while they are divided.
 """
 
 from __future__ import annotations
@@ -20,27 +26,33 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import pyarrow as pa
+
+from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import inputs_again
 from sluice.batch.query_plan import Plan
+from sluice.batch.usable_records import buckets_of
 from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.checkpoint_folder import COMPLETE, RESTORING, adopt
 from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
 from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.replacement import COMPLETE, RESTORING, adopt
-from sluice.checkpoint.spark_logs import write_logs
+from sluice.checkpoint.offset_log import write_logs
+from sluice.columns.key_bytes import partition_for
 from sluice.columns.tables import StateError
+from sluice.engine.stream.items import TUPLE
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.planned_batch import Planned
 from sluice.state.bucket import REPEATABLE_VERSIONS, Bucket, folder_of
-from sluice.state.input_retention import NeededOffset, oldest_needed
-from sluice.state.integrity import LOGGER
-from sluice.state.rescaling import rescaled
-from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
+from sluice.state.bucket_batch import ReorderBuffer
+from sluice.state.checksummed_blocks import LOGGER
+from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot, oldest_needed
 
 #: the folder in RESTORING for snapshots that were fetched
 FETCHED = "fetched"
@@ -297,3 +309,44 @@ def _require_same_topics(plan: Plan, batch: int, needed: Mapping[tuple[str, int]
             f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from records of "
             f"topic {', '.join(anew)}, which was deleted and created again since then. {REMEDIES}"
         )
+
+
+def rescaled(plan: Plan, buckets: Sequence[Bucket], version: int) -> list[Bucket]:
+    """The buckets of `plan`, with the states of `buckets`: all buckets of the same query, in another number.
+
+    All of them have the state of `version` in memory, and must not be used afterwards.
+    """
+    graph = buckets[0].graph
+    states, waiting = zip(*(bucket.content() for bucket in buckets), strict=True)
+    parts = [graph.split(state, plan.buckets, partial(bucket_of_key, plan.buckets)) for state in states]
+    made = []
+    for number, buffer in enumerate(_buffers(plan, waiting)):
+        bucket = Bucket(plan, number)
+        bucket.take(version, graph.merge([of[number] for of in parts]), buffer)
+        made.append(bucket)
+    return made
+
+
+def bucket_of_key(buckets: int, key: bytes) -> int:
+    """The number of the bucket of a key, as for records (partition_router.py)."""
+    return int(partition_for(pa.array([key], pa.binary()), buckets)[0])
+
+
+def _buffers(plan: Plan, saved: Sequence[bytes]) -> list[bytes]:
+    """The saved reorder buffers of the new buckets. An empty one has never had a row."""
+    if not all(saved):
+        return [b""] * plan.buckets
+    old = [ReorderBuffer.load(one) for one in saved]
+    made = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
+    for slices in zip(*(buffer.slices for buffer in old), strict=True):
+        for buffer, own in zip(made, _divided(plan, PartitionSlice.joined(slices)), strict=True):
+            buffer.slices.append(own)
+    return [buffer.save() for buffer in made]
+
+
+def _divided(plan: Plan, whole: PartitionSlice) -> Iterator[PartitionSlice]:
+    stream = plan.pipeline.streams[whole.stream]
+    attributes = [name for name in whole.rows.schema.names if not name.startswith("@")]
+    tuples = whole.rows.filter(pa.array(whole.kinds == TUPLE)).select(attributes)
+    keys = plan.spread.get(stream.name, ())
+    return whole.divided(buckets_of(keys, whole.first, tuples, plan.buckets), plan.buckets)

@@ -3,11 +3,13 @@
     owner.json                                              the pipeline, its checkpoint, the Kafka cluster
     snapshots/<buckets>/<bucket>/<version>-<digest>.state   a snapshot, as in the checkpoint folder
 
-The digest is the beginning of that of the batch before the version. A restore compares it with the ledger's, so it
-never uses a snapshot of a batch that the ledger does not have. Snapshots belong to a number of buckets: those of
-another number have other keys (rescaling.py). A pipeline, or a stage, has a prefix of its own in the store. The owner
-is written once and with the condition that no owner exists, so of two clusters that use one prefix the second is
-refused.
+The digest is the beginning of the digest of the batch before the version. A restore compares it with the ledger's, so
+it never uses a snapshot of a batch that the ledger does not have. Snapshots belong to a number of buckets: snapshots of
+another number have other keys (restore.py). A pipeline, or a stage, has a prefix of its own in the store. The owner is
+written once and with the condition that no owner exists, so of two clusters that use one prefix the second is refused.
+
+A restore also needs the records since the snapshot: `oldest_needed` gets from Kafka the oldest offset of each topic
+partition that the restore reads, beside the first offset that it needs. The caller compares them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, Self
 
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_folder import snapshot_store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import (
     CheckpointStore,
@@ -30,7 +33,7 @@ from sluice.checkpoint.checkpoint_store import (
     get_bytes,
     put_bytes,
 )
-from sluice.checkpoint.open_store import snapshot_store_of
+from sluice.kafka.range_reader import Offsets, beginnings
 from sluice.kafka.requests import REQUEST, clients
 
 OWNER, SNAPSHOTS = "owner.json", "snapshots"
@@ -203,3 +206,20 @@ def owner_of(plan: Plan) -> SnapshotOwner:
             "read the id of the cluster", lambda admin: admin.list_topics(timeout=REQUEST).cluster_id
         )
     return SnapshotOwner(plan.pipeline.name, plan.query, str(cluster))
+
+
+class NeededOffset(NamedTuple):
+    """The first offset that a restore needs from a topic partition, and the oldest one that Kafka still has."""
+
+    needed: int
+    oldest: int
+
+
+def oldest_needed(kafka: Mapping[str, str], starts: Offsets, ends: Offsets) -> dict[tuple[str, int], NeededOffset]:
+    """For each topic partition from which a restore reads records: the records from `starts` to `ends` (exclusive)."""
+    needed = {place: starts.get(place, 0) for place, end in ends.items() if starts.get(place, 0) < end}
+    if not needed:
+        return {}
+    with clients(kafka, "admin") as requests:
+        oldest = beginnings(requests, needed)
+    return {place: NeededOffset(start, oldest[place]) for place, start in needed.items()}

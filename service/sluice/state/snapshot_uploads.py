@@ -7,7 +7,8 @@ to read more records again.
 
 The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
 
-Somebody else may remove objects: a life cycle rule of the bucket, or a person. So the thread lists the store now and
+Objects may be removed from outside: by a life cycle rule of the bucket, or by a person. So the thread lists the
+store now and
 then, and copies again what is missing.
 """
 
@@ -24,11 +25,10 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import offset_log
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.kafka import ledger
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.model.errors import SluiceError
 from sluice.ops.metrics import StoreReport
-from sluice.state.input_retention import oldest_needed
-from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot, owner_of
+from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot, oldest_needed, owner_of
 from sluice.time_units import SECOND
 
 LOGGER = logging.getLogger("sluice.state")

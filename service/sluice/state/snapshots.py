@@ -3,23 +3,33 @@
 The store shows an object only when it is complete. Two processes that write the same version write equal bytes, so
 either may replace the other's. A checksum covers every byte (checksummed_blocks.py), and the head of the object names
 the pipeline, the query, the bucket and the version.
+
+A bucket writes large snapshots in the background, in a forked copy of its process (`Background`). The copy has the
+memory of the moment of the fork, and the process handles the next batches meanwhile.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 import pyarrow as pa
 
 from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.processes import run_and_end
 from sluice.state import checksummed_blocks
-from sluice.state.integrity import LOGGER, DamagedError, Owner
+from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
 
 ENDING = ".state"
 #: ending of the second copy of a snapshot, where one was written
 COPY = ".copy"
 Write = Callable[[pa.NativeFile], None]
+
+
+#: niceness of the copy: other processes get the CPU first
+NICE = 10
 
 
 class Snapshots:
@@ -49,11 +59,11 @@ class Snapshots:
             return self._read(version, first)
         except (DamagedError, FileNotFoundError) as error:
             try:
-                found = self._read(version, copy)
+                content = self._read(version, copy)
             except FileNotFoundError:
                 raise error from None
             LOGGER.warning("%s; its second copy %s is used", error, copy.removeprefix(self._prefix))
-            return found
+            return content
 
     def delete_before(self, before: int) -> None:
         """Removes the snapshots of versions before `before` (exclusive), and what incomplete writes of them left."""
@@ -71,8 +81,8 @@ class Snapshots:
         writer.finish()
 
     def _read(self, version: int, name: str) -> memoryview:
-        with self._store.get(name) as found:
-            return checksummed_blocks.read(found, self._description(version))
+        with self._store.get(name) as stored:
+            return checksummed_blocks.read(stored, self._description(version))
 
     def _description(self, version: int) -> checksummed_blocks.Description:
         owner = self._owner
@@ -83,3 +93,52 @@ class Snapshots:
 
     def _version(self, name: str) -> int:
         return int(name.removeprefix(self._prefix).partition(".")[0])
+
+
+class Background:
+    """At most one forked copy at a time. `fork` copies only the memory pages that either process changes meanwhile."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Runs `work` in a new copy. `work` must use neither open files nor threads of this process."""
+        self._pid = os.fork()
+        if not self._pid:
+            _run(work)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._pid)
+
+    def wait(self) -> None:
+        """Blocks until the work has ended. Does nothing if no work was started."""
+        if self._pid:
+            os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+
+    def ended(self) -> bool | None:
+        """Whether the work succeeded; None while it runs or if none was started. Each result is returned only once."""
+        if not self._pid:
+            return None
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if not pid:
+            return None
+        self._pid = 0
+        return status == 0
+
+    def stop(self) -> None:
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+
+
+def _run(work: Callable[[], None]) -> NoReturn:
+    """Runs `work` and exits, so the copy does not continue what the original process was doing."""
+
+    def alone() -> None:
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a copy that stays open would hide a close by the original
+        os.nice(NICE)
+        work()
+
+    run_and_end(alone)

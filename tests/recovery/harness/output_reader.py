@@ -9,8 +9,8 @@ from typing import Any, Self
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
+from sluice.columns.key_bytes import partition_for
 from sluice.kafka.client import client_properties
-from sluice.kafka.murmur2 import partition_for
 from sluice.wire.mark_headers import HEADER
 
 Record = dict[str, Any]

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import Message
 
 from sluice.batch import inputs_again as module
-from sluice.batch import partition_router
+from sluice.batch import usable_records
 from sluice.batch.envelope import split_pass_through
 from sluice.batch.inputs_again import input_again, inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.state.bucket import Bucket
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
@@ -150,7 +150,8 @@ def test_the_state_is_the_same_byte_by_byte(
     pipeline = load_text(FILE % SETTINGS[name], "p.yaml")
     past = Past(monkeypatch, [str(stream.topic) for stream in pipeline.inputs], seed)
     monkeypatch.setattr(module, "OFFSETS_PER_READ", together)
-    monkeypatch.setattr(partition_router, "RECORDS_PER_BATCH", 7)
+    for module_of_records in (module, usable_records):
+        monkeypatch.setattr(module_of_records, "RECORDS_PER_BATCH", 7)
     plan = Plan(pipeline, "q", "s", str(tmp_path), BUCKETS, {"a": 1, "b": 1, "out": 1})
     one_by_one, repeated = ([Bucket(plan, number) for number in range(BUCKETS)] for _ in range(2))
     before, *batches = past.plans

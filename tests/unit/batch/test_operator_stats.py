@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sluice.batch.operator_stats import report_of
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered, topic_partitions
+from sluice.state.outgoing import report_of
 
 PIPELINE = """
 pipeline: p

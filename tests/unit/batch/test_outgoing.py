@@ -9,11 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.batch.bucket_batch import Batch
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, pack
-from sluice.batch.outgoing import outgoing, records
-from sluice.batch.record_order import ITSELF, NUMBERS, ordinal
+from sluice.batch.envelope import DEAD_LETTERS, ITSELF, NUMBERS, RECORDS, TUPLE_WITH_MARK, ordinal, pack
 from sluice.batch.reject_collector import dead_letters
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
@@ -21,6 +18,8 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import TUPLE, WINDOW
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
+from sluice.state.bucket_batch import Batch
+from sluice.state.outgoing import outgoing, records
 from sluice.wire.output_timestamps import UNUSABLE
 from tests.spec.buckets import of_stream, plan_of
 

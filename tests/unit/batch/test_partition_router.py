@@ -9,17 +9,14 @@ from types import MappingProxyType, SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, labels, ordinal, unpack
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
+from sluice.columns.key_bytes import partition_for
 from sluice.config.load import load_text
-from sluice.kafka.batch_report import Report
-from sluice.kafka.librdkafka.fetched_records import of_messages
-from sluice.kafka.murmur2 import partition_for
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned, Report
+from sluice.kafka.librdkafka.column_consumer import of_messages
 
 PIPELINE = """
 pipeline: p

@@ -9,14 +9,11 @@ from base64 import b64encode
 import pyarrow as pa
 import pytest
 
-from sluice.batch.bucket_batch import Batch
-from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, labels, ordinal
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
-from sluice.batch.reorder_buffer import ReorderBuffer
 from sluice.config.load import load_text
+from sluice.state.bucket_batch import Batch, ReorderBuffer
 from sluice.time_units import UNSET
 from tests.unit.batch.test_partition_router import SCHEMA
 

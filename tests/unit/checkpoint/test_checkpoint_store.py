@@ -16,7 +16,7 @@ from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, known
 from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import batches, planned, verify
-from sluice.state.integrity import Owner
+from sluice.state.checksummed_blocks import Owner
 from sluice.state.snapshots import Snapshots
 from tests.unit.checkpoint.memory_store import MemoryStore
 

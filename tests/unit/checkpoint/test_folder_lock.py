@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from sluice.checkpoint.checkpoint_folder import OccupiedError, locked
 from sluice.checkpoint.checkpoint_identity import LOCK, CheckpointError
-from sluice.checkpoint.folder_lock import OccupiedError, locked
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from pathlib import Path
-from sluice.checkpoint.folder_lock import locked
+from sluice.checkpoint.checkpoint_folder import locked
 with locked(Path(sys.argv[1]), "p"):
     print("locked", flush=True)
     sys.stdin.read()

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from sluice.checkpoint.checkpoint_folder import COMPLETE, RESTORING, adopt
 from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import force_plan
-from sluice.checkpoint.replacement import COMPLETE, RESTORING, adopt
 from sluice.state.bucket_log import Entry, Log
 from tests.recovery.harness.power_loss import lose_power, recording
 

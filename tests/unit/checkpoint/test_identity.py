@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import (
     DEFINITION,
     FILE,
@@ -17,7 +18,6 @@ from sluice.checkpoint.checkpoint_identity import (
     write_definition,
 )
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.open_store import store_of
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline, Settings
 from tests.unit.state.damage import flipped
@@ -68,7 +68,7 @@ def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, me
 
 
 def test_an_existing_checkpoint_keeps_its_number_of_buckets(tmp_path):
-    """The service then divides the state anew (state/rescaling.py)."""
+    """The service then divides the state anew (state/restore.py)."""
     claim(FolderStore(tmp_path), "p", "f", 2, 1)
     assert claim(FolderStore(tmp_path), "p", "f", 5, 1).buckets == 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.checkpoint.replacement import COMPLETE, REPLACED, RESTORING, adopt
+from sluice.checkpoint.checkpoint_folder import COMPLETE, REPLACED, RESTORING, adopt
 
 OLD, NEW = "old", "new"
 

@@ -6,8 +6,8 @@ import pytest
 
 from sluice.checkpoint import offset_log
 from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
-from sluice.checkpoint.spark_logs import write_first_plan, write_logs
-from sluice.kafka.planned_batch import Planned
+from sluice.checkpoint.offset_log import write_first_plan, write_logs
+from sluice.kafka.batch_report import Planned
 from sluice.time_units import MILLISECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
 

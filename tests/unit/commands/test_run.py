@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from sluice.cli import main
 from sluice.commands import run
 from sluice.running import service
-from sluice.running.pipeline_files import Loader
-from sluice.running.pipeline_folder import PipelineFolder
+from sluice.running.pipeline_folder import Loader, PipelineFolder
 from sluice.running.service_options import Restart
 
 pytestmark = pytest.mark.usefixtures("only_files")

@@ -10,11 +10,11 @@ import pytest
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.spark_logs import write_first_offsets, write_logs
+from sluice.checkpoint.offset_log import write_first_offsets, write_logs
 from sluice.config.load import load_text
 from sluice.inspect import verify as module
 from sluice.inspect.verify import verify
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 
 FILE = """
 pipeline: sums

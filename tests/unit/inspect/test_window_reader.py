@@ -9,11 +9,11 @@ import pytest
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.spark_logs import write_logs
+from sluice.checkpoint.offset_log import write_logs
 from sluice.config.load import load_text
-from sluice.inspect import window_reader
-from sluice.inspect.window_reader import read_windows
-from sluice.kafka.planned_batch import Planned
+from sluice.inspect import checkpoint_reader
+from sluice.inspect.checkpoint_reader import read_windows
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.topics import Topic
 from sluice.state.bucket import Bucket
 
@@ -48,7 +48,7 @@ def test_streams_have_the_order_of_the_checkpoint_although_the_file_has_another(
     pipeline = load_text(FILE, "sums.yaml")
     pipeline = replace(pipeline, settings=replace(pipeline.settings, checkpoint=str(tmp_path)))
     claim(FolderStore(tmp_path), "sums", fingerprint_of(pipeline), 1, 1, definition=definition_of(pipeline))
-    monkeypatch.setattr(window_reader, "_windows_of", lambda plan, *_: [{"order": list(plan.topic_partitions)}])
+    monkeypatch.setattr(checkpoint_reader, "_windows_of", lambda plan, *_: [{"order": list(plan.topic_partitions)}])
     turned = replace(pipeline, streams=dict(reversed(pipeline.streams.items())))
     assert list(read_windows(turned, None)) == [{"order": ["out", "in"]}]
 

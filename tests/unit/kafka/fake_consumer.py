@@ -8,8 +8,7 @@ from itertools import groupby
 
 from confluent_kafka import KafkaError, KafkaException
 
-from sluice.kafka.librdkafka.column_consumer import Arrival
-from sluice.kafka.librdkafka.fetched_records import of_messages
+from sluice.kafka.librdkafka.column_consumer import Arrival, of_messages
 
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 

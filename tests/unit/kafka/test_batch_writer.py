@@ -17,11 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from sluice.files import project_file
 from sluice.kafka import batch_producers, batch_writer, ledger
 from sluice.kafka.batch_producers import TimeLimits
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings, writer
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import records, unpack
 from sluice.kafka.topics import create
 from tests.unit.kafka.tools import visible

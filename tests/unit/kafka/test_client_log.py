@@ -1,6 +1,6 @@
 import logging
 
-from sluice.kafka.client_log import RepeatedMessageFilter
+from sluice.kafka.client import RepeatedMessageFilter
 
 
 def said(at, message):

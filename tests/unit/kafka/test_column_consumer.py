@@ -14,8 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.librdkafka import column_consumer
-from sluice.kafka.librdkafka.column_consumer import ColumnConsumer
-from sluice.kafka.librdkafka.fetched_records import SCHEMA
+from sluice.kafka.librdkafka.column_consumer import SCHEMA, ColumnConsumer
 from sluice.kafka.range_reader import READER_PROPERTIES
 from tests.unit.kafka.tools import produce_with_header
 

@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import following_reader
 from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
-from sluice.kafka.librdkafka.fetched_records import offsets_of
+from sluice.kafka.librdkafka.column_consumer import offsets_of
 from tests.unit.kafka.fake_consumer import END, Consumer, Record
 
 A, B = ("trades", 0), ("trades", 1)

@@ -12,11 +12,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings
 from sluice.kafka.kafka_errors import LedgerError, UnavailableError
 from sluice.kafka.ledger_follower import Follower
-from sluice.kafka.planned_batch import Planned
 
 pytestmark = pytest.mark.kafka
 MINE, OTHER = "checkpoint-1", "checkpoint-2"

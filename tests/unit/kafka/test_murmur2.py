@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from sluice.kafka.murmur2 import murmur2, partition_for
+from sluice.columns.key_bytes import murmur2, partition_for
 
 #: from Kafka's own test of Utils.murmur2
 VECTORS = {

@@ -20,9 +20,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sluice.kafka import ledger, requests
+from sluice.kafka import consumer_groups, ledger, requests
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.kafka.groups import lag_group
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
 from sluice.kafka.requests import REQUEST
 from sluice.kafka.topics import FIRST_ATTEMPT_S, Topic, check, create, reach, unreachable
@@ -130,10 +129,10 @@ def test_no_broker_is_said_in_bounded_time(caplog, servers):
 
 @pytest.mark.kafka
 def test_input_offsets_show_in_a_consumer_group(kafka, topic):
-    with lag_group.InputOffsets(kafka, topic) as offsets:
+    with consumer_groups.InputOffsets(kafka, topic) as offsets:
         offsets.commit({(topic, 0): 5, (topic, 1): 7})
     client = AdminClient(kafka)
-    wanted = ConsumerGroupTopicPartitions(lag_group.group_of(topic))
+    wanted = ConsumerGroupTopicPartitions(consumer_groups.group_of(topic))
     (future,) = client.list_consumer_group_offsets([wanted]).values()
     assert {(place.partition, place.offset) for place in future.result().topic_partitions} == {(0, 5), (1, 7)}
 

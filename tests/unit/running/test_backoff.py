@@ -1,7 +1,7 @@
 import pytest
 
-from sluice.running.backoff import MOST_S, REPAIRED_S, Backoff
 from sluice.running.service_options import Restart
+from sluice.running.supervisor import MOST_S, REPAIRED_S, Backoff
 
 
 def delays(lives):

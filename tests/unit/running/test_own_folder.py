@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sluice.running.own_folder import LOCK, MAX_PATH, PREFIX, own_folder
+from sluice.running.service_start import LOCK, MAX_PATH, PREFIX, own_folder
 
 #: a service that writes a temporary file, says so, and runs until it is killed
 SERVICE = """
 import sys, tempfile
 from pathlib import Path
-from sluice.running.own_folder import own_folder
+from sluice.running.service_start import own_folder
 with own_folder():
     folder = Path(tempfile.mkdtemp())
     (folder / "file").write_text("x")

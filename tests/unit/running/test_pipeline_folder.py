@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.load import load
 from sluice.running.pipeline_folder import PipelineFolder
-from sluice.running.pipeline_paths import FolderError, files_in
+from sluice.running.service_options import FolderError, files_in
 
 FILE = """
 pipeline: {name}

@@ -11,7 +11,7 @@ from sluice.kafka.kafka_errors import TopicError
 from sluice.model.errors import SluiceError
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import Pipelines, State
-from sluice.running.pipeline_files import Wanted
+from sluice.running.pipeline_folder import Wanted
 from sluice.running.service_options import Options, Restart
 from sluice.running.supervisor import FINISH_S, Outcome, Supervisor
 from sluice.spark.failures import JavaEndedError

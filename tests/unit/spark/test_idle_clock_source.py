@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from sluice.kafka.kafka_errors import UnavailableError
-from sluice.spark.idle_clock_source import beside
+from sluice.spark.idle_clock import beside
 
 pytestmark = pytest.mark.spark
 

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer
 
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.spark import pace as module
-from sluice.spark.pace import POLL, POLL_RECORDS, Pace, measured, pace, size_of
+from sluice.spark import source as module
 from sluice.spark.query import prepare
+from sluice.spark.source import POLL, POLL_RECORDS, Pace, measured, pace, size_of
 
 PIPELINE = """
 streams:

@@ -4,7 +4,7 @@ import pytest
 from pyspark import SparkContext
 
 from sluice.jvm.java import JavaError
-from sluice.spark.cluster.master_url import repeating
+from sluice.spark.cluster import repeating
 from sluice.spark.session import session
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.spark.pace import Pace
-from sluice.spark.source import read, received
+from sluice.spark.source import Pace, read, received
 
 PIPELINE = """
 pipeline: p

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, pack
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, ordinal, pack
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
 from sluice.config.load import load_text
 from sluice.engine.stream.items import TUPLE
 

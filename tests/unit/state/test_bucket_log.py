@@ -9,7 +9,7 @@ from xxhash import xxh3_64_intdigest
 from sluice.batch.envelope import IDLE_CLOCK, RECORDS
 from sluice.columns.tables import StateError
 from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
-from sluice.state.integrity import DamagedError, Owner
+from sluice.state.checksummed_blocks import DamagedError, Owner
 from sluice.state.message import Message
 from tests.unit.state.damage import flip, flipped
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_folder import CHANGE
 from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
 from sluice.checkpoint.checkpoint_store import put_bytes
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.replacement import CHANGE
 from sluice.config.load import load_text
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic

@@ -12,8 +12,7 @@ import pytest
 
 from sluice.checkpoint.folder_store import StoredFile
 from sluice.state import checksummed_blocks
-from sluice.state.checksummed_blocks import BLOCK, BlockWriter
-from sluice.state.integrity import DamagedError
+from sluice.state.checksummed_blocks import BLOCK, BlockWriter, DamagedError
 from tests.unit.state.damage import SEED, flip, flipped
 
 ABOUT = {"pipeline": "p", "query": "q", "bucket": 1, "version": 7}

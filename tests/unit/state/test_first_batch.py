@@ -11,11 +11,11 @@ from confluent_kafka.admin import NewTopic
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import offset_log
-from sluice.checkpoint.spark_logs import write_first_offsets
+from sluice.checkpoint.offset_log import write_first_offsets
 from sluice.config.load import load_text
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.topics import create
-from sluice.state.first_batch import plan_first_batch
+from sluice.state.checkpoint_start import plan_first_batch
 
 pytestmark = pytest.mark.kafka
 

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import split_pass_through
-from sluice.batch.partition_router import RECEIVED, route_records
+from sluice.batch.envelope import labels, ordinal, split_pass_through
+from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import ordinal
+from sluice.batch.usable_records import RECEIVED
 from sluice.config.load import load_text
 from sluice.state.bucket import Bucket
-from sluice.state.rescaling import rescaled
+from sluice.state.restore import rescaled
 
 FILE = """
 pipeline: rescaled

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import PastInput
-from sluice.batch.partition_slice import PartitionSlice
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.checkpoint.offset_log import batches
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.planned_batch import Planned
 from sluice.state import restore as module
 from sluice.state.bucket import Bucket
-from sluice.state.input_retention import NeededOffset
 from sluice.state.restore import RestoreError, require_restorable, restore
-from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
+from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
 from tests.unit.state.rows import plan_of, rows_of

@@ -12,13 +12,12 @@ import pytest
 
 from sluice.checkpoint.checkpoint_store import StoreError, StoreRefusedError, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.spark_logs import write_logs
+from sluice.checkpoint.offset_log import write_logs
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import UnavailableError
-from sluice.kafka.planned_batch import Planned
 from sluice.ops.log_lines import PIPELINE
 from sluice.state import snapshot_uploads as module
-from sluice.state.input_retention import NeededOffset
-from sluice.state.snapshot_archive import OWNER, SnapshotArchive, SnapshotOwner, StoredSnapshot
+from sluice.state.snapshot_archive import OWNER, NeededOffset, SnapshotArchive, SnapshotOwner, StoredSnapshot
 from sluice.state.snapshot_uploads import LIST_S, REPEAT_S, RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore

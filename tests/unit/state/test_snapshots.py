@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.state.integrity import DamagedError, Owner
+from sluice.state.checksummed_blocks import DamagedError, Owner
 from sluice.state.snapshots import Snapshots
 from tests.unit.state.damage import flip
 

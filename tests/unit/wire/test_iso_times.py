@@ -12,10 +12,10 @@ from sluice.columns.json_columns import column
 from sluice.config.checks import constants, settings
 from sluice.engine.stream.functions.conversions import to_timestamp
 from sluice.engine.stream.watermark_text import from_text
-from sluice.iso_times import nanoseconds
 from sluice.model.spec import Coding, FormatOptions
 from sluice.model.types import TIMESTAMP
 from sluice.replayer.event_file import clock_time
+from sluice.time_units import nanoseconds
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 
-from sluice import iso_times
+from sluice import time_units
 from sluice.config.checks import state_settings
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
@@ -121,6 +121,6 @@ def nanoseconds(text: str) -> int:
 def iso(text: str) -> Decimal:
     """Nanoseconds since 1970 of an ISO 8601 text; NaN if the text is not a time."""
     try:
-        return Decimal(iso_times.nanoseconds(text))
+        return Decimal(time_units.nanoseconds(text))
     except ValueError:
         return Decimal("NaN")

@@ -1,40 +1,67 @@
-"""A consumer whose records come as Arrow columns, without a Python object for each."""
+"""A consumer whose records come as Arrow columns, without a Python object for each; and the schema of these columns."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import methodcaller
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from numba import types
 
 from sluice.columns.arrow_types import HEADERS
 from sluice.columns.kernel import kernel
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.librdkafka.fetched_records import SCHEMA
 from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer, function
-from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message
+from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message, headers_of_each
 from sluice.kafka.requests import discard
+
+#: Timestamps are milliseconds since 1970.
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("offset", pa.int64()),
+    ("timestamp", pa.int64()),
+])  # fmt: skip
+
+_key, _value, _offset, _timestamp = map(methodcaller, ("key", "value", "offset", "timestamp"))
+
 
 #: what is wrong with a record that comes another way
 PAST = "a record has come past the queue of its topic partition"
 #: topic and topic partition
 Place = tuple[str, int]
 #: 64-bit words of a message of librdkafka (`rd_kafka_message_t`), and where its fields are
-WORDS = 9
+MESSAGE_WORDS = 9
 TOPIC, VALUE, VALUE_SIZE, KEY, KEY_SIZE, OFFSET = 1, 3, 4, 5, 6, 7
 #: 32-bit words of the error code and of the topic partition
 ERROR, PARTITION = 0, 4
 #: 64-bit words about a header: address and size of its name, and of its value
 CELLS = 4
 NAME, NAME_SIZE, CONTENT, CONTENT_SIZE = range(CELLS)
+
+
+def of_messages(messages: Sequence[Message]) -> pa.RecordBatch:
+    """The columns of records. Raises HeaderNameError for the name of a header that is not UTF-8."""
+    columns = (
+        [*map(_key, messages)],
+        [*map(_value, messages)],
+        headers_of_each(messages),
+        [*map(_offset, messages)],
+        [milliseconds for _, milliseconds in map(_timestamp, messages)],
+    )
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def offsets_of(records: pa.RecordBatch) -> np.ndarray:
+    return records.column("offset").to_numpy()  # type: ignore[no-any-return]
+
 
 if TYPE_CHECKING:
 
@@ -59,7 +86,7 @@ else:
 class Arrival(NamedTuple):
     """What has come of a topic partition.
 
-    records   consecutive records (fetched_records.py); there may be none
+    records   consecutive records (column_consumer.py); there may be none
     reached   the offset up to which all records have come (exclusive). It may lie behind the last record: the markers
               of transactions have offsets, too
     """
@@ -133,7 +160,7 @@ class ColumnConsumer:
             self._consumer.unassign()
             while count := self._take(queue, 0):
                 _destroy_each(self._messages[:count])
-            # The client does not forward a queue to that of the consumer if it was forwarded here.
+            # The client does not forward a queue to the consumer's queue if it was forwarded here.
             self._queues.forward(starts)
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
             self._queues.forward()  # the end of the assignment before has undone it
@@ -176,7 +203,7 @@ class ColumnConsumer:
 
 def compile_kernels() -> None:
     """Compiles the kernels of this module, or loads them from the cache."""
-    none, table, found = np.zeros(0, np.int64), np.zeros((0, WORDS), np.int64), np.zeros((0, CELLS), np.int64)
+    none, table, found = np.zeros(0, np.int64), np.zeros((0, MESSAGE_WORDS), np.int64), np.zeros((0, CELLS), np.int64)
     _look(none, table, none, none, none)
     _look_at_headers(none, none, found, none)
     _gather(none, np.zeros(1, np.int32), np.zeros(0, np.uint8))
@@ -186,7 +213,7 @@ def compile_kernels() -> None:
 def _arrivals(messages: np.ndarray) -> Iterator[Arrival]:
     """The messages at these addresses, cut where the topic partition changes. Raises KafkaException for an error."""
     count = len(messages)
-    table = np.zeros((count, WORDS), np.int64)
+    table = np.zeros((count, MESSAGE_WORDS), np.int64)
     timestamps, headers = np.zeros(count, np.int64), np.zeros(count, np.int64)
     _look(messages, table, timestamps, headers, np.zeros(1, np.int64))
     words = table.view(np.int32)
@@ -266,7 +293,7 @@ def _look(
     `room` has room for a pointer.
     """
     for row in range(len(messages)):
-        _copy(address_of(table) + 8 * WORDS * row, messages[row], 8 * WORDS)
+        _copy(address_of(table) + 8 * MESSAGE_WORDS * row, messages[row], 8 * MESSAGE_WORDS)
         timestamps[row] = _timestamp_of(messages[row], address_of(room))
         if np.int32(table[row, 0]) == 0 and _headers_of(messages[row], address_of(room)) == 0:
             headers[row] = _header_count(room[0])

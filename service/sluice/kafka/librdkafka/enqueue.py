@@ -20,7 +20,7 @@ CELLS = 8
 TOPIC, PARTITION, VALUE, KEY, MESSAGE_FLAGS, TIMESTAMP, HEADERS = 1, 3, 4, 5, 7, 8, 10
 ARGUMENTS = (TOPIC, MESSAGE_FLAGS, PARTITION, VALUE, KEY, TIMESTAMP, HEADERS)
 #: 64-bit words of an argument (`rd_kafka_vu_t`): its type, and 64 bytes for what it has
-WORDS = 9
+ARGUMENT_WORDS = 9
 #: `RD_KAFKA_MSG_F_COPY`: the client copies key and value
 COPY = 2
 
@@ -61,7 +61,7 @@ def enqueue(producer: Producer, records: Records, start: int, stop: int) -> int:
         of_headers = np.zeros((len(headers.keys), 4), np.int64)
         _fill(of_headers[:, :2], headers.keys)
         _fill(of_headers[:, 2:], headers.items)
-    arguments = np.zeros((len(ARGUMENTS), WORDS), np.int64)
+    arguments = np.zeros((len(ARGUMENTS), ARGUMENT_WORDS), np.int64)
     topic = ctypes.create_string_buffer(records.topic.encode())
     arguments[:, 0] = ARGUMENTS
     arguments[:2, 1] = ctypes.addressof(topic), COPY
@@ -76,7 +76,7 @@ def enqueue(producer: Producer, records: Records, start: int, stop: int) -> int:
 def compile_kernel() -> None:
     """Compiles the kernel of `enqueue`, or loads it from the cache."""
     nothing = np.zeros((0, CELLS), np.int64)
-    _enqueue(0, np.zeros((len(ARGUMENTS), WORDS), np.int64), nothing, nothing)
+    _enqueue(0, np.zeros((len(ARGUMENTS), ARGUMENT_WORDS), np.int64), nothing, nothing)
 
 
 def _fill(cells: np.ndarray, column: pa.Array) -> None:
@@ -96,7 +96,7 @@ def _fill(cells: np.ndarray, column: pa.Array) -> None:
 def _enqueue(client: int, arguments: np.ndarray, cells: np.ndarray, headers: np.ndarray) -> tuple[int, int]:
     """Returns the number of rows that are in the queue, and the error (`rd_kafka_error_t *`), 0 without any.
 
-    arguments   those of a record, with its topic and its flags
+    arguments   the arguments of a record, with its topic and its flags
     cells       by record: address and size of the value and of the key, topic partition, timestamp, and the rows of its
                 headers: the first, and the end (exclusive)
     headers     by header: address and size of its name and of its value

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 from sluice.jvm.jars import jars
 from sluice.processes import end_with_this_process, environment_variable
-from sluice.spark.cluster import shipping
+from sluice.spark import cluster
 from sluice.spark.java import class_archive
 from sluice.spark.java.early_classes import load_early
 from sluice.spark.java.java_command import java_command, spark_home, temporary_files
@@ -66,7 +66,7 @@ class JavaProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-java-", ignore_cleanup_errors=True)
         self._connection = Path(self._folder.name, "connection")
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
-        os.environ["PYSPARK_PYTHON"] = shipping.python(properties.get("spark.archives", ""))
+        os.environ["PYSPARK_PYTHON"] = cluster.python(properties.get("spark.archives", ""))
         own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
         command, environment = java_command(Path(os.environ["SPARK_HOME"]), properties, os.environ | own)
         stderr = filtered_pipe()

@@ -1,32 +1,38 @@
 """The direct lane: processes of the service do the work of a batch, without a job of Spark.
 
-    offset log --> records of the batch -----------------------> packed rows --> state servers --> transaction
-                   record_feed.py, in this process               batch/          state/server/    batch/commit.py
-                   or state/server/read_request.py, in readers
+    offset log --> records of the batch --------------------> packed rows --> state servers --> transaction
+                   `RecordFeed`, in this process              batch/          state/server/     batch/commit.py
+                   state/server/read_request.py, in readers
 
 Spark plans, logs and commits the batch as always. The lane does the work in between, and may begin it before Spark
-calls (early_work.py). The packed rows are made by the functions that the tasks of Spark call, and the same state
-servers apply them, so both lanes give equal outputs.
+calls (batch_lanes.py). The packed rows are made by the functions that the tasks of Spark call, and the same state
+servers apply them, so both lanes give equal outputs. The service's own process reads records ahead (`RecordFeed`), so
+that they are there for a small batch.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pyarrow as pa
 
 from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
 from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
-from sluice.kafka.following_reader import RecordsNotReadError
+from sluice.kafka.batch_report import Planned
+from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.librdkafka.column_consumer import Place
+from sluice.kafka.range_reader import Offsets
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
-from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
 from sluice.state.server import pool
 from sluice.state.server.read_request import Ranges, read, readers_of
 from sluice.state.server.request import Connections
@@ -38,6 +44,16 @@ LOGGER = logging.getLogger("sluice")
 Apply = Callable[[Plan, int, int, list[Packed]], Callable[[], list[Packed]]]
 #: reads and routes records: plan, number of the reader, what it reads
 Read = Callable[[Plan, int, Ranges], list[tuple[int, Packed]]]
+
+
+#: seconds of a wait for records that Spark's source has seen already
+TIMEOUT_S = 2.0
+#: bytes that the client reads ahead
+AHEAD = 4 << 20
+#: bytes of records of one batch that this process holds at once
+MAX_BYTES = 16 << 20
+#: factor of the expected size of records after each batch that was expected to be too large and so was not read
+DECAY = 0.99
 
 
 def load_early(pipeline: Pipeline) -> None:
@@ -131,3 +147,55 @@ class DirectLane:
         """The rows that bypass the bucket, and a function that waits for the outputs of the bucket."""
         through, rest = split_pass_through(self._plan.topic_partitions, rows)
         return through, self._apply(self._plan, number, batch, rest)
+
+
+class TooManyBytesError(Exception):
+    """The records of a batch have more bytes than this process holds at once."""
+
+
+class RecordFeed:
+    """Takes the records of one batch after the other into memory."""
+
+    def __init__(self, reader: FollowingReader) -> None:
+        self._reader = reader
+        #: the mean size of the records of the last batch that had too many bytes
+        self._expected_size = 0.0
+
+    @classmethod
+    def of(cls, kafka: Mapping[str, str]) -> RecordFeed:
+        """The feed from the brokers of a `kafka:` block."""
+        return cls(FollowingReader.of(kafka, TIMEOUT_S, AHEAD))
+
+    def fits(self, records: int) -> bool:
+        """Whether a batch of so many records probably has at most MAX_BYTES.
+
+        The mean size of the records of the last batch that had more decides, so that a stream of large records is not
+        read here in vain for each batch. As records may become smaller, its weight shrinks with each batch that does
+        not fit.
+        """
+        if records * self._expected_size <= MAX_BYTES:
+            return True
+        self._expected_size *= DECAY
+        return False
+
+    def take(self, starts: Offsets, ends: Offsets) -> dict[Place, pa.RecordBatch]:
+        """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
+
+        Both have the same topic partitions. Topic partitions without records are left out. Raises TooManyBytesError if
+        the records have more than MAX_BYTES, and RecordsNotReadError if they cannot be read here.
+        """
+        found: defaultdict[Place, list[pa.RecordBatch]] = defaultdict(list)
+        size = 0
+        with closing(self._reader.read(starts, ends)) as read:
+            for place, records in read:
+                found[place].append(records)
+                size += records.nbytes
+                if size > MAX_BYTES:
+                    self._expected_size = size / sum(map(len, found.values()))
+                    message = f"the records of a batch have more than {MAX_BYTES} bytes"
+                    raise TooManyBytesError(message)
+        return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in found.items()}
+
+    def close(self) -> None:
+        """Closes the Kafka client, and frees what it has read ahead; the next `take` makes a new one."""
+        self._reader.close()

@@ -20,7 +20,7 @@ from sluice.batch.envelope import IDLE_CLOCK, ROUTED, Packed, packed_time
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.spark.run_bucket import run_bucket
 from sluice.spark.source import received
 

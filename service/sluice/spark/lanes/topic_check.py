@@ -28,7 +28,7 @@ from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import TopicCreatedAgainError, TopicDeletedError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, SLACK, discard, send_request, transient
 from sluice.model.kafka_properties import servers
-from sluice.spark.lanes.held_back import HeldBack
+from sluice.spark.lanes.missing_records import HeldBack
 
 #: seconds between two checks while no batch reads records
 PERIOD_S = 2.0
@@ -61,7 +61,7 @@ class TopicCheck:
         self._clock = clock
         self._lock = threading.Lock()
         self._clients: list[AdminClient] = []
-        #: the request of a batch, and that of `look`
+        #: the request of a batch, and the request of `look`
         self._begun: Answers = {}
         self._looking: Answers | None = None
         #: when the last request was sent, and since when those of `look` have failed
@@ -90,7 +90,7 @@ class TopicCheck:
     def look(self) -> None:
         """Sends a request if PERIOD_S have passed since the last one, and looks at its answer in a later call.
 
-        Does not wait for it. Also looks for open transactions that hide records (held_back.py). Raises as `require`
+        Does not wait for it. Also looks for open transactions that hide records (topic_check.py). Raises as `require`
         does, and UnavailableError if no broker answers for RETRY_TIMEOUT_S.
         """
         self._held_back.look(self._client())

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sluice.spark.cluster.master_url import is_cluster
+from sluice.spark.cluster import is_cluster
 from sluice.spark.java.java_process import JavaProcess, driver_properties, overrides, spark_jars
 from sluice.spark.workers.fork_server_process import ForkServerProcess, fork_server, named_sockets
 

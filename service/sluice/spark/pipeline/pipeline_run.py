@@ -15,17 +15,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.commit import settings_of
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_folder import locked, placed_stages
 from sluice.checkpoint.checkpoint_identity import folder_of
-from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
-from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Counts, Entry, Report
+from sluice.kafka.batch_report import Counts, Entry, Report, flat
 from sluice.kafka.batch_writer import open_early
-from sluice.kafka.groups.lag_group import InputOffsets
+from sluice.kafka.consumer_groups import InputOffsets
 from sluice.kafka.kafka_errors import TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
 from sluice.kafka.ledger_follower import Follower
-from sluice.kafka.planned_batch import flat
 from sluice.kafka.range_reader import Offsets
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.spec import Pipeline
@@ -34,15 +32,14 @@ from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Registered
 from sluice.page.history import Batch, History
 from sluice.page.pipeline_pages import PipelinePage
-from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.lanes.direct_lane import load_early
 from sluice.spark.pipeline.shared_session import SharedSession
-from sluice.spark.progress_reports import Progress
+from sluice.spark.placement import Placement
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import STOP, Ending, Kinds, StopRequest, WatchedQuery, watch
-from sluice.state.server import inspection_request
+from sluice.spark.watch import STOP, Ending, Kinds, Progress, StopRequest, WatchedQuery, watch
+from sluice.state import bucket_inspection
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query
 from sluice.state.snapshot_archive import SnapshotArchive
@@ -83,7 +80,7 @@ class PipelineRun:
 
     @contextmanager
     def locks(self) -> Iterator[None]:
-        """Locks the checkpoint of each stage, so only one run at a time uses it (checkpoint/folder_lock.py)."""
+        """Locks the checkpoint of each stage, so only one run at a time uses it (checkpoint/checkpoint_folder.py)."""
         with ExitStack() as stack:
             for stage in placed_stages(self._pipeline):
                 stack.enter_context(locked(folder_of(stage), stage.name))
@@ -179,7 +176,7 @@ class PipelineRun:
         `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
         executors of a cluster cannot be inspected.
         """
-        inspect = partial(inspection_request.inspect, plan.server_name) if local else None
+        inspect = partial(bucket_inspection.inspect, plan.server_name) if local else None
         self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, inspect)
 
     def _watched(

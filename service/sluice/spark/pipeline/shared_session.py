@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
-from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
+from sluice.spark.placement import Placement
 from sluice.spark.session import session
 
 LOGGER = logging.getLogger("sluice")

@@ -17,8 +17,9 @@ Spark then starts a new daemon and repeats the task.
 All these processes end when the service or the daemon ends.
 
 The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
-earlier starts of the same checkpoint. `end_query` ends those of a query that will not start again. A request that a
-start sends after its end, from a task or a thread that goes on, is refused. An inspection (inspection_request.py)
+earlier starts of the same checkpoint. `end_query` ends the servers of a query that will not start again. A request
+that a
+start sends after its end, from a task or a thread that goes on, is refused. An inspection (bucket_inspection.py)
 starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
@@ -66,7 +67,7 @@ MAX_MESSAGE_BYTES = 4096
 
 #: environment variable with the path of the pool socket; without it the socket has no name
 VARIABLE = "SLUICE_POOL_SOCKET"
-#: maximum length of its path: that of the address of a Unix socket
+#: maximum length of its path: the maximum length of the address of a Unix socket
 MAX_PATH = 100
 #: the version in an inspection request; the versions of batches are not negative
 INSPECTION = -1

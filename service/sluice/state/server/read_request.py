@@ -30,7 +30,7 @@ from sluice.state.server.request import DONE, FAILED, ask
 
 #: in place of the version in a request: the request is for a reader
 READ = -2
-#: the first number of an answer, besides those of request.py: the records cannot be read here
+#: the first number of an answer, besides the numbers of request.py: the records cannot be read here
 NOT_READ = 3
 #: seconds without a record after which records cannot be read here
 TIMEOUT_S = 10.0

@@ -33,7 +33,7 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        #: by bucket: those without a request, and those whose answers were not read yet, or will never be
+        #: by bucket: connections without a request, and connections whose answers were not read yet, or will never be
         self._open: dict[int, socket.socket] = {}
         self._waiting: dict[int, socket.socket] = {}
 
@@ -83,7 +83,7 @@ class Connections:
 
 
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
-    """Applies the rows to the bucket's state of `version`, which becomes that of `version` + 1. Returns the outputs.
+    """Applies the rows to the bucket's state of `version`, which becomes `version` + 1. Returns the outputs.
 
     Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
     Raises OSError or EOFError if no state server could be reached, or if several died while they worked.

@@ -13,20 +13,18 @@ import socket
 import traceback
 from contextlib import suppress
 
-from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import COUNTS, Packed
-from sluice.batch.operator_stats import report_of
-from sluice.batch.outgoing import outgoing
 from sluice.batch.spool import Spool, in_memory
 from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
 from sluice.ops.log_lines import configure_as_parent
 from sluice.state.bucket import Bucket, BucketResult
-from sluice.state.bucket_inspection import held_back
+from sluice.state.bucket_batch import Batch
+from sluice.state.bucket_inspection import Inspections, held_back
 from sluice.state.message import Message
+from sluice.state.outgoing import outgoing, report_of
 from sluice.state.server import pool
-from sluice.state.server.inspection_request import Inspections
 from sluice.state.server.read_request import READ, Reads
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 

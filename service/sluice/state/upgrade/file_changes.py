@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_folder import RESTORING, RETIRED, adopt, placed_stages, store_of
 from sluice.checkpoint.checkpoint_identity import (
     DEFINITION,
     FILE,
@@ -23,9 +24,6 @@ from sluice.checkpoint.checkpoint_identity import (
 )
 from sluice.checkpoint.checkpoint_store import CheckpointStore, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.open_store import store_of
-from sluice.checkpoint.replacement import RESTORING, adopt
-from sluice.checkpoint.stage_folders import RETIRED, placed_stages
 from sluice.model.changes.change_table import lines
 from sluice.model.changes.definition_reader import pipeline_of
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome, changes_of
@@ -33,7 +31,7 @@ from sluice.model.changes.operator_data import has_state
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Operator, Pipeline, Stream, Union
 from sluice.model.spreading import required_buckets, spread_by
-from sluice.state.integrity import LOGGER
+from sluice.state.checksummed_blocks import LOGGER
 
 
 class ChangedFileError(CheckpointError):
@@ -193,7 +191,7 @@ CODED = ("schema", "value", "key", "headers", "record_timestamp", "defaults")
 
 
 def _reformed(definition: Definition, old: Pipeline, new: Pipeline) -> frozenset[str]:
-    """The topics that both pipelines read, in different forms. `definition` is that of `old`."""
+    """The topics that both pipelines read, in different forms. `definition` is the definition of `old`."""
     before = {stream.topic: definition["streams"][stream.name] for stream in old.inputs}
     now = {str(stream.topic): plain(stream) for stream in new.inputs if stream.topic in before}
     return frozenset(

@@ -17,7 +17,7 @@ from sluice.batch.inputs_again import PastInput, inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.engine.graph import GraphState
 from sluice.kafka import ledger, topics
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.range_reader import beginnings
 from sluice.kafka.requests import clients
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
@@ -38,7 +38,7 @@ class InputReplay:
 
     first   the first of them
     batch   the last batch in the ledger
-    plans   their plans, and that of the batch before them
+    plans   their plans, and the plan of the batch before them
     limit   why no earlier batches can be read again, for messages; empty if there are none
     """
 
@@ -193,7 +193,7 @@ def _with_earlier_watermarks(plan: Plan, old: Pipeline) -> Plan:
         if now and earlier and (now.attribute, now.tick) == (earlier.attribute, earlier.tick):
             streams[stream.name] = replace(stream, event_time=earlier)
     pipeline = replace(plan.pipeline, streams=streams)
-    # with other settings the tuples may belong to other buckets than those of the states
+    # with other settings the tuples may belong to other buckets than their states
     same = plan.buckets == 1 or spread_by(pipeline) == spread_by(plan.pipeline)
     return replace(plan, pipeline=pipeline) if same else plan
 

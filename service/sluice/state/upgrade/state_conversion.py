@@ -4,7 +4,7 @@
          |          the state of each bucket after batch N is loaded, and converted operator by operator
          v
     restoring/      the state after batch N + 1, for the new pipeline; Spark's logs of batch N + 1; the identity
-         |          moved to its place when it is complete (checkpoint/replacement.py)
+         |          moved to its place when it is complete (checkpoint/checkpoint_folder.py)
          v
     the ledger      batch N + 1, in one transaction
 
@@ -28,21 +28,18 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from sluice.api.class_loader import ClassError
-from sluice.batch.operator_stats import report_of
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.checkpoint_folder import CHANGE, COMPLETE, RESTORING, adopt
 from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
 from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, StoreUnavailableError, get_bytes, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
-from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
-from sluice.checkpoint.spark_logs import write_first_offsets, write_logs
+from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, write_first_offsets, write_logs
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.graph_conversion import converted
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.ledger import LedgerPosition, begin_anew
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import Requests, clients
 from sluice.kafka.topics import Topic
@@ -50,8 +47,9 @@ from sluice.model.changes.operator_changes import Changes, StateOutcome, kept_of
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
-from sluice.state.integrity import LOGGER
-from sluice.state.rescaling import bucket_of_key
+from sluice.state.checksummed_blocks import LOGGER
+from sluice.state.outgoing import report_of
+from sluice.state.restore import bucket_of_key
 from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
 from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require
 from sluice.state.upgrade.input_replay import input_replay, rebuild
@@ -113,7 +111,7 @@ def begin_topics_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
 
 def _forget_plans(store: CheckpointStore) -> None:
     """Removes what Spark has planned, and the states, of a query of which no batch was written."""
-    for prefix in ("commits/", "offsets/", "buckets/"):  # the inputs still begin where they did (first_batch.py)
+    for prefix in ("commits/", "offsets/", "buckets/"):  # the inputs still begin where they did (checkpoint_start.py)
         for name in list(store.list(prefix)):
             store.delete(name)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from sluice import iso_times
+from sluice import time_units
 from sluice.time_units import SECOND
 
 INT64 = range(-(2**63), 2**63)
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 def nanoseconds(text: str) -> int:
     """The nanoseconds since 1970 of an ISO 8601 text. A text without a zone is in UTC. Raises NotOfTypeError."""
     try:
-        return within_int64(iso_times.nanoseconds(text))
+        return within_int64(time_units.nanoseconds(text))
     except ValueError as error:
         raise NotOfTypeError from error
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from sluice.kafka.groups import lead as lead_module
-from sluice.kafka.groups.lead import Lead, LeadError
+from sluice.kafka import consumer_groups as lead_module
+from sluice.kafka.consumer_groups import Lead, LeadError
 
 pytestmark = pytest.mark.kafka
 #: seconds in which a member that may get the lead has it
@@ -21,7 +21,7 @@ WHILE = 2.0
 #: an instance in a process of its own, which writes a line when it has the lead and one when it has lost it
 INSTANCE = """
 import sys
-from sluice.kafka.groups.lead import Lead
+from sluice.kafka.consumer_groups import Lead
 with Lead({"bootstrap.servers": sys.argv[1]}, sys.argv[2], lambda: print("lost", flush=True)) as lead:
     while not lead.wait(1.0):
         pass

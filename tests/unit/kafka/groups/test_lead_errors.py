@@ -8,9 +8,9 @@ import threading
 import pytest
 from confluent_kafka import TopicPartition
 
+from sluice.kafka import consumer_groups as lead_module
 from sluice.kafka import ledger
-from sluice.kafka.groups import lead as lead_module
-from sluice.kafka.groups.lead import Lead
+from sluice.kafka.consumer_groups import Lead
 
 NOWHERE = {"bootstrap.servers": "nowhere:1"}
 #: seconds in which a thread of the test does what it must

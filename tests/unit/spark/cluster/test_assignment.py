@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.spark.cluster.assignment import Executor, assign
+from sluice.spark.placement import Executor, assign
 
 EXECUTORS = [Executor(str(number), f"host-{number}") for number in range(8)]
 A, B, C = EXECUTORS[:3]

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from sluice.spark.cluster import placement
-from sluice.spark.cluster.assignment import Executor
-from sluice.spark.cluster.master_url import is_cluster
-from sluice.spark.cluster.placement import FIRST, INTERVAL, SETTLED, Placement
+from sluice.spark import placement
+from sluice.spark.cluster import is_cluster
+from sluice.spark.placement import FIRST, INTERVAL, SETTLED, Executor, Placement
 from tests.unit.test_processes import await_true
 
 A, B, C = (Executor(str(number), "host") for number in range(3))

@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sluice.batch.bucket_labels import labels
-from sluice.spark.cluster.assignment import Executor
-from sluice.spark.cluster.placement import PlacementTable
+from sluice.batch.envelope import labels
+from sluice.spark.placement import Executor, PlacementTable
 
 pytestmark = pytest.mark.spark
 

@@ -11,10 +11,9 @@ from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.kafka.following_reader import RecordsNotReadError
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.kafka.librdkafka.fetched_records import of_messages
+from sluice.kafka.librdkafka.column_consumer import of_messages
 from sluice.spark.lanes import direct_lane
-from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import TooManyBytesError
+from sluice.spark.lanes.direct_lane import DirectLane, TooManyBytesError
 from sluice.state.server.read_request import Ranges
 from sluice.state.server.request import StateServerError
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import inotify_simple
 import pytest
 
-from sluice.spark.lanes.early_work import EarlyWork
+from sluice.spark.lanes.batch_lanes import EarlyWork
 
 #: bound on the waits of these tests, in seconds; none of them takes as long
 LONG = 30.0

@@ -11,7 +11,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.topics import create
-from sluice.spark.lanes.held_back import HELD_S, LOOK_S, HeldBack
+from sluice.spark.lanes.missing_records import HELD_S, LOOK_S, HeldBack
 
 HELD = "topic in, topic partition 0: an open transaction of a producer hides the records from offset 5 on, 7 offsets"
 

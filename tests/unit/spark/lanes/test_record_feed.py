@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from sluice.kafka.following_reader import FollowingReader
-from sluice.kafka.librdkafka.fetched_records import offsets_of
-from sluice.spark.lanes import record_feed
-from sluice.spark.lanes.record_feed import RecordFeed, TooManyBytesError
+from sluice.kafka.librdkafka.column_consumer import offsets_of
+from sluice.spark.lanes import direct_lane
+from sluice.spark.lanes.direct_lane import RecordFeed, TooManyBytesError
 from tests.unit.kafka.fake_consumer import Consumer, Record
 
 A, B = ("trades", 0), ("trades", 1)
@@ -32,7 +32,7 @@ def offsets(taken):
 
 @pytest.fixture(autouse=True)
 def bound(monkeypatch):
-    monkeypatch.setattr(record_feed, "MAX_BYTES", 1000)
+    monkeypatch.setattr(direct_lane, "MAX_BYTES", 1000)
 
 
 def test_the_records_of_a_batch_come_by_topic_partition():

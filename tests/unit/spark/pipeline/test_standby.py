@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sluice.checkpoint.folder_lock import OccupiedError
+from sluice.checkpoint.checkpoint_folder import OccupiedError
 from sluice.config.load import load_text
 from sluice.kafka.kafka_errors import FencedError, UnavailableError
 from sluice.ops.pipelines import Role

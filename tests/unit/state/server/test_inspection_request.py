@@ -17,11 +17,10 @@ import pytest
 from sluice.batch.envelope import pack, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
+from sluice.state import bucket_inspection as module
 from sluice.state.bucket import Bucket
-from sluice.state.bucket_inspection import inspect_bucket
+from sluice.state.bucket_inspection import Inspections, inspect, inspect_bucket
 from sluice.state.message import Message
-from sluice.state.server import inspection_request as module
-from sluice.state.server.inspection_request import Inspections, inspect
 from sluice.state.server.pool import INSPECTION, VARIABLE, Pool
 from tests.unit.state.rows import SECOND, plan_of, rows_of
 

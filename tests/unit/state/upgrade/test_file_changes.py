@@ -10,11 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_folder import RESTORING, placed_stages, store_of
 from sluice.checkpoint.checkpoint_identity import FILE, CheckpointError, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.open_store import store_of
-from sluice.checkpoint.replacement import RESTORING
-from sluice.checkpoint.stage_folders import placed_stages
 from sluice.commands.upgrade import upgrade
 from sluice.config.load import load_text
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome

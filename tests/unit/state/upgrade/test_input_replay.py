@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from sluice.batch.inputs_again import PastInput
-from sluice.batch.partition_router import slices_again
+from sluice.batch.inputs_again import PastInput, slices_again
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph, GraphState
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.ledger import LedgerPosition
-from sluice.kafka.librdkafka.fetched_records import of_messages
-from sluice.kafka.planned_batch import Planned
+from sluice.kafka.librdkafka.column_consumer import of_messages
 from sluice.kafka.topics import Topic
 from sluice.model.changes.operator_changes import Change, Changes, StateOutcome
 from sluice.model.spec import Pipeline

@@ -12,11 +12,10 @@ import pytest
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import batches, first_offsets
-from sluice.checkpoint.spark_logs import write_first_plan, write_logs
+from sluice.checkpoint.offset_log import batches, first_offsets, write_first_plan, write_logs
 from sluice.config.load import load_text
+from sluice.kafka.batch_report import Planned
 from sluice.kafka.ledger import LedgerPosition
-from sluice.kafka.planned_batch import Planned
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket

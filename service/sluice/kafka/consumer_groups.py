@@ -1,19 +1,22 @@
-"""The lead of a pipeline: Kafka grants it to one of the instances that wait for it.
+"""Two consumer groups of a service: one whose membership is the lead of a pipeline, and one for monitors of its lag.
 
-Each instance joins a consumer group of the pipeline, which subscribes to the topic of the ledger. Kafka assigns the
-topic partition of the ledger to one member of the group: this member has the lead. A topic that somebody
-else has created may have further topic partitions: they mean nothing. No record is read, and no offset is committed.
+The lead: Kafka grants it to one of the instances that wait for it. Each instance joins a consumer group of the
+pipeline, which subscribes to the topic of the ledger. Kafka assigns the topic partition of the ledger to one member of
+the group: this member has the lead. If the topic has further topic partitions, which the service does not create, they
+have no meaning. No record is read, and no offset is committed.
 
     a member joins        the leader keeps the topic partition ("cooperative-sticky")
     the leader leaves     the group assigns the topic partition to another member at once
     the leader is silent  after SESSION_S seconds without its heartbeat the group does the same
 
 A leader that gets no answer to its heartbeats for SESSION_S seconds must assume that it is no longer the leader. The
-lead decides which instance works. What protects the outputs is the fencing of the transactional id
-(batch_producers.py).
+lead decides which instance works. The fencing of the transactional id protects the outputs (batch_producers.py).
 
 The consumer protocol of Kafka 4 (`group.protocol: consumer`) is not used: there the broker decides on the session
 time-out, which is 45 s by default and cannot be shorter without another configuration of the brokers.
+
+The group for monitors: the service commits its input offsets there and never reads them. The checkpoint decides where
+the service continues.
 """
 
 from __future__ import annotations
@@ -28,8 +31,7 @@ from typing import Any, Self
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from sluice.kafka import ledger
-from sluice.kafka.client import client_properties
-from sluice.kafka.client_log import LOGGER
+from sluice.kafka.client import LOGGER, client_properties
 from sluice.kafka.kafka_errors import HungError, UnavailableError
 from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, transient
 
@@ -61,7 +63,7 @@ class LeadError(UnavailableError):
     """Kafka refuses the membership in the group."""
 
 
-def group_of(pipeline: str) -> str:
+def lead_group_of(pipeline: str) -> str:
     return f"sluice.lead.{pipeline}"
 
 
@@ -110,7 +112,7 @@ class Lead:
     @property
     def _properties(self) -> dict[str, object]:
         return client_properties(self._kafka, "consumer") | {
-            "group.id": group_of(self._pipeline),
+            "group.id": lead_group_of(self._pipeline),
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": round(SESSION_S * 1000),
@@ -188,7 +190,7 @@ class Lead:
                 f"; the time-out is {SESSION_S:g} seconds (environment variable {SESSION_VARIABLE}), and the brokers "
                 "bound it by group.min.session.timeout.ms and group.max.session.timeout.ms"
             )
-        self._error = LeadError(f"cannot join the group {group_of(self._pipeline)}: {error.str()}{hint}")
+        self._error = LeadError(f"cannot join the group {lead_group_of(self._pipeline)}: {error.str()}{hint}")
         self._decided.set()
 
 
@@ -202,3 +204,38 @@ def _end(consumer: Consumer) -> None:
 
 def _text(error: KafkaException | HungError) -> str:
     return error.args[0].str() if isinstance(error, KafkaException) else str(error)
+
+
+def lag_group_of(query: str) -> str:
+    return f"sluice.{query}"
+
+
+class InputOffsets:
+    """Commits, for one query, the offset of the next record to read of each topic partition."""
+
+    def __init__(self, kafka: Mapping[str, str], query: str) -> None:
+        own = {"group.id": lag_group_of(query), "enable.auto.commit": False, "on_commit": _committed}
+        self._consumer = Consumer(client_properties(kafka, "consumer") | own)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commits `offsets`, by topic and topic partition, without waiting for the broker. A failure is only logged."""
+        committed = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        try:
+            self._consumer.poll(0)  # calls `_committed` for earlier commits
+            self._consumer.commit(offsets=committed, asynchronous=True)
+        except KafkaException as error:
+            _committed(error.args[0], [])
+
+    def close(self) -> None:
+        discard([self._consumer])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _committed(error: KafkaError | None, _: list[TopicPartition]) -> None:
+    if error is not None:
+        LOGGER.warning("cannot commit input offsets for lag monitors: %s", error.str())

@@ -1,18 +1,34 @@
-"""The Spark properties that give the workers of a cluster Python, the package and the jars.
+"""One machine or a cluster: what the master URL of Spark names, and how the workers of a cluster get Python and the
+jars.
 
-There are two cases. Either all of them are installed on the workers at the same paths as on this machine. Or Python and
-the package are in an archive (`spark.archives`), which Spark sends to the workers and unpacks in the folder where a
-worker starts; Spark then sends the jars, too (`spark.jars`).
+There are two cases. Either Python, the package and the jars are installed on the workers at the same paths as on this
+machine. Or Python and the package are in an archive (`spark.archives`), which Spark sends to the workers and unpacks in
+the folder where a worker starts; Spark then sends the jars, too (`spark.jars`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sluice.model.errors import SluiceError
+
+#: maximum number of attempts of a task before the batch fails, Spark's default on clusters: a worker may be killed
+ATTEMPTS = 4
+
+
+def is_cluster(master: str) -> bool:
+    """Whether this master URL names a cluster: any but local, local[N] and local[N,F]."""
+    return re.fullmatch(r"local(\[.*\])?", master) is None
+
+
+def repeating(master: str) -> str:
+    """The master URL with which Spark repeats failed tasks. Plain `local[*]` fails at the first failure of a task."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
 
 def python(archives: str) -> str:

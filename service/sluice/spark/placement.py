@@ -12,9 +12,12 @@ bucket, and whose partitions have preferred locations:
 
 The table declares that it is partitioned by the label's hash, as the shuffled rows are. So Spark joins the partitions
 of equal numbers without another shuffle. Spark reads the preferred locations in each batch. They are elements of
-Java arrays that `move` overwrites, so buckets move between two batches of a running query.
+Java arrays that `move` overwrites, so buckets move between two batches of a running query. Spark's public interface has
+no such table (`located_rows` of spark_internals.py).
 
-Spark's public interface has no such table (`located_rows` of spark_internals.py).
+Each executor gets a share of the buckets by its number of cores (`assign`). The new executor of a bucket reads its
+state from the checkpoint. So an assignment keeps each bucket where it is, unless its executor is gone or another
+executor has too few buckets.
 """
 
 from __future__ import annotations
@@ -22,15 +25,15 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.batch.bucket_labels import labels
-from sluice.spark.cluster.assignment import Executor, assign
-from sluice.spark.cluster.master_url import is_cluster
+from sluice.batch.envelope import labels
+from sluice.spark.cluster import is_cluster
 from sluice.spark.spark_internals import block_managers, executor_cores, located_rows
 
 LOGGER = logging.getLogger("sluice")
@@ -44,7 +47,8 @@ FIRST, SETTLED = 60.0, 2.0
 PROPERTIES = {
     # How long Spark leaves a core unused before it runs a task on an executor that the task does not prefer.
     "spark.locality.wait.process": "3s",
-    # A shuffle must not prefer the hosts that wrote most of its rows: its preferences would hide those of the table.
+    # A shuffle must not prefer the hosts that wrote most of its rows: its preferences would hide the table's
+    # preferences.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
 
@@ -178,3 +182,55 @@ def _cores(spark: SparkSession, executor: str) -> int:
         return max(1, executor_cores(spark, executor))
     except Py4JError:  # the executor has registered just now, or has ended just now
         return 1
+
+
+class Executor(NamedTuple):
+    """An executor of a Spark application: its id, its host as Spark names it, and the number of its cores."""
+
+    id: str
+    host: str
+    cores: int = 1
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies the executor. The number of its cores may become known later."""
+        return self.id, self.host
+
+
+def assign(
+    buckets: int, executors: Sequence[Executor], before: Mapping[int, Executor], first: int = 0
+) -> dict[int, Executor]:
+    """The executor of each bucket; no bucket has one if there are no executors.
+
+    `before` is the previous assignment. It may lack buckets, and may contain executors that no longer exist. `first` is
+    the position of the executor that gets the first bucket if all have equally many: with another value for each query,
+    the single buckets of several queries are on different executors.
+
+    The loads (buckets per core) are balanced: no move of a bucket to another executor would lower the largest load of
+    the two. An executor that has a bucket keeps at least one.
+    """
+    if not executors:
+        return {}
+    order = sorted(executors)
+    shift = first % len(order)
+    order = order[shift:] + order[:shift]
+    present = {executor.key: executor for executor in order}
+    found = {bucket: present[owner.key] for bucket, owner in before.items() if owner.key in present}
+    counts = Counter(found.values())
+
+    def load_with(executor: Executor, more: int) -> float:
+        return (counts[executor] + more) / executor.cores
+
+    for bucket in range(buckets):
+        if bucket not in found:
+            found[bucket] = min(order, key=lambda executor: load_with(executor, 1))
+            counts[found[bucket]] += 1
+    while True:
+        giver = max(order, key=lambda executor: load_with(executor, 0))
+        taker = min(order, key=lambda executor: load_with(executor, 1))
+        if load_with(taker, 1) >= load_with(giver, 0):
+            return dict(sorted(found.items()))
+        bucket = max(bucket for bucket, owner in found.items() if owner == giver)
+        found[bucket] = taker
+        counts[giver] -= 1
+        counts[taker] += 1

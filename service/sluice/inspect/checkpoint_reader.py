@@ -1,4 +1,7 @@
-"""Reads the content of windows from a checkpoint. The service may run meanwhile; the checkpoint is not changed."""
+"""Reads a checkpoint without its service: the content of windows, and what a changed pipeline file keeps of the state.
+
+The service may run meanwhile; the checkpoint is not changed.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,25 @@ from typing import Any
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_folder import store_of
+from sluice.checkpoint.checkpoint_identity import CheckpointError, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import batches, offsets_read
-from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
+from sluice.model.changes.operator_changes import Changes
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
-from sluice.state.window_json import shown
+from sluice.state.bucket_inspection import shown
+from sluice.state.upgrade.file_changes import file_changes
 
 #: maximum number of attempts: a running service may remove an old file while this process reads it
 MAX_ATTEMPTS = 5
 
 
 def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]]:
-    """The window partitions with this key, and those of operators without keys, after the last computed batch.
+    """The window partitions with this key, and the partitions of operators without keys, after the last computed batch.
 
-    Each is a JSON object (state/window_json.py).
+    Each is a JSON object (state/bucket_inspection.py).
 
     While the service runs, this batch may not be visible yet to readers of its output topics. Raises StateError if a
     file of the state is damaged or missing.
@@ -57,3 +63,12 @@ def _topic_partitions(pipeline: Pipeline, store: CheckpointStore) -> dict[str, i
     """
     known = Counter(topic for topic, _ in offsets_read(store))
     return {stream.name: known[stream.topic] or 1 for stream in pipeline.streams.values() if stream.topic is not None}
+
+
+def read_changes(pipeline: Pipeline) -> Changes:
+    """What becomes of the state of each operator. Raises CheckpointError if there is no checkpoint to compare with."""
+    changes = file_changes(pipeline)
+    if changes is None:
+        message = f"checkpoint {folder_of(pipeline)}: it does not exist; the service creates it at its first start"
+        raise CheckpointError(message)
+    return changes
