@@ -166,6 +166,13 @@ class EventState(Tables):
     def reserve_rows(self, count: int) -> None:
         self.reserve("slot", count)
 
+    def reserve_batch(self, count: int) -> None:
+        """Makes room for the partitions and groups, and for `count` new event times."""
+        self.reserve_partitions(self.rows["partition"])
+        self.agenda.enter(self.partitions[: self.rows["partition"]])
+        self.reserve_groups(self.rows["group"])
+        self.reserve_times(count)
+
     def reserve_times(self, more: int) -> None:
         """Makes room for `more` new event times, and for one pane."""
         nodes = timeline_blocks.needed(int(self.node_room[TOP]), more)
