@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +12,10 @@ import pyarrow as pa
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_inspection
-from sluice.engine.contents.firing_results import Results, Rows
+from sluice.engine.contents.firing_results import Run
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_compaction import compact
-from sluice.engine.operators.aggregate.event_time_rows import (
-    computed_rows,
-    fired_contents,
-    tuples_per_firing,
-)
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Written
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
@@ -127,7 +123,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             intern_pairs(state.places, np.zeros(len(known), np.int64), known)
         source = np.maximum(items.source[items.kind == TUPLE], 0).astype(np.int64)
         partition = intern_pairs(state.places, source, key)
-        state.reserve_partitions(state.rows["partition"])
+        state.reserve("partition", state.rows["partition"])
         state.partitions["source"][partition], state.partitions["key"][partition] = source, key
         return partition
 
@@ -142,24 +138,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         done = sliding_time.run(window, self.when, arrivals, first)
         return done + 1 if done == len(arrivals) else done
 
-    def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Rows:
+    def _contents(self, state: EventState) -> tuple[Run, tuple[Any, ...]]:
         program = self.program
-        kernel = slices.Slices(
+        return slices.run, slices.Slices(
             program.layout, state.strings.text, state.words, state.group_records, state.back, state.slices,
             NodeAllocation(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
             state.held, bool(program.group_by), program.listing, np.zeros((1, program.summary), np.int64),
         )  # fmt: skip
-        counted = self._stored(state, events, firings)
-
-        def rows(results: Results) -> Rows:
-            stored = counted
-            if self._counting and self.spec.window.timed_by_topic_partition:  # CountAll counts the partition
-                stored = tuples_per_firing(results, len(firings))
-            return self._make_outputs.rows(
-                fired_contents(program, state, firings, stored, results, self.ticks.to_units)
-            )
-
-        return computed_rows(slices.run, kernel, program, state, events, len(firings), rows)
 
     def _compact(self, state: EventState) -> None:
         compact(state)
@@ -175,13 +160,15 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         late = f"late: {name} is {self.ticks.seconds(behind)} s before stream time less grace"
         return f"{late}, and no open window holds it"
 
-    def _stored(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> np.ndarray:
+    def _stored(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> np.ndarray | None:
         """The value of CountAll for each firing of a pane: the tuples of all partitions in the pane (A18).
 
-        Empty if no function needs it, and with slidingTime, which has no panes.
+        Empty if no function needs it. With slidingTime, which has no panes, the tuples of the partition.
         """
-        if not self._counting or self.spec.window.timed_by_topic_partition:
+        if not self._counting:
             return np.zeros(0, np.int64)
+        if self.spec.window.timed_by_topic_partition:
+            return None
         found, known = totals(state.totals.reshape(2, -1), events, len(firings))
         needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
         state.totals = known[:, needed].ravel()

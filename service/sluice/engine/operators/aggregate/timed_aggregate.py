@@ -7,7 +7,7 @@ fire and writes window events; a second kernel follows these events and computes
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,13 @@ from sluice.columns.encoding import to_words
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.state_tables import intern_pairs
-from sluice.engine.contents.firing_results import Rows
+from sluice.columns.state_tables import FreeSlots, intern_pairs
+from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
+from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.event_time_rows import StoredWords, TupleRows, slots_for
 from sluice.engine.operators.aggregate.window_outputs import WindowOutputs
-from sluice.engine.operators.timed_operator import TimedOperator, TimedState
+from sluice.engine.operators.one_input import FinishedState, TimedOperator
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.engine.windows.event_time.event_records import ARRIVAL, FIRING, INSERT, LATE
 from sluice.engine.windows.event_time.timed_items import arrivals
@@ -31,18 +32,24 @@ from sluice.model.spec import Aggregate
 Written = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-class TimedAggregateState(TimedState, TupleRows, StoredWords, Protocol):
-    """The part of a state that the base class uses."""
+class TimedAggregateState(FinishedState, Protocol):
+    """The part of a state that the base class uses. `top` is the number of slots, of which some are `free`."""
 
     keys: Interner
     groups: Interner
     pairs: Interner
+    strings: Interner
+    words: np.ndarray
+    free: FreeSlots
+    top: int
     links: np.ndarray
     partitions: np.ndarray
     arrived: int
 
     def reserve_batch(self, count: int) -> None:
         """Makes room for what `count` tuples may add: partitions, groups and times."""
+
+    def reserve(self, space: str, count: int) -> None: ...
 
 
 S = TypeVar("S", bound=TimedAggregateState)
@@ -79,7 +86,7 @@ class TimedAggregate(TimedOperator[S]):
             value = key_codes([read.column(i) for i in program.group_by], state.groups)
             group = intern_pairs(state.pairs, partition, value)
         state.reserve_batch(count)
-        slot = slots_for(state, program, count)
+        slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
         for column, type_ in enumerate(program.columns):
@@ -88,20 +95,28 @@ class TimedAggregate(TimedOperator[S]):
         state.arrived += count
         return arrivals(items, partition, slot, times, self.ticks, self._scratch, self.arrival, more)
 
+    def _slots(self, state: S, count: int) -> np.ndarray:
+        """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
+        slots = np.arange(count)
+        if self.program.listing:
+            slots, state.top = state.free.take(count, state.top)
+        state.reserve("slot", state.top if self.program.listing else count)
+        return slots
+
     def _partitions(self, state: S, items: Items, read: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple: the code of its key."""
         del items
         by = self.program.partition_by
         return key_codes([read.column(i) for i in by], state.keys) if by else np.zeros(read.num_rows, np.int64)
 
-    def _handle(
+    def _pass(
         self, state: S, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None
-    ) -> tuple[dict[str, Items], list[Items | None]]:
-        del last
+    ) -> tuple[dict[str, Items], np.ndarray, list[Items | None]]:
+        del items, last
         events, firings, late = self.window_events(state, arrivals, end)
-        outputs, unmade = self._make_outputs.outputs(self._fill(state, events, firings), firings, state.keys)
+        outputs, unmade = self._make_outputs.outputs(self._rows(state, events, firings), firings, state.keys)
         self._compact(state)
-        return outputs, [self._late(items, arrivals, late), *unmade]
+        return outputs, late, unmade
 
     def window_events(self, state: S, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Runs the windows over the arrivals, and what the clock causes until `end`. Gives the window events, the
@@ -137,10 +152,57 @@ class TimedAggregate(TimedOperator[S]):
         items + 1 if all were handled.
         """
 
+    def _rows(self, state: S, events: np.ndarray, firings: np.ndarray) -> Rows:
+        """The output rows of all firings, computed from the contents of the windows at each firing. The slots of listed
+        tuples that left their last window are given back.
+        """
+        program, count, parts = self.program, len(firings), list[Rows]()
+        stored = self._stored(state, events, firings)
+        results = Results(
+            np.empty(count, np.int64), np.empty(count, np.int64), np.empty((count, program.summary), np.int64),
+            np.empty(len(events) if program.listing else 0, np.int64),
+            np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
+            np.zeros((count, 0), np.int64), np.zeros(0, PAIR),
+        )  # fmt: skip
+
+        def take(results: Results) -> None:
+            rows, listed, _, _ = results.used
+            size, firing = results.size[:rows], results.firing[:rows]
+            parts.append(self._make_outputs.rows(FiredContents(
+                size, firing, tuples_per_firing(results, count) if stored is None else stored, bool(program.group_by),
+                results.summary[:rows], by_arrival(state.words.take(results.tuples[:listed], axis=0), size),
+                state.strings, FiringDetails(firings, firing, self.ticks.to_units),
+            )))  # fmt: skip
+
+        take(results := run_kernel(*self._contents(state), events, results, take, program.limits.listed))
+        if program.listing:
+            state.free.give(results.freed[: results.used[FREED]])
+        return Rows.joined(parts)
+
     @abstractmethod
-    def _fill(self, state: S, events: np.ndarray, firings: np.ndarray) -> Rows:
-        """The output rows of all firings, computed from the contents of the windows at each firing."""
+    def _contents(self, state: S) -> tuple[Run, tuple[Any, ...]]:
+        """The kernel that follows the window events, and its tables."""
+
+    def _stored(self, state: S, events: np.ndarray, firings: np.ndarray) -> np.ndarray | None:
+        """The value of CountAll for each firing; None: the number of its tuples (G13)."""
+        del state, events, firings
+        return None
 
     @abstractmethod
     def _compact(self, state: S) -> None:
         """Compacts the tables that have many unused entries."""
+
+
+def tuples_per_firing(results: Results, firings: int) -> np.ndarray:
+    """The number of tuples of each firing, all groups together."""
+    rows = results.used[0]
+    return np.bincount(results.firing[:rows], results.size[:rows], firings).astype(np.int64)
+
+
+def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Sorts the listed tuples of each result by arrival (KIP R2). The last word of a tuple is its arrival number."""
+    came = words[:, -1]
+    row = np.repeat(np.arange(len(size)), size) if len(words) else came
+    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
+        words = words.take(np.lexsort((came, row)), axis=0)
+    return words

@@ -21,7 +21,7 @@ from sluice.engine.operators.dedup import dedup_kernel
 from sluice.engine.operators.dedup.dedup_kernel import EMITTED_COUNT, FREED_COUNT, LATE_COUNT
 from sluice.engine.operators.dedup.dedup_records import EMITTED, PERIODS, DedupSettings, Periods
 from sluice.engine.operators.dedup.dedup_state import DedupState, StoredWords
-from sluice.engine.operators.timed_operator import TimedOperator
+from sluice.engine.operators.one_input import TimedOperator
 from sluice.engine.stream import emit
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated_keys
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE
@@ -88,9 +88,9 @@ class DedupOperator(TimedOperator[DedupState]):
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
-    def _handle(
+    def _pass(
         self, state: DedupState, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None
-    ) -> tuple[dict[str, Items], list[Items | None]]:
+    ) -> tuple[dict[str, Items], np.ndarray, list[Items | None]]:
         tables = self._tables(state, arrivals)
         dedup_kernel.run(tables, self._rule, arrivals, end)
         count = len(arrivals)
@@ -107,7 +107,7 @@ class DedupOperator(TimedOperator[DedupState]):
         if state.compactable:
             dedup_kernel.prune(tables, self._rule, state.keys.count)
             state.compact_all()
-        return {output.stream: made for output in self.spec.outputs}, [self._late(items, arrivals, late)]
+        return {output.stream: made for output in self.spec.outputs}, late, []
 
     def arrive(
         self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]

@@ -40,8 +40,8 @@ from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput, place, until_final
 from sluice.engine.operators.join.join_outputs import PairExpressions, StoredPairs
 from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.operators.one_input import with_times
 from sluice.engine.operators.operator import Stateful
-from sluice.engine.operators.timed_operator import with_times
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.event_times import units

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
-from sluice.engine.contents.firing_results import Results, Rows
+from sluice.engine.contents.firing_results import Run
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.event_time_rows import (
-    computed_rows,
-    fired_contents,
-    tuples_per_firing,
-)
 from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Written
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
+from sluice.engine.operators.one_input import Usable
 from sluice.engine.operators.session import session_contents, session_kernel
 from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, Sessions, SessionSettings
 from sluice.engine.operators.session.session_state import SessionState
-from sluice.engine.operators.timed_operator import Usable
 from sluice.engine.stream.event_times import exact_nanoseconds
 from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.engine.stream.rejected_tuples import without
@@ -90,13 +86,13 @@ class SessionOperator(TimedAggregate[SessionState]):
             return []
         sessions = []
         for s in window_inspection.chained(state.partitions[p], state.sessions).tolist():
-            count = int(state.contents["count"][self._contents(state, s)].sum())
+            count = int(state.contents["count"][self._contents_of(state, s)].sum())
             start, end = (float(self.ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
             sessions.append({"start": start, "end": end, "tuples": count})
         policy = {"sessions": sessions} | early_results.shown_due(state.earlies, p)
         return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy=policy)]
 
-    def _contents(self, state: SessionState, session: int) -> list[int]:
+    def _contents_of(self, state: SessionState, session: int) -> list[int]:
         found, at = [], int(state.chains["oldest"][session])
         while at >= 0:
             found.append(at)
@@ -124,21 +120,13 @@ class SessionOperator(TimedAggregate[SessionState]):
         )  # fmt: skip
         return session_kernel.run(sessions, self._rule, arrivals, first, end)
 
-    def _fill(self, state: SessionState, events: np.ndarray, firings: np.ndarray) -> Rows:
+    def _contents(self, state: SessionState) -> tuple[Run, tuple[Any, ...]]:
         program = self.program
-        kernel = session_contents.SessionArrays(
+        return session_contents.run, session_contents.SessionArrays(
             state.scalars, program.layout, state.strings.text, state.words, state.links, state.group_records,
             state.chains, state.contents, state.sums, bool(program.group_by), program.listing,
             np.zeros((1, program.summary), np.int64), state.held,
         )  # fmt: skip
-
-        def rows(results: Results) -> Rows:
-            stored = tuples_per_firing(results, len(firings))  # CountAll counts all tuples of the session (G13)
-            return self._make_outputs.rows(
-                fired_contents(program, state, firings, stored, results, self.ticks.to_units)
-            )
-
-        return computed_rows(session_contents.run, kernel, program, state, events, len(firings), rows)
 
     def _compact(self, state: SessionState) -> None:
         if state.compactable:

@@ -132,9 +132,6 @@ class SessionState(KeyedState):
         for space in ("session", "content"):
             self.reserve(space, rows[space] + count)
 
-    def reserve_rows(self, count: int) -> None:
-        self.reserve("slot", count)
-
     @property
     def limits(self) -> EngineLimits:
         return self._program.limits
