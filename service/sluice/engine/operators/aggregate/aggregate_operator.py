@@ -16,6 +16,7 @@ import pyarrow as pa
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import grown
+from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
@@ -195,8 +196,7 @@ class AggregateOperator(BatchOperator[AggregateState]):
         if not self.program.group_by:
             return partition
         value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
-        pairs = np.ascontiguousarray(np.stack([partition, value], axis=1))
-        return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
+        return intern_pairs(state.pairs, partition, value)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch.
