@@ -47,8 +47,62 @@ class Output:
     attributes: tuple[tuple[str, Expression], ...]
 
 
+class Timed:
+    """What an operator does with event time. The defaults are those of an operator that compares no times."""
+
+    __slots__ = ()
+
+    @property
+    def accepts(self) -> int | None:
+        """How many nanoseconds before the watermark a tuple may be: an older one is or can be late. None: no tuple is
+        late for the operator.
+        """
+        return None
+
+    @property
+    def holds(self) -> int:
+        """By how many nanoseconds at most the operator holds its watermark back (Q8), and so how far its outputs are
+        behind the watermarks that it gets.
+        """
+        return 0
+
+
+class OneInput(Timed):
+    """An operator with one input."""
+
+    __slots__ = ()
+
+    input: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+class OneWindow(OneInput):
+    """An operator whose only window decides which tuples are late."""
+
+    __slots__ = ()
+
+    window: Window
+
+    @property
+    def accepts(self) -> int | None:
+        return self.window.accepts
+
+
+class PassesOn(OneWindow):
+    """An operator that may emit the tuples of its window as they came, when the window fires."""
+
+    __slots__ = ()
+
+    @property
+    def holds(self) -> int:
+        return self.window.holds
+
+
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(OneWindow):
     """SPL's Aggregate (A1): computes aggregation functions over windows. `partition_by` and `group_by` are expressions
     over the attributes of the input.
     """
@@ -64,13 +118,9 @@ class Aggregate:
     early: Early | None = None
     limits: EngineLimits = LIMITS
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class Map(OneInput):
     """SPL's Functor and Filter: drops the tuples for which `where` is not true, computes the outputs, forwards marks
     (P4).
     """
@@ -80,17 +130,13 @@ class Map:
     outputs: tuple[Output, ...]
     where: Expression | None = None
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
-
 
 #: the window of each side of a join that has a window of its own
 STORES_NOTHING = Sliding(Count(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(Timed):
     """Several streams with the same attributes as one stream: the input of an operator that names a list of streams.
 
     No file has such an operator by itself. Its output is a stream inside the service.
@@ -123,7 +169,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(Timed):
     """SPL's Join (reference section 8). The attributes of its expressions have the port `left` or `right`.
 
     window   a window over the event times of both sides; None: each side has a window of its own
@@ -145,6 +191,14 @@ class Join:
         return self.window is not None and self.window.fires_at_watermark(outer=self.left.outer or self.right.outer)
 
     @property
+    def accepts(self) -> int | None:
+        return None if self.window is None else self.window.accepts
+
+    @property
+    def holds(self) -> int:
+        return 0 if self.window is None else self.window.holds
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """By port. Both may be the same stream: each tuple then arrives on the left, and after that on the right."""
         return (self.left.stream, self.right.stream)
@@ -155,7 +209,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(PassesOn):
     """SPL's Sort (reference section 9): emits the tuples unchanged, sorted by `order_by`, most significant first."""
 
     name: str
@@ -168,10 +222,6 @@ class Sort:
     limit: int | None = None
     limits: EngineLimits = LIMITS
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -180,7 +230,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Dedup:
+class Dedup(OneInput):
     """Emits one tuple of each key and period of time, unchanged (Z1). `by` is the key, over the attributes of the
     input.
     """
@@ -200,8 +250,13 @@ class Dedup:
     limits: EngineLimits = LIMITS
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
+    def accepts(self) -> int | None:
+        return 0 if self.over == "event_time" else None
+
+    @property
+    def holds(self) -> int:
+        """The clock has no bound for the event times of the tuples that it holds."""
+        return self.within if self.keep == "last" and self.over == "event_time" else 0
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -215,7 +270,7 @@ class Dedup:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(PassesOn):
     """A windowed operator that a user writes: `handler` names the Python class whose methods get the window's events.
 
     The expressions of the outputs are the attributes of the tuples that the class sends.
@@ -228,10 +283,6 @@ class Custom:
     outputs: tuple[Output, ...]
     partition_by: tuple[Expression, ...] = ()
     limits: EngineLimits = LIMITS
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
 
 
 #: the operators with one window

@@ -11,10 +11,8 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Operator,
     Pipeline,
-    SlidingTime,
     Sort,
     Stream,
-    TimeInterval,
     Union,
     Window,
     Windowed,
@@ -22,7 +20,6 @@ from sluice.model.spec import (  # fmt: skip
 from sluice.model.topology import follows_clock
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
-from sluice.model.windows.session_window import Session
 from sluice.model.windows.window_kind import with_watermarks
 
 DEAD = "a dead letter"
@@ -62,36 +59,21 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
 
 def lateness(operator: Operator, pipeline: Pipeline) -> str:
     """From which age on a tuple is late or can be late (E18, G7, I4, U4, Z4); empty where no tuple is late."""
-    match operator:
-        case Join(window=window) if window is not None:
-            ages = (_age(pipeline.streams[name], window.grace) for name in operator.inputs)
-            return (
-                f"a tuple more than {' and '.join(dict.fromkeys(ages))} can be late: {DEAD}, even if its partner waits"
-            )
-        case Dedup(over="event_time"):
-            return f"a tuple more than {_age(pipeline.streams[operator.input], 0)} is late: {DEAD}"
-        case Aggregate() | Sort() | Custom():
-            return _late_of_window(operator.window, pipeline.streams[operator.input])
-    return ""
+    if operator.accepts is None:
+        return ""
+    window: Window | None = getattr(operator, "window", None)
+    ages = dict.fromkeys(_age(pipeline.streams[name], operator.accepts, window) for name in operator.inputs)
+    verb, unless = ("can be", f", {window.late_if}") if window is not None and window.late_if else ("is", "")
+    return f"a tuple more than {' and '.join(ages)} {verb} late: {DEAD}{unless}"
 
 
-def _late_of_window(window: Window, stream: Stream) -> str:
-    match window:
-        case TimeInterval(discard_age=discard):
-            return f"a tuple more than {_age(stream, discard)} is late: {DEAD}"
-        case Session(clock=False, gap=int(gap), grace=grace):
-            return f"a tuple more than {_age(stream, gap + grace)} can be late: {DEAD}, if no open session holds it"
-        case SlidingTime(grace=grace):
-            age = f"{seconds(grace)} s before the newest one of {stream.name}"
-            return f"a tuple more than {age} can be late: {DEAD}, if no open window holds it"
-    return ""
-
-
-def _age(stream: Stream, grace: int) -> str:
+def _age(stream: Stream, accepted: int, window: Window | None) -> str:
     lag = stream.event_time.lag if stream.event_time else None
+    if window is not None and window.timed_by_topic_partition:
+        lag = 0
     if lag is None:
-        return f"{seconds(grace)} s before the watermark of {stream.name}"
-    return f"{seconds(lag + grace)} s before the newest one of {stream.name}"
+        return f"{seconds(accepted)} s before the watermark of {stream.name}"
+    return f"{seconds(lag + accepted)} s before the newest one of {stream.name}"
 
 
 def _join_by_arrival(join: Join) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from sluice.config.syntax.problem_report import Report
-from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Windowed
+from sluice.model.spec import Custom, Join, Operator, Pipeline, Windowed
 
 
 def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
@@ -82,14 +82,4 @@ def _uses_event_time(operator: Operator, pipeline: Pipeline) -> bool:
     """Whether the operator reads event times or watermarks, or writes watermarks to a topic. Code of a user may."""
     if any(pipeline.streams[output.stream].watermarks for output in operator.outputs):
         return True
-    if isinstance(operator, Join):
-        return operator.window is not None
-    if isinstance(operator, Dedup):
-        return operator.over == "event_time"
-    if isinstance(operator, Custom):
-        return True
-    return (
-        isinstance(operator, Windowed)
-        and not operator.window.policies
-        and pipeline.streams[operator.input].event_time is not None
-    )
+    return isinstance(operator, Custom) or operator.accepts is not None

@@ -24,7 +24,7 @@ from sluice.columns.tables import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library
-from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.operators.one_input import until_final
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, TUPLE, WINDOW, Items

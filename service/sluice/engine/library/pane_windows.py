@@ -108,7 +108,7 @@ class PaneLibrary:
         """
         times, bad = self._ticks.of(items.tuples)
         arrivals = self._windows.arrive(
-            state.windows, items, read, np.where(bad, 0, times) if bad is not None else times
+            state.windows, items, read, np.where(bad, 0, times) if bad is not None else times, {}
         )
         keys = [values_of(read.column(i)) for i in self._program.partition_by]
         row = 0

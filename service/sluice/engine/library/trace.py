@@ -7,7 +7,7 @@ from typing import Any
 
 from sluice.engine.library.window_events import TRIGGER, WindowEvent
 from sluice.engine.library.window_library import State, library
-from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.operators.one_input import until_final
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import EMPTY_FIRING, Items
 from sluice.engine.stream.rejected_tuples import readable

@@ -11,7 +11,7 @@ All other tuples come here from the code that rejects them, with the reasons:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,15 +65,24 @@ def _without_errors(
     if not columns:
         return items, made.columns, None
     errors = np.array([one for _, one in columns])
-    bad = (errors != Error.NONE).any(axis=0)
-    kept = items.kind != TUPLE
-    kept[~kept] = ~bad
+    bad = np.asarray((errors != Error.NONE).any(axis=0))
     firsts = (errors[:, bad] != Error.NONE).argmax(axis=0)
     first_errors = errors[:, bad][firsts, np.arange(len(firsts))].tolist()
     reasons = [
         reason(columns[place][0], REASONS[Error(error)]) for place, error in zip(firsts, first_errors, strict=True)
     ]
-    return items.only(kept), made.columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
+    return without(bad, items, made.columns, operator, reasons)
+
+
+def without(
+    bad: np.ndarray, items: Items, columns: pa.RecordBatch, operator: str, reasons: list[str]
+) -> tuple[Items, pa.RecordBatch, Items]:
+    """The items and the rows of `columns` without the tuples that are `bad`, and these tuples as rejects, each with its
+    reason. `bad` and `columns` have one row per tuple.
+    """
+    kept = items.kind != TUPLE
+    kept[~kept] = ~bad
+    return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 
 def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
@@ -105,10 +114,15 @@ def _shown(column: pa.Array) -> list[Any]:
     return [next(values) if one else None for one in there.to_pylist()]
 
 
-def rejected_late(items: Items, operator: str, late: np.ndarray, reasons: Iterable[str]) -> Items | None:
-    """The late tuples as rejects, each with its reason; None if there are none."""
+def rejected_late(
+    items: Items, operator: str, late: np.ndarray, times: np.ndarray, reason: Callable[[int, int], str]
+) -> Items | None:
+    """The late tuples as rejects; None if there are none. `reason` gets the time of a tuple, from `times`, and by how
+    much it is late.
+    """
     if not len(late):
         return None
     dropped = np.zeros(len(items), np.bool_)
     dropped[late["item"]] = True
-    return rejected(items.only(dropped), operator, list(reasons))
+    reasons = list(map(reason, times.tolist(), late["behind"].tolist()))
+    return rejected(items.only(dropped), operator, reasons)

@@ -21,7 +21,6 @@ from sluice.model.spec import (  # fmt: skip
     Output,
     Pipeline,
     Sort,
-    TimeInterval,
     Union,
 )
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
@@ -105,7 +104,7 @@ def emitted(
     cases, of = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
     if not cases or of is None:
         return None
-    unit, held, worst = _units(of, expression.type), _held(operator), None
+    unit, held, worst = _units(of, expression.type), operator.holds, None
     for case in cases:
         behind, lag = _of_case(case, expression, unit)
         if behind is None:
@@ -175,20 +174,16 @@ def _of_one_input(
             yield from of_aggregate(operator, of, own_tuples(pipeline, operator.input), arriving)
         case Map():
             yield _tuple(of, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf)
-        case Sort(window=TimeInterval()):
-            yield _tuple(of, 0)
-        case Sort(window=window):
+        case Sort(window=window) if window.accepts is None:
             at_once = [policy.tuples for policy in window.policies] == [1]
             stale = "the sort holds tuples while the watermark advances"
             yield _tuple(of, arriving if at_once else math.inf, stale)
-        case Dedup(keep="last", over="event_time", within=within):
-            yield _tuple(of, within)
-        case Dedup(keep="last"):
+        case Dedup(keep="last", accepts=None):
             yield _tuple(of, math.inf, "keep: last holds tuples by the clock")
-        case Dedup(over="event_time"):
-            yield _tuple(of, 0)
-        case Dedup():
+        case Dedup(accepts=None):
             yield _tuple(of, arriving)
+        case Sort() | Dedup():
+            yield _tuple(of, operator.holds)
 
 
 def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = math.inf) -> Case:
@@ -196,15 +191,3 @@ def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = mat
     span = Span(0, 0)
     known = Known({None: TupleTimes(of.attribute, of.tick, span, span, span)}, {}, of.tick)
     return Case((View(behind, known, goes_back),), stale)
-
-
-def _held(operator: Operator) -> int:
-    """By how many nanoseconds the operator holds its watermark back (Q8). A sort over panes, of which this is not said,
-    holds it back as far as its tuples are old.
-    """
-    match operator:
-        case Dedup(keep="last", over="event_time", within=within):
-            return within
-        case Join(window=window) if window is not None:
-            return window.grace + window.delay
-    return 0

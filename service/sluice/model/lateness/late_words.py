@@ -13,7 +13,6 @@ from sluice.model.lateness.late_results import Lateness, emitted, lateness
 from sluice.model.lateness.time_bounds import Bound
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
-    Custom,
     Dedup,
     Join,
     Map,
@@ -81,26 +80,9 @@ def _readers(pipeline: Pipeline) -> Iterator[tuple[str, str, int]]:
 
 
 def _accepts(operator: Operator, stream: str, pipeline: Pipeline) -> int | None:
-    """None if no tuple is late for the operator."""
-    match operator:
-        case Join(window=window) if window is not None:
-            return window.grace
-        case Dedup(over="event_time"):
-            return 0
-        case Aggregate() | Sort() | Custom():
-            return _accepted(operator, stream, pipeline)
-    return None
-
-
-def _accepted(operator: Windowed, stream: str, pipeline: Pipeline) -> int | None:
-    match operator.window:
-        case TimeInterval(discard_age=age):
-            return age
-        case Session(clock=False, gap=gap, grace=grace):
-            return grace + (gap if isinstance(gap, int) else 0)
-        case SlidingTime(grace=grace) if follows_clock(pipeline, stream):
-            return grace
-    return None
+    """None if no tuple is late for the operator. A stream time that follows the tuples alone is no watermark."""
+    by_tuples = isinstance(operator, Windowed) and operator.window.timed_by_topic_partition
+    return None if by_tuples and not follows_clock(pipeline, stream) else operator.accepts
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------
@@ -293,4 +275,4 @@ def _in_panes(pipeline: Pipeline, stream: str) -> bool:
     unions = (one.name for one in pipeline.operators if isinstance(one, Union) and stream in one.inputs)
     names = {stream, *unions}
     readers = (one for one in pipeline.operators if isinstance(one, Windowed) and one.input in names)
-    return any(reader.window.needs_event_time or not reader.window.policies for reader in readers)
+    return any(reader.accepts is not None for reader in readers)

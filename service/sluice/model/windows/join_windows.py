@@ -28,12 +28,18 @@ class JoinWindow(SizedKind):
     #: whether the join may have a further condition on a pair
     takes_match: ClassVar[bool] = True
 
+    late_if = "even if its partner waits"
+
     grace: int = 0
 
     @property
-    def delay(self) -> int:
-        """By how much the watermarks of the output are behind those of the join, beside the grace (I7, U6)."""
-        return 0
+    def accepts(self) -> int:
+        return self.grace
+
+    @property
+    def holds(self) -> int:
+        """(I7, U6)"""
+        return self.grace
 
     def fires_at_watermark(self, *, outer: bool) -> bool:
         """Whether a watermark causes outputs. `outer`: tuples without a partner are emitted."""
@@ -79,13 +85,15 @@ class Interval(JoinWindow):
             yield "an interval that does not end before it begins: before and after together from 0 on (rule I1)"
 
     @property
-    def delay(self) -> int:
+    def holds(self) -> int:
         """A pair is complete with its later tuple, and the earlier one is at most the interval older (I7)."""
-        return max(self.before, self.after, 0)
+        return self.grace + max(self.before, self.after, 0)
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         """`incomplete`: tuples without a partner are emitted, too."""
-        alone = with_watermarks(f"up to {seconds(self.delay)} s, and the grace of {seconds(self.grace)} s", lag)
+        alone = with_watermarks(
+            f"up to {seconds(self.holds - self.grace)} s, and the grace of {seconds(self.grace)} s", lag
+        )
         fires = "with each tuple that finds partners in its interval"
         return fires, WITHIN_BATCH + (f"; a tuple without a partner: {alone}" if incomplete else "")
 

@@ -49,6 +49,7 @@ class Session(SizedKind):
     in_arrival_order = False
     counts_own_partition = True
     traced = False
+    late_if = "if no open session holds it"
     functions = (
         WindowFunction(row("sessionStart", "time of the first tuple of the session", "-> event time"), "start"),
         WindowFunction(row("sessionEnd", "time of the last tuple of the session", "-> event time"), "end"),
@@ -86,6 +87,11 @@ class Session(SizedKind):
     def sizes(self) -> tuple[int, ...]:
         """Gap, maximum duration and grace. The gap is MAX_GAP if it is an expression of the tuple."""
         return (self.gap if isinstance(self.gap, int) else MAX_GAP), self.longest or 0, self.grace
+
+    @property
+    def accepts(self) -> int | None:
+        """With gaps that are expressions, the tuples of the shortest gaps."""
+        return None if self.clock else self.grace + (self.gap if isinstance(self.gap, int) else 0)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

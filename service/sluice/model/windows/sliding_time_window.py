@@ -34,6 +34,7 @@ class SlidingTime(SizedKind):
     tick = MILLISECOND  # whatever the attribute (KIP W4)
     in_arrival_order = False
     timed_by_topic_partition = True
+    late_if = "if no open window holds it"
     functions = TimeInterval.functions[:2]
 
     difference: int
@@ -58,6 +59,14 @@ class SlidingTime(SizedKind):
     @property
     def sizes(self) -> tuple[int, ...]:
         return self.difference, self.grace
+
+    @property
+    def accepts(self) -> int:
+        return self.grace
+
+    @property
+    def holds(self) -> int:
+        return self.difference + self.grace
 
     def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
         del described, behind_window

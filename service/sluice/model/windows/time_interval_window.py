@@ -131,6 +131,15 @@ class TimeInterval(SizedKind):
         return self.duration, self.period, self.discard_age, self.offset
 
     @property
+    def accepts(self) -> int:
+        return self.discard_age
+
+    @property
+    def holds(self) -> int:
+        """A tuple of the first pane that is not closed is so old."""
+        return self.sizes[0] + self.discard_age
+
+    @property
     def time_in_words(self) -> str:
         """Panes that overlap share slices (engine/windows/event_time/panes.py)."""
         width = gcd(self.period, self.duration)

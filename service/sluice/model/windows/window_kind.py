@@ -116,6 +116,8 @@ class WindowKind(ABC):
     in_arrival_order: ClassVar[bool] = True
     #: whether CountAll needs the tuples of its own partition only (A18)
     counts_own_partition: ClassVar[bool] = False
+    #: what else decides whether a tuple older than `accepts` is late, for messages; empty: such a tuple is always late
+    late_if: ClassVar[str] = ""
     #: whether `sluice replay --trace` can show its events
     traced: ClassVar[bool] = True
 
@@ -127,6 +129,18 @@ class WindowKind(ABC):
     def sizes(self) -> tuple[int, ...]:
         """Its sizes in nanoseconds, in the order that its kernel reads."""
         return ()
+
+    @property
+    def accepts(self) -> int | None:
+        """How many nanoseconds before the watermark, or before stream time, a tuple may be: an older one is or can be
+        late. None: no tuple is late.
+        """
+        return None
+
+    @property
+    def holds(self) -> int:
+        """By how many nanoseconds at most an operator that emits the window's tuples holds its watermark back."""
+        return 0
 
     @property
     def policies(self) -> tuple[Policy, ...]:

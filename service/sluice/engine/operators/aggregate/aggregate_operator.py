@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
-from sluice.columns.scratch_buffers import Scratch, grown
+from sluice.columns.scratch_buffers import grown
+from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
@@ -29,11 +30,9 @@ from sluice.engine.operators.aggregate.resized_windows import places, resized
 from sluice.engine.operators.aggregate.storage_strategy import strategy
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
 from sluice.engine.operators.compaction import compact
-from sluice.engine.operators.operator import Stateful
-from sluice.engine.stream import emit
+from sluice.engine.operators.one_input import BatchOperator, Handled
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, KEY_MARK, MAX_TIME, WINDOW, Items
-from sluice.engine.stream.rejected_tuples import joined, readable
+from sluice.engine.stream.items import KEY_MARK, MAX_TIME, WINDOW, Items
 from sluice.engine.windows import early_results, processing_time
 from sluice.engine.windows.policies import NONE as NO_POLICY
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
@@ -49,7 +48,7 @@ EVENTS_PER_ITEM = 4
 NO_MARKS = np.zeros(0, np.int64)
 
 
-class AggregateOperator(Stateful[AggregateState]):
+class AggregateOperator(BatchOperator[AggregateState]):
     """Runs one `Aggregate`, or the windows of another operator.
 
     Another operator passes an Aggregate as `spec` that lists what its windows keep, and a `make_outputs` that computes
@@ -64,14 +63,15 @@ class AggregateOperator(Stateful[AggregateState]):
         name the slot of the tuple. `make_outputs` makes the object that computes the outputs; None: the results of an
         Aggregate.
         """
+        super().__init__()
         self.spec = spec
         self.program = Program.of(spec, schema, by_slot=by_slot)
+        self.reads = self.program.reads
         self._make_outputs = (
             AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
         )
         self._sources = sources
         self.timer = timer(spec.window)
-        self._scratch = Scratch()
 
     @property
     def holding(self) -> bool:
@@ -85,23 +85,18 @@ class AggregateOperator(Stateful[AggregateState]):
         return self.initial().read(data)
 
     def feed(self, state: AggregateState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """The outputs of these items and of the timers that are due by `clock.end` (inclusive), by output stream.
-
-        Rejected tuples are under REJECTS.
-        """
-        program = self.program
-        (items,) = inputs
-        items, last, end = until_final(state, items, clock)
         if self.timer is not None and state.scalars[processing_time.TICK] == UNSET:
             state.scalars[processing_time.TICK] = self.timer.after(clock.start)
-        items, read, unread = readable(items, program.reads, self.spec.name)
+        return super().feed(state, inputs, clock)
+
+    def _handle(
+        self, state: AggregateState, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None
+    ) -> Handled:
+        del last
         rows, firings = self.run_windows(state, self.arrive(state, items, read), end)
         outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
-        compact(state, program)
-        if last is not None:
-            state.finished = True
-            outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
-        return outputs | joined([unread, *unmade])
+        compact(state, self.program)
+        return outputs, [*unmade]
 
     def due(self, state: AggregateState) -> int:
         """When the timer ticks next or the next early result is due; MAX_TIME if neither happens, and after the final
@@ -201,8 +196,7 @@ class AggregateOperator(Stateful[AggregateState]):
         if not self.program.group_by:
             return partition
         value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
-        pairs = np.ascontiguousarray(np.stack([partition, value], axis=1))
-        return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
+        return intern_pairs(state.pairs, partition, value)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch.
@@ -297,24 +291,3 @@ class AggregateOperator(Stateful[AggregateState]):
             np.empty(state.top + arrivals, np.int32), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
-
-
-class HasFinishedFlag(Protocol):
-    """A state with a flag for the final mark."""
-
-    finished: bool
-
-
-def until_final(state: HasFinishedFlag, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
-    """Cuts the items off at the final mark. Gives the items before it, its (event, time) or None, and the time until
-    which timers fire.
-
-    The windows do not get the final mark, so it flushes none of them (P10). Nothing is emitted after it (P14).
-    """
-    if state.finished:
-        return items.first(0), None, UNSET
-    ends = np.flatnonzero(items.kind == FINAL)
-    if not len(ends):
-        return items, None, clock.end
-    last = (int(items.event[ends[0]]), int(items.at[ends[0]]))
-    return items.first(int(ends[0])), last, last[1]

@@ -157,19 +157,13 @@ class EventState(Tables):
         if len(self.partitions) > known:
             self.partitions["key"][known:] = np.arange(known, len(self.partitions))
 
-    def reserve_partitions(self, count: int) -> None:
-        self.reserve("partition", count)
-
-    def reserve_groups(self, count: int) -> None:
-        self.reserve("group", count)
-
-    def reserve_rows(self, count: int) -> None:
-        self.reserve("slot", count)
-
-    def reserve_times(self, more: int) -> None:
-        """Makes room for `more` new event times, and for one pane."""
-        nodes = timeline_blocks.needed(int(self.node_room[TOP]), more)
-        times = max(nodes, timeline_blocks.needed(int(self.slice_room[TOP]), more))
+    def reserve_batch(self, count: int) -> None:
+        """Makes room for the partitions and groups, for `count` new event times, and for one pane."""
+        for space in ("partition", "group"):
+            self.reserve(space, self.rows[space])
+        self.agenda.enter(self.partitions[: self.rows["partition"]])
+        nodes = timeline_blocks.needed(int(self.node_room[TOP]), count)
+        times = max(nodes, timeline_blocks.needed(int(self.slice_room[TOP]), count))
         self.reserve("node", nodes)
         self.reserve("slice", times)
         for space in ("block of nodes", "block of slices"):

@@ -14,23 +14,19 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.key_bytes import canonical, key_codes
-from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
-from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.dedup import dedup_kernel
 from sluice.engine.operators.dedup.dedup_kernel import EMITTED_COUNT, FREED_COUNT, LATE_COUNT
-from sluice.engine.operators.dedup.dedup_records import ARRIVAL, EMITTED, PERIODS, DedupSettings, Periods
+from sluice.engine.operators.dedup.dedup_records import EMITTED, PERIODS, DedupSettings, Periods
 from sluice.engine.operators.dedup.dedup_state import DedupState, StoredWords
-from sluice.engine.operators.operator import Stateful
-from sluice.engine.operators.session.session_times import ClockTimes
+from sluice.engine.operators.one_input import TimedOperator
 from sluice.engine.stream import emit
-from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, WATERMARK, Items, concatenated_keys
-from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
+from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated_keys
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE
-from sluice.engine.windows.event_time.event_ticks import Ticks
+from sluice.engine.windows.event_time.event_ticks import ClockTicks, Ticks
+from sluice.engine.windows.event_time.timed_items import arrivals as arrivals_of
 from sluice.engine.windows.event_time.timer_queue import ROOT
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Dedup, EventTime
@@ -38,20 +34,24 @@ from sluice.model.types import INT64, Schema
 from sluice.time_units import later
 
 
-class DedupOperator(Stateful[DedupState]):
-    """Runs one `Dedup` (Z1). The operator has no state: `feed` changes the state that is its argument."""
+class DedupOperator(TimedOperator[DedupState]):
+    """Runs one `Dedup` (Z1)."""
+
+    spec: Dedup
+    sized = "period"
 
     def __init__(self, spec: Dedup, schema: Schema, event_time: EventTime | None) -> None:
         """`schema` and `event_time` belong to the input. The event time is needed if the period is one of it."""
-        self.spec, self._scratch = spec, Scratch()
+        super().__init__()
+        self.spec = spec
         self._schema = arrow_schema(schema)
         self._holding = spec.keep == "last"
-        self._reads = [*spec.by, *(Attribute(name, kind) for name, kind in schema)] if self._holding else [*spec.by]
+        self.reads = (*spec.by, *((Attribute(name, kind) for name, kind in schema) if self._holding else ()))
         #: the types of a stored tuple's words: its attributes, and the topic partition from which it came
         self._stored = StoredWords((*(kind for _, kind in schema), INT64) if self._holding else (), spec.limits)
         of = event_time if spec.over == "event_time" else None
-        self._ticks = ClockTimes() if of is None else Ticks(of, dict(schema)[of.attribute], spec)
-        (size,) = self._ticks.sizes(spec)
+        self.ticks = ClockTicks() if of is None else Ticks(of, dict(schema)[of.attribute], spec)
+        (size,) = self.ticks.sizes(spec)
         self._rule = DedupSettings(size, self._holding, of is None)
 
     @property
@@ -79,7 +79,7 @@ class DedupOperator(Stateful[DedupState]):
         periods = window_inspection.chained(state.partitions[p], state.periods)
         starts = state.periods["time"][periods].tolist()
         bounds = [{"start": start, "end": later(start, self._rule.size)} for start in starts]
-        open_periods = [{name: float(self._ticks.seconds(time)) for name, time in one.items()} for one in bounds]
+        open_periods = [{name: float(self.ticks.seconds(time)) for name, time in one.items()} for one in bounds]
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
@@ -88,13 +88,9 @@ class DedupOperator(Stateful[DedupState]):
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
-    def feed(self, state: DedupState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """The output items by stream, and the rejected tuples under REJECTS."""
-        (items,) = inputs
-        items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self._reads, self.spec.name)
-        items, read, times, unsound = self._with_valid_times(items, read)
-        arrivals = self._arrive(state, items, read, times)
+    def _pass(
+        self, state: DedupState, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None
+    ) -> tuple[dict[str, Items], np.ndarray, list[Items | None]]:
         tables = self._tables(state, arrivals)
         dedup_kernel.run(tables, self._rule, arrivals, end)
         count = len(arrivals)
@@ -108,35 +104,17 @@ class DedupOperator(Stateful[DedupState]):
         )  # fmt: skip
         made = self._held(state, items, emitted, last) if self._holding else items.only(tables.passes)
         state.free.give(np.concatenate([freed, emitted["slot"]]) if self._holding else freed)
-        dropped = self._dropped(items, late)
         if state.compactable:
             dedup_kernel.prune(tables, self._rule, state.keys.count)
             state.compact_all()
-        if last is not None:
-            state.finished = True
-            made = emit.final(made, *last)
-        return {output.stream: made for output in self.spec.outputs} | joined([unread, unsound, dropped])
+        return {output.stream: made for output in self.spec.outputs}, late, []
 
-    def _with_valid_times(
-        self, items: Items, read: pa.RecordBatch
-    ) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
-        """Splits off the tuples without a usable time. Gives the other items, their part of `read`, their times in
-        ticks, and the rejected tuples.
-        """
-        if not isinstance(self._ticks, Ticks):
-            return items, read, items.at[items.kind == TUPLE], None
-        times, bad = self._ticks.of(items.tuples)
-        if bad is None:
-            return items, read, times, None
-        kept = items.kind != TUPLE
-        kept[~kept] = ~bad
-        reasons = [self._ticks.refusal("period")] * int(bad.sum())
-        letters = rejected(items.only(~kept), self.spec.name, reasons)
-        return items.only(kept), read.filter(pa.array(~bad)), times[~bad], letters
-
-    def _arrive(self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
+    def arrive(
+        self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+    ) -> np.ndarray:
         """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals."""
-        count, is_tuple = read.num_rows, items.kind == TUPLE
+        del more
+        count = read.num_rows
         partition = key_codes([read.column(i) for i in range(len(self.spec.by))], state.keys)
         slot = np.zeros(count, np.int64)
         if self._holding:
@@ -145,15 +123,8 @@ class DedupOperator(Stateful[DedupState]):
         if self._holding:
             for column, type_ in enumerate(self._stored.types[:-1]):
                 state.words[slot, column] = to_words(read.column(len(self.spec.by) + column), type_, state.strings)
-            state.words[slot, -1] = items.source[is_tuple]
-        arrivals = self._scratch.room(len(items), ARRIVAL)
-        arrivals["at"], arrivals["kind"] = items.at, items.kind
-        for name, values in (("time", times), ("slot", slot), ("partition", partition)):
-            arrivals[name][is_tuple] = values
-        marks = items.kind == WATERMARK
-        if marks.any():
-            arrivals["time"][marks] = self._ticks.of_watermarks(items.watermark[marks])
-        return arrivals
+            state.words[slot, -1] = items.source[items.kind == TUPLE]
+        return arrivals_of(items, partition, slot, times, self.ticks, self._scratch)
 
     def _tables(self, state: DedupState, arrivals: np.ndarray) -> Periods:
         count, periods = len(arrivals), int(state.scalars[PERIODS]) if self._holding else 0
@@ -217,10 +188,10 @@ class DedupOperator(Stateful[DedupState]):
         order = np.lexsort((rank[key], due, emitted["cause"]))
         return emitted[order], key[order]
 
-    def _dropped(self, items: Items, late: np.ndarray) -> Items | None:
-        """The late tuples as rejects, each with a reason that says how late it was (Z5); None if there are none."""
-        reasons = (f"late: {self._ticks.seconds(behind)} s before the watermark" for behind in late["behind"].tolist())
-        return rejected_late(items, self.spec.name, late, reasons)
+    def reason(self, time: int, behind: int) -> str:
+        """(Z5)"""
+        del time
+        return f"late: {self.ticks.seconds(behind)} s before the watermark"
 
 
 assert ENDLESS == MAX_TIME  # noqa: S101 - an empty queue is due at MAX_TIME

@@ -1,4 +1,4 @@
-"""The records that the kernel of a Dedup reads and writes: key, period, arrival, emitted tuple."""
+"""The records that the kernel of a Dedup reads and writes: key, period, emitted tuple."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ PARTITION = np.dtype([
 #: a period, which begins at the time of its first tuple (`time`). With `keep: last` also the newest tuple: its time and
 #: its slot
 PERIOD = np.dtype([*MEMBER, ("last", np.int64), ("slot", np.int32)])
-
-#: an item of the batch; `slot` and `partition` are set for tuples, `time` for tuples and watermarks
-ARRIVAL = np.dtype([
-    ("at", np.int64), ("time", np.int64), ("slot", np.int32), ("partition", np.int32), ("kind", np.int8),
-])  # fmt: skip
 
 #: an emitted tuple: the number of the item before which it is emitted, the end of its period, its key, its slot
 EMITTED = np.dtype([("cause", np.int64), ("due", np.int64), ("partition", np.int32), ("slot", np.int32)])

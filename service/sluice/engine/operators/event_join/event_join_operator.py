@@ -40,13 +40,15 @@ from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput, place, until_final
 from sluice.engine.operators.join.join_outputs import PairExpressions, StoredPairs
 from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.operators.one_input import with_times
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.event_times import units
 from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected_late
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
+from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.model.spec import EventTime, Join
 from sluice.model.types import Schema
 from sluice.model.unparse import seconds
@@ -56,23 +58,25 @@ from sluice.time_units import SECOND
 Run = Callable[[JoinTables, JoinSettings, np.ndarray, int], int]
 
 
-class TimesInNanoseconds:
-    """The event times of one side, in nanoseconds since 1970."""
+class TimesInNanoseconds(Ticks):
+    """The event times of one side, in nanoseconds since 1970 whatever the unit of the attribute."""
 
     def __init__(self, of: EventTime, schema: Schema, sizes: Sequence[int]) -> None:
         """`sizes` are those of the window. All sums of times and sizes stay within int64."""
         self.attribute, self._tick = of.attribute, of.tick
-        self._type = dict(schema)[of.attribute]
+        self.type = dict(schema)[of.attribute]
         self.most = MAX_TIME - 4 * (sum(map(abs, sizes)) + 1)
 
-    def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        """The time of each tuple, and which of them have none: it is NaN or out of range."""
-        found, bad = units(tuples.column(self.attribute), self._type)
+    def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        found, bad = units(tuples.column(self.attribute), self.type)
         most = self.most // self._tick
         outside = (found > most) | (found < -most)
         if bad is not None:
             outside |= bad
-        return np.where(outside, 0, found) * self._tick, outside
+        return np.where(outside, 0, found) * self._tick, outside if outside.any() else None
+
+    def refusal(self, what: str) -> str:
+        return f"{self.attribute} is no event time that a {what} can count"
 
 
 class EventJoinOperator(Stateful[EventJoinState]):
@@ -162,14 +166,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         port, name = self._ports[number], self.spec.name
         items = items.first(0) if state.scalars[LEFT_FINAL + number] else until_final(items)
         items, read, unread = readable(items, port.reads, name)
-        times, bad = self._times[number].of(items.tuples)
-        without_time = None
-        if bad.any():
-            reasons = [f"{self._times[number].attribute} is no event time that a join can count"] * int(bad.sum())
-            refused = items.kind == TUPLE
-            refused[refused] = bad
-            without_time = rejected(items.only(refused), name, reasons)
-            items, read, times = items.only(~refused), read.filter(pa.array(~bad)), times[~bad]
+        items, read, times, untimed = with_times(self._times[number], "join", items, read, name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), ARRIVAL)
         slots = state.slots(number, len(times))
@@ -181,7 +178,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         key, bucket = port.keys(read, state.keys)
         arrivals["key"][is_tuple] = key
         arrivals["lone"][is_tuple] = np.asarray(bucket) < 0
-        return arrivals, items, [unread, without_time]
+        return arrivals, items, [unread, untimed]
 
     def _with_watermarks(self, state: EventJoinState, arrivals: np.ndarray) -> np.ndarray:
         """Replaces the watermarks of both sides by those of the join, which are the minimum of both (I4). A watermark
@@ -251,12 +248,12 @@ class EventJoinOperator(Stateful[EventJoinState]):
         own = late[arrivals["port"][late["arrival"]] == number]
         found = np.empty(len(own), LATE)
         found["item"], found["behind"] = arrivals["item"][own["arrival"]], own["behind"]
-        less = " less grace" if self._window.grace else ""
-        reasons = (
-            f"late: {self._times[number].attribute} is {seconds(behind)} s before the watermark of the join{less}"
-            for behind in found["behind"].tolist()
-        )
-        return rejected_late(items, self.spec.name, found, reasons)
+        name, less = self._times[number].attribute, " less grace" if self._window.grace else ""
+
+        def reason(_: int, behind: int) -> str:
+            return f"late: {name} is {seconds(behind)} s before the watermark of the join{less}"
+
+        return rejected_late(items, self.spec.name, found, arrivals["time"][own["arrival"]], reason)
 
 
 def _kernel(window: object) -> tuple[Run, JoinSettings]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.engine.windows.early_results import EarlyResults
+from sluice.engine.windows.event_time import event_records
 
 #: window events: a tuple enters a session (INSERT), a session takes over another one (MERGE), the content of a session
 #: is emitted (FIRE), a session is closed and removed (FORGET)
@@ -49,11 +50,8 @@ CONTENT = np.dtype([
 #: a tuple of the batch, or a listed tuple: its group, and the next tuple of the same content
 LINK = np.dtype([("group", np.int32), ("next", np.int32)])
 
-#: an item of the batch; `gap`, `slot` and `partition` are set for tuples, `time` for tuples and watermarks
-ARRIVAL = np.dtype([
-    ("at", np.int64), ("event", np.int64), ("time", np.int64), ("gap", np.int64), ("watermark", np.int64),
-    ("slot", np.int32), ("partition", np.int32), ("kind", np.int8),
-])  # fmt: skip
+#: an item of the batch; a tuple has a gap
+ARRIVAL = np.dtype([*event_records.FIELDS, ("gap", np.int64)])
 
 #: window events; `other` is the slot of the tuple (INSERT), the session that is taken over (MERGE) or the number of the
 #: firing (FIRE); `last` is the time of the session's last tuple

@@ -123,21 +123,14 @@ class SessionState(KeyedState):
         """The numbers of partitions in memory (with and without open sessions) and of tuples in open sessions. O(1)."""
         return self.keys.count or min(1, len(self.partitions)), int(self.held[0])
 
-    def reserve_partitions(self) -> None:
-        """Makes room for a row per key and per group of a key."""
+    def reserve_batch(self, count: int) -> None:
+        """Makes room for a row per key and per group of a key, and for `count` new sessions and contents."""
         rows = self.rows
         for space in ("partition", "group"):
             self.reserve(space, rows[space])
         self.agenda.enter(self.queued)
-
-    def reserve_sessions(self, more: int) -> None:
-        """Makes room for `more` sessions and contents."""
-        rows = self.rows
         for space in ("session", "content"):
-            self.reserve(space, rows[space] + more)
-
-    def reserve_rows(self, count: int) -> None:
-        self.reserve("slot", count)
+            self.reserve(space, rows[space] + count)
 
     @property
     def limits(self) -> EngineLimits:

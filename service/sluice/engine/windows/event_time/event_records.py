@@ -48,10 +48,11 @@ TIME = np.dtype(MEMBER)
 SLICE = np.dtype([*MEMBER, ("epoch", np.int64), ("phase", np.int64)])
 
 #: the items of a batch; `slot` and `partition` are those of tuples, `time` is that of tuples and watermarks
-ARRIVAL = np.dtype([
+FIELDS = [
     ("at", np.int64), ("event", np.int64), ("time", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("kind", np.int8), ("watermark", np.int64),
-])  # fmt: skip
+]  # fmt: skip
+ARRIVAL = np.dtype(FIELDS)
 
 #: window events. INSERT: a tuple is inserted at the time `begin`, which is that of `node`, behind the node `older`.
 #: FIRE: the tuples from `begin` to `end`, both inclusive, are emitted; `slot` is the number of the firing. FORGET: the

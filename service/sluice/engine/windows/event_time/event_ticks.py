@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.engine.stream.event_times import units
+from sluice.engine.stream.items import TUPLE, Items
 from sluice.engine.stream.watermark_text import to_text
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.model.spec import EventTime
@@ -61,6 +62,10 @@ class Ticks:
             outside |= bad
         return found, outside if outside.any() else None
 
+    def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
+        """Like `of`, for the tuples of these items."""
+        return self.of(items.tuples)
+
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
         """The ticks of watermarks in nanoseconds. The maximum watermark is behind every window (E9)."""
         return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
@@ -91,6 +96,20 @@ class Ticks:
         """How far the tick `time` is before the tick `time + ticks`, as the beginning of a text: `5 s `."""
         del time  # here all ticks are as long
         return f"{self.seconds(ticks)} s "
+
+
+class ClockTicks(Ticks):
+    """Times of the operator clock in nanoseconds, for windows without event time. Each tuple has one."""
+
+    def __init__(self) -> None:
+        self.attribute, self._nanoseconds, self._units = "the clock", 1, 1
+
+    def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
+        return items.at[items.kind == TUPLE], None
+
+    def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
+        """The watermarks themselves: without event time they have no effect."""
+        return watermarks
 
 
 assert NEVER < -LARGEST  # noqa: S101 - no time is NEVER

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from sluice.columns.kernel import inlined, kernel, read_only
@@ -9,17 +12,21 @@ from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.columns.scratch_buffers import Scratch
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time.event_records import ARRIVAL, Window
+from sluice.engine.windows.event_time.event_ticks import Ticks
 
 
 def arrivals(
-    items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray, scratch: Scratch
-) -> np.ndarray:
-    """Builds one record per item. `partition`, `slot` and `times` have one entry per tuple, `marks` the time of each
-    watermark.
+    items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, ticks: Ticks, scratch: Scratch,
+    kind: np.dtype = ARRIVAL, more: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> np.ndarray:  # fmt: skip
+    """Builds one record per item, of `kind`: ARRIVAL, or ARRIVAL with further fields. `partition`, `slot`, `times` and
+    the further fields in `more` have one entry per tuple.
     """
-    made = scratch.room(len(items), ARRIVAL)
+    made, marks = scratch.room(len(items), kind), ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
     columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
     _write(made, *map(read_only, columns))
+    for name, values in more.items():
+        made[name][items.kind == TUPLE] = values
     return made
 
 

@@ -28,7 +28,7 @@ from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.invariants import violated
 from sluice.model.lateness.late_results import Lateness, lateness
-from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, SlidingTime, Sort, Stream, TimeInterval
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream, TimeInterval
 
 #: watermarks in nanoseconds since 1970 -> those that are passed on for them
 Hold = Callable[[np.ndarray], np.ndarray]
@@ -109,16 +109,9 @@ def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
 
 def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
     """How the operator holds its watermark back (Q8, Z7, I7, U6); None if it does not."""
-    match operator:
-        case Sort(window=TimeInterval()) | Custom(window=TimeInterval()):
-            return _first_open_pane(operator, streams[operator.input])
-        case Custom(window=SlidingTime(difference=difference, grace=grace)):
-            return _earlier(difference + grace)
-        case Dedup(keep="last", over="event_time", within=within):
-            return _earlier(within)
-        case Join(window=window) if window is not None:
-            return _earlier(window.grace + window.delay)
-    return None
+    if isinstance(operator, Sort | Custom) and isinstance(operator.window, TimeInterval):
+        return _first_open_pane(operator, streams[operator.input])
+    return _earlier(operator.holds) if operator.holds else None
 
 
 def _earlier(by: int) -> Hold:
@@ -153,9 +146,4 @@ def _promises(operator: Operator, stream: Stream, known: Lateness | None) -> boo
     of = stream.event_time
     if of is None or of.lag is not None or known is None or known.behind > 0:
         return False
-    match operator:
-        case Sort(window=TimeInterval()) | Dedup(over="event_time"):
-            return True
-        case Join(window=window):
-            return window is not None
-    return False
+    return isinstance(operator, Sort | Dedup | Join) and operator.accepts is not None
