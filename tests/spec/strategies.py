@@ -80,18 +80,21 @@ def conditions(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def windows(draw: st.DrawFn, partitioned: bool) -> str:  # noqa: FBT001
+def windows(draw: st.DrawFn, partitioned: bool, evicting: st.SearchStrategy[str] | None = None) -> str:  # noqa: FBT001
+    """`evicting`: how the windows evict if all are sliding."""
     end = ", partitioned" + draw(leaving) if partitioned else ""
-    if draw(st.booleans()):
+    if evicting is None and draw(st.booleans()):
         return f"tumbling, {draw(conditions())}{end}"
     trigger = draw(st.one_of(st.just(""), policies.map(", {}".format)))
-    return f"sliding, {draw(policies)}{trigger}{end}"
+    return f"sliding, {draw(policies if evicting is None else evicting)}{trigger}{end}"
 
 
 @st.composite
-def operators(draw: st.DrawFn) -> dict[str, Any]:
+def operators(
+    draw: st.DrawFn, evicting: st.SearchStrategy[str] | None = None, grouped: st.SearchStrategy[list[str]] = groups
+) -> dict[str, Any]:
     partition_by = draw(st.one_of(st.just([]), keys))
-    window = draw(windows(bool(partition_by)))
+    window = draw(windows(bool(partition_by), evicting))
     calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=6, unique=True))
     if window.startswith("tumbling"):
         calls.append("flushReason()")
@@ -99,7 +102,7 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
         "kind": "aggregate",
         "window": window,
         "partition_by": partition_by,
-        "group_by": draw(groups),
+        "group_by": draw(grouped),
         "aggregate_incomplete_windows": window.startswith("sliding") and draw(st.booleans()),
         "aggregate_evicted_partitions": bool(EVICTED.search(window)) and draw(st.booleans()),
         "output": {f"o{n}": call for n, call in enumerate(["Collect(i)", *calls])},

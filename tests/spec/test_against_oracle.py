@@ -13,15 +13,10 @@ from sluice.model.engine_limits import LIMITS, EngineLimits
 from tests.spec import oracle
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
 from tests.spec.finds import FINDS
+from tests.spec.storage import SMALL_BLOCKS, block_of, in_blocks, in_rings, is_in_rings
 from tests.spec.strategies import VALUES, Case, cases, cuts
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
-
-
-#: windows of a few tuples are in rings, or in blocks
-in_rings_and_in_blocks = pytest.mark.parametrize(
-    "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]
-)
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
@@ -29,17 +24,29 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
     check_every_cut(case, oracle.run(case), *cuts)
 
 
-@in_rings_and_in_blocks
 @given(cases(), cuts)
 @settings(max_examples=100, derandomize=True)
-def test_random_operators_and_events(limits: EngineLimits, case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches, limits=limits)
+def test_random_operators_and_events(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
 
 
-@in_rings_and_in_blocks
+@given(in_rings, cuts)
+@settings(max_examples=30, derandomize=True, deadline=None)
+def test_windows_in_rings(case: Case, batches: list[int]):
+    assert is_in_rings(case)
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(in_blocks, cuts)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_windows_in_blocks(case: Case, batches: list[int]):
+    assert block_of(case, SMALL_BLOCKS)
+    check(case, [1] * len(case["input"]), batches, limits=SMALL_BLOCKS)
+
+
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in FINDS])
-def test_what_was_found_before(limits: EngineLimits, case: Case):
-    check(case, [1] * len(case["input"]), limits=limits)
+def test_what_was_found_before(case: Case):
+    check(case, [1] * len(case["input"]))
 
 
 # ---- many keys, long windows -----------------------------------------------------------------------------------------
@@ -56,9 +63,11 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
-@pytest.mark.parametrize("group_by", [[], ["g"]])
-@pytest.mark.parametrize("keys", [1, 1_000])
+#: every two of few and many keys, no and some groups, lists as a whole and in parts
+PAIRS = [(1, [], LIMITS.listed), (1, ["g"], 4), (500, [], 4), (500, ["g"], LIMITS.listed)]
+
+
+@pytest.mark.parametrize(("keys", "group_by", "listed"), PAIRS)
 @pytest.mark.parametrize("window", MANY)
 def test_many_events(window: str, keys: int, group_by: list[str], listed: int):
     case = {
@@ -76,7 +85,7 @@ def test_many_events(window: str, keys: int, group_by: list[str], listed: int):
 
 
 def many_events(choose: random.Random, keys: int) -> Iterator[dict[str, object]]:
-    for number in range(4_000):
+    for number in range(2_000):
         at = number / 4
         if choose.random() < 0.01:
             yield {"at": at, "punct": "window"}

@@ -11,6 +11,7 @@ import pytest
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import Record, differences
+from tests.spec.storage import block_of
 from tests.spec.vectors import Case, all_cases, random_cuts, supported
 
 CASES = [case for case in all_cases() if supported(case)]
@@ -52,13 +53,29 @@ def test_with_a_few_window_events_and_steps_of_the_combine_plan_at_a_time(case: 
     assert differences(run_case(case | {"limits": EngineLimits(events=8, steps=2)}), case["output"], case) == []
 
 
-@pytest.mark.parametrize("block", [1, 2, 4])
-@every_case
-def test_in_blocks_of_a_few_tuples(case: Case, block: int):
-    """Few windows of these cases fill one of the usual size."""
-    case = case | {"limits": EngineLimits(min_block=1, max_block=block, block=block)}
-    assert differences(run_case(case), case["output"], case) == []
-    assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
+def evicts_oldest_first(case: Case) -> bool:
+    """Whether the windows can be in blocks. Few windows of these cases fill a block of the usual size."""
+    operator = case["operator"]
+    oldest_first = re.match(r"sliding, (time|count)\((?![01]\))", operator.get("window", ""))
+    return operator["kind"] == "aggregate" and not operator.get("group_by") and bool(oldest_first)
+
+
+def limits_of_blocks(case: Case) -> list[EngineLimits]:
+    """Limits with which the windows are in blocks of different sizes: 1, 2 and, in longer windows, 4 tuples."""
+    limits = [EngineLimits(min_block=1, max_block=block, block=block) for block in (1, 2, 4)]
+    return list({block_of(case, one): one for one in limits if block_of(case, one)}.values())
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES if evicts_oldest_first(c)])
+def test_in_blocks_of_a_few_tuples(case: Case):
+    assert limits_of_blocks(case)
+    for limits in limits_of_blocks(case):
+        for cuts in (None, [1] * len(case["input"])):
+            assert differences(run_case(case | {"limits": limits}, cuts), case["output"], case) == [], limits.block
+
+
+def test_no_other_case_has_blocks():
+    assert [case["name"] for case in CASES if not evicts_oldest_first(case) and limits_of_blocks(case)] == []
 
 
 # ---- partitions do not see each other --------------------------------------------------------------------------------

@@ -36,15 +36,10 @@ from tests.spec import (
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
+from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
 from tests.spec.strategies import Case, cases, events, operators
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
-
-
-#: windows of a few tuples are in rings, or in blocks
-in_rings_and_in_blocks = pytest.mark.parametrize(
-    "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]
-)
 
 
 @dataclass(frozen=True)
@@ -153,11 +148,22 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
     check(pipeline_of(case), list(map(on_stream, case["input"])), division, limits)
 
 
-@in_rings_and_in_blocks
 @given(cases(), divisions())
 @settings(max_examples=80, derandomize=True, deadline=None)
-def test_any_window(limits: EngineLimits, case: Case, division: Division):
-    check_case(case, division, limits)
+def test_any_window(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(in_rings, divisions())
+@settings(max_examples=25, derandomize=True, deadline=None)
+def test_windows_in_rings(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(in_blocks, divisions())
+@settings(max_examples=25, derandomize=True, deadline=None)
+def test_windows_in_blocks(case: Case, division: Division):
+    check_case(case, division, SMALL_BLOCKS)
 
 
 @given(event_strategies.cases, divisions())
