@@ -57,7 +57,7 @@ class HeldStream:
         return replace(items, watermark=np.where(marks, _passed_on(self.hold, items.watermark), items.watermark))
 
     def check(self, items: Items, reached: Mapping[str, int]) -> None:
-        """Raises InvariantError if a tuple is older than the watermark before it, which is a defect of the engine.
+        """Q7: raises InvariantError if a tuple is older than the watermark before it, which is a defect of the engine.
 
         `reached` has the watermark of each stream before the batch, in nanoseconds; a stream without one is missing.
         """
