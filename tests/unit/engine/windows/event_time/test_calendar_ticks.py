@@ -161,20 +161,20 @@ def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_buckets(pipeline_of(case), case["input"], 5)
 
 
-DAY = 86_400.0
-MARCH_31 = 89 * DAY + 365 * DAY * 40 + 10 * DAY  # 2010-03-31T00:00:00Z
+DAY_S = 86_400.0
+MARCH_31 = 89 * DAY_S + 365 * DAY_S * 40 + 10 * DAY_S  # 2010-03-31T00:00:00Z
 
 
 @pytest.mark.parametrize(
     ("window", "align", "watermark", "time", "amount"),
     [
         ("timeInterval, intervalDuration(month)", None, 100.0, 99.0, "1 s "),
-        ("timeInterval, intervalDuration(month)", None, 40 * DAY, 10 * DAY, "2592000 s "),
-        ("timeInterval, intervalDuration(year)", None, 400 * DAY, 0.0, "34560000 s "),
-        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 3 * DAY + 0.5, DAY, "172800.5 s "),
+        ("timeInterval, intervalDuration(month)", None, 40 * DAY_S, 10 * DAY_S, "2592000 s "),
+        ("timeInterval, intervalDuration(year)", None, 400 * DAY_S, 0.0, "34560000 s "),
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 3 * DAY_S + 0.5, DAY_S, "172800.5 s "),
         # the clock goes forward in the night of 2010-03-28: the distance is in real seconds
-        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, MARCH_31, MARCH_31 - 5 * DAY, "432000 s "),
-        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 4e9, DAY, "3999913600 s "),
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, MARCH_31, MARCH_31 - 5 * DAY_S, "432000 s "),
+        ("timeInterval, intervalDuration(1d)", {"zone": "Europe/Berlin"}, 4e9, DAY_S, "3999913600 s "),
         ("timeInterval, intervalDuration(month)", None, 1e12, 99.0, ""),
         ("timeInterval, intervalDuration(60)", None, 100.0, 99.0, "1 s "),
     ],
