@@ -193,10 +193,42 @@ def test_s5_a_used_checkpoint_without_a_ledger_is_refused(services):
 
 
 @pytest.mark.slow
+def test_s14_a_ledger_group_that_was_reset_counts_as_none(services):
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
+    member = ledger.group_member(service.kafka, service.name)
+    member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)], asynchronous=False)
+    member.close()
+    service.start()
+    assert_goes_on(service)
+    service.end()
+
+
+@pytest.mark.slow
 def test_s6_an_older_copy_of_the_checkpoint_is_brought_to_the_ledgers_batch(history):
     history.service.start()
     history.service.await_rest()
     assert_takes_over(history, history.restored(history.old))
+
+
+@pytest.mark.slow
+def test_s14_a_ledger_group_that_was_reset_counts_as_none(services):
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
+    member = ledger.group_member(service.kafka, service.name)
+    member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)], asynchronous=False)
+    member.close()
+    service.start()
+    assert_goes_on(service)
+    service.end()
 
 
 @pytest.mark.slow

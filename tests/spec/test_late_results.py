@@ -194,6 +194,10 @@ def test_what_the_hint_says_to_write_is_right(operator: str):
 def instead(operator: str, text: str) -> list[tuple[str, str]]:
     """What the hint names in place of the event time, or of the period, of the operator."""
     return [
-        (re.findall(rf"{key}: (?:'[^']*'|[^,}}]*)", operator)[0], f"{key}: '{value}'")
+        (re.findall(rf"{key}: (?:'[^']*'|[^,}}]*)", operator)[0], f"{key}: {_in_quotes(value)}")
         for key, value in re.findall(r"write `(ts|within): ([^`]*)`", text)
     ]
+
+
+def _in_quotes(expression: str) -> str:
+    return expression if expression.startswith('"') else f"'{expression}'"

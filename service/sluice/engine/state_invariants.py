@@ -52,8 +52,11 @@ def check_ranges(states: Iterable[OperatorState | None]) -> None:
 
 
 def _check(state: object) -> None:
-    if isinstance(state, LibraryState):
-        _check(state.windows)
+    if isinstance(state, LibraryState):  # it keeps the contents itself, and the groups have none
+        if isinstance(state.windows, EventState):
+            _check_times(state.windows)
+        else:
+            _check_windows(state.windows)
     if isinstance(state, Tables) and "earlies" in state.declared:
         _check_early(state)
     for kind, check in CHECKS:

@@ -135,7 +135,9 @@ def _created_again(plan: Plan, position: LedgerPosition | None) -> frozenset[str
 def _not_in_ledger(pipeline: Pipeline) -> frozenset[str]:
     """The input topics that were created again since the last batch in the ledger."""
     entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-    before = {} if entry is None else entry.topics
+    if entry is None:
+        return frozenset()
+    before = entry.topics
     return frozenset(name for name, topic in known_inputs(pipeline).items() if before.get(name, topic.id) != topic.id)
 
 

@@ -90,7 +90,7 @@ def test_the_summary_says_why_a_window_never_fired(folder: Path):
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
         "sluice: in: 300 tuples of numbers; out: 0 tuples of pairs",
-        "sluice: hourly never fired: no watermark came (numbers has no lag)",
+        "sluice: hourly never fired: no watermark came (numbers has no lag); it still holds 300 tuples",
     ]
 
 

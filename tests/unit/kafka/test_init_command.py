@@ -113,6 +113,7 @@ def test_only_the_last_records_of_each_topic_partition_are_read(kafka, topic):
 
 
 def test_records_with_a_schema_of_a_registry(kafka, topic):
+    """The record without an amount does not count in the average."""
     fields = {"shop": "string", "amount": ["null", "double"]}
     with small() as server:
         sold = [("a", 1.5), ("a", None), ("b", 2.5), ("b", 3.5)]
@@ -121,7 +122,7 @@ def test_records_with_a_schema_of_a_registry(kafka, topic):
         assert init(kafka, topic, "--registry", f"url={server.url}").exit_code == 0
         records = replayed(topic)
     assert [tuple(record["tuple"].values()) for record in records if "tuple" in record] == [
-        ("a", 1, 1.5), ("a", 2, 0.75), ("b", 1, 2.5), ("b", 2, 3.0),
+        ("a", 1, 1.5), ("b", 1, 2.5), ("b", 2, 3.0),
     ]  # fmt: skip
     (reason,) = [record["dead_letter"]["reason"] for record in records if "dead_letter" in record]
     assert reason.startswith("unknown schema")

@@ -132,7 +132,7 @@ def test_input_offsets_show_in_a_consumer_group(kafka, topic):
     with consumer_groups.InputOffsets(kafka, topic) as offsets:
         offsets.commit({(topic, 0): 5, (topic, 1): 7})
     client = AdminClient(kafka)
-    wanted = ConsumerGroupTopicPartitions(consumer_groups.group_of(topic))
+    wanted = ConsumerGroupTopicPartitions(consumer_groups.lag_group_of(topic))
     (future,) = client.list_consumer_group_offsets([wanted]).values()
     assert {(place.partition, place.offset) for place in future.result().topic_partitions} == {(0, 5), (1, 7)}
 
