@@ -216,22 +216,6 @@ def test_s6_an_older_copy_of_the_checkpoint_is_brought_to_the_ledgers_batch(hist
 
 
 @pytest.mark.slow
-def test_s14_a_ledger_group_that_was_reset_counts_as_none(services):
-    service = services(FILE)
-    service.create("in")
-    service.start()
-    service.send("in", tuples(200))
-    service.await_rest()
-    service.end()
-    member = ledger.group_member(service.kafka, service.name)
-    member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)], asynchronous=False)
-    member.close()
-    service.start()
-    assert_goes_on(service)
-    service.end()
-
-
-@pytest.mark.slow
 def test_s6_an_older_copy_of_the_ledger_has_the_last_word(services):
     """As after a switch to another cluster, whose copy of the topics ends earlier."""
     service = services(FILE)
