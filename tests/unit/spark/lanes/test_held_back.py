@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -92,7 +93,9 @@ def test_an_open_transaction_at_a_broker_is_named_until_it_is_aborted(broker, ca
     held_back = HeldBack([("held-back", 0)], lambda: clock[0])
 
     def look_until(words):
+        deadline = time.monotonic() + 60
         while words not in caplog.text:
+            assert time.monotonic() < deadline, caplog.text
             clock[0] += 0.5
             held_back.look(admin)
 
