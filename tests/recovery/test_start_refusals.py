@@ -178,12 +178,7 @@ def test_s4_a_checkpoint_beside_the_ledger_of_another_is_refused(history):
 @pytest.mark.slow
 def test_s5_a_used_checkpoint_without_a_ledger_is_refused(services):
     """Another cluster, or someone deleted the ledger."""
-    service = services(FILE)
-    service.create("in")
-    service.start()
-    service.send("in", tuples(200))
-    service.await_rest()
-    service.end()
+    service = used(services)
     delete_ledger(service)
     assert_refused(service, "Kafka has no ledger")
     service.start("--reset-ledger")
@@ -194,12 +189,7 @@ def test_s5_a_used_checkpoint_without_a_ledger_is_refused(services):
 
 @pytest.mark.slow
 def test_s14_a_ledger_group_that_was_reset_counts_as_none(services):
-    service = services(FILE)
-    service.create("in")
-    service.start()
-    service.send("in", tuples(200))
-    service.await_rest()
-    service.end()
+    service = used(services)
     member = ledger.group_member(service.kafka, service.name)
     member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)], asynchronous=False)
     member.close()
@@ -357,6 +347,17 @@ def test_s11_a_lost_checkpoint_whose_records_are_gone_is_refused(services):
     service.send("in", tuples(200))
     service.await_rest()
     service.end()
+
+
+def used(services: Callable[..., Service]) -> Service:
+    """A service that has written a batch and has ended."""
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
+    return service
 
 
 def delete_ledger(service: Service) -> None:

@@ -29,7 +29,7 @@ def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]
 def ahead_of(
     tuples: pa.RecordBatch, of: EventTime, type_: Type, now: np.ndarray, most: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The event times of tuples in nanoseconds, those that are no times as UNSET; and which tuples are more than `most`
+    """The event times of tuples in nanoseconds, UNSET for a value that is no time; and which are more than `most`
     ahead of the times `now` (None: none is).
     """
     column = tuples.column(of.attribute)

@@ -30,7 +30,7 @@ from sluice.invariants import violated
 from sluice.model.lateness.late_results import Lateness, lateness
 from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream, TimeInterval
 
-#: watermarks in nanoseconds since 1970 -> those that are passed on for them
+#: watermarks in nanoseconds since 1970 -> the watermarks that are passed on for them
 Hold = Callable[[np.ndarray], np.ndarray]
 
 
