@@ -24,6 +24,7 @@ from sluice.model.types import (
     Float64Type,
     Int64Type,
     ListType,
+    OptionalType,
     StringType,
     TimestampType,
     Type,
@@ -47,7 +48,7 @@ class Order(IntEnum):
 
 
 class ColumnForm(ABC):
-    """The form of the values of one type in columns, which have no nulls."""
+    """The form of the values of one type in columns, which have no nulls unless the type is optional."""
 
     #: a type without parameters has it in its class
     arrow: pa.DataType
@@ -352,6 +353,88 @@ def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[lis
     return [elements[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
+# ---- values that may be absent ---------------------------------------------------------------------------------------
+
+
+def _of_present(name: str) -> Any:  # noqa: ANN401 - the type of a member of ColumnForm
+    return property(lambda optional: getattr(optional.present, name))
+
+
+class OptionalForm(ColumnForm):
+    """The form of the inner type, with nulls. The word of null is that of an empty value: it does not say which of
+    both the value is.
+    """
+
+    arrow = _of_present("arrow")
+    handed = _of_present("handed")
+    order = _of_present("order")
+    interned = _of_present("interned")
+    json = property(lambda optional: optional.present.json | {type(None)})
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        self.present = form(type_.present)
+
+    @classmethod
+    def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:  # noqa: ARG003 - an Arrow type does not say it
+        return None
+
+    def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:
+        filled = pc.coalesce(array, self.present.constant(self.type.present.empty)) if array.null_count else array
+        return self.present.to_words(filled, strings)
+
+    def from_words(self, words: np.ndarray, strings: Interner) -> pa.Array:
+        """The values as if none was null."""
+        return self.present.from_words(words, strings)
+
+    def from_values(self, values: Sequence[Any]) -> pa.Array:
+        return _with_nulls(values, self.present.from_values)
+
+    def constant(self, value: Any) -> pa.Scalar:  # noqa: ANN401
+        return pa.scalar(None, self.arrow) if value is None else self.present.constant(value)
+
+    def sort_words(self, words: np.ndarray) -> np.ndarray:
+        return self.present.sort_words(words)
+
+    def ranks(self, words: np.ndarray, strings: Interner, *, descending: bool) -> np.ndarray:
+        return self.present.ranks(words, strings, descending=descending)
+
+    def from_json(self, values: Sequence[Any]) -> pa.Array:
+        return _with_nulls(values, self.present.from_json)
+
+    def from_decimals(self, texts: list[str]) -> pa.Array:
+        return self.present.from_decimals(texts)
+
+    def to_json(self, array: pa.Array) -> list[Any]:
+        return _or_none(array, self.present.to_json)
+
+    def to_python(self, array: pa.Array) -> list[Any]:
+        return _or_none(array, self.present.to_python)
+
+    def to_key(self, array: pa.Array) -> list[Any]:
+        return _or_none(array, self.present.to_key)
+
+    def to_user(self, array: pa.Array) -> list[Any]:
+        return _or_none(array, self.present.to_user)
+
+
+def _with_nulls(values: Sequence[Any], read: Callable[[Sequence[Any]], pa.Array]) -> pa.Array:
+    """The array that `read` makes of the values that are not None, with a null for each None."""
+    present = [value for value in values if value is not None]
+    if len(present) == len(values):
+        return read(values)
+    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return read(present).take(pa.array(np.cumsum(there) - 1, mask=~there))
+
+
+def _or_none(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    """What `of` makes of the values that are not null, with None for each null."""
+    if not array.null_count:
+        return of(array)
+    values = iter(of(array.drop_null()))
+    return [next(values) if there else None for there in array.is_valid().to_pylist()]
+
+
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 FORMS: Mapping[type[Type], type[ColumnForm]] = {
@@ -361,6 +444,7 @@ FORMS: Mapping[type[Type], type[ColumnForm]] = {
     StringType: StringForm,
     TimestampType: TimestampForm,
     ListType: ListForm,
+    OptionalType: OptionalForm,
 }
 
 

@@ -4,6 +4,7 @@ from sluice.model.types.boolean_type import BOOLEAN, BooleanType
 from sluice.model.types.float64_type import FLOAT64, Float64Type
 from sluice.model.types.int64_type import INT64, Int64Type
 from sluice.model.types.list_type import ListType, list_of
+from sluice.model.types.optional_type import OptionalType, optional_of
 from sluice.model.types.string_type import STRING, StringType
 from sluice.model.types.timestamp_type import TIMESTAMP, TimestampType
 from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
@@ -11,8 +12,8 @@ from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_ty
 
 __all__ = [
     "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "Distance", "Float64Type",
-    "Int64Type", "ListType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value", "list_of",
-    "parse_type", "similar_type",
+    "Int64Type", "ListType", "OptionalType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value",
+    "list_of", "optional_of", "parse_type", "similar_type",
 ]  # fmt: skip
 
 Schema = tuple[tuple[str, Type], ...]

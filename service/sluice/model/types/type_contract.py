@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
-#: the value of an attribute; a list is a tuple
-Value = bool | int | float | str | tuple["Value", ...]
+#: the value of an attribute; a list is a tuple. None is null, a value of optional types only
+Value = bool | int | float | str | tuple["Value", ...] | None
 
 
 class Distance(NamedTuple):
@@ -67,6 +67,8 @@ class Type(ABC):
     empty: ClassVar[Value]
     #: two values that differ, for the compilation of kernels
     samples: ClassVar[tuple[Value, Value]]
+    #: whether the values may be absent: the type is `T?` (optional_type.py)
+    optional: ClassVar[bool] = False
     #: whether the values are numbers, which can have a sign
     numeric: ClassVar[bool] = False
     #: whether a sort can order by the values (O3)
@@ -90,6 +92,11 @@ class Type(ABC):
     def element(self) -> Type | None:
         """The type of the elements of a list; None for a type that is no list."""
         return None
+
+    @property
+    def present(self) -> Type:
+        """The type without `?`: that of the values that are not null."""
+        return self
 
     @property
     def described(self) -> str:
