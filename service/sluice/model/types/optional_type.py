@@ -32,6 +32,8 @@ class OptionalType(Type):
     time = _of_present("time")
     distance = _of_present("distance")
     element = _of_present("element")
+    comparable = _of_present("comparable")
+    parts = _of_present("parts")
     described = property(lambda optional: f"{optional.of.described}?")
 
     of: Type = field()
