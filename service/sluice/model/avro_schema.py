@@ -17,20 +17,27 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from sluice.model.types import (
     BOOLEAN,
+    BYTES,
     FLOAT64,
     INT64,
     STRING,
     TIMESTAMP,
     BooleanType,
+    BytesType,
     Float64Type,
     Int64Type,
+    JsonType,
     ListType,
+    MapType,
     OptionalType,
     Schema,
     StringType,
+    StructType,
     TimestampType,
     Type,
     list_of,
+    map_of,
+    optional_of,
 )
 
 #: logical type of a long -> nanoseconds in one of its units
@@ -51,7 +58,10 @@ SIZES = {"uuid": 16, "duration": 12}
 #: the name under which fastavro does not see a logical type: it refuses a schema with an invalid one
 HIDDEN = "sluice.logicalType"
 
-PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
+PRIMITIVES = {
+    "boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING,
+    "enum": STRING, "bytes": BYTES, "fixed": BYTES,
+}  # fmt: skip
 #: type in the reader's schema -> types in the writer's schema that Avro promotes to it
 PROMOTED = {
     "long": {"int", "long"}, "float": {"int", "long", "float"}, "double": {"int", "long", "float", "double"},
@@ -232,21 +242,31 @@ def attributes_of(avro: Avro) -> Schema:
     return tuple((one.name, attribute_type(avro, one.node, one.name)) for one in avro.fields)
 
 
-def attribute_type(avro: Avro, node: Node, name: str) -> Type:
-    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes."""
+def attribute_type(avro: Avro, node: Node, name: str, around: tuple[str, ...] = ()) -> Type:
+    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes.
+
+    `around` are the names of the records in which the node stands; a record inside of itself fits no type.
+    """
     values = [branch for branch in avro.branches(node) if branch.type != "null"]
     if len(values) == 1:
         (value,) = values
         if value.unit:
             return TIMESTAMP
         if value.type == "array":
-            return list_of(attribute_type(avro, value.inner[0], name))
-        if value.type == "enum":
-            return STRING
-        if value.type in PRIMITIVES:
+            return list_of(attribute_type(avro, value.inner[0], name, around))
+        if value.type == "map":
+            return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
+        if value.type == "record" and value.fields and value.name not in around:
+            return StructType(tuple((one.name, _member_type(avro, one, (*around, value.name))) for one in value.fields))
+        if value.type in PRIMITIVES and not value.decimal:
             return PRIMITIVES[value.type]
     what = ", ".join(shown(value) for value in values) or "null"
     raise AvroError(f"a schema that names the attributes and their types, as the field {name} ({what}) stands for none")
+
+
+def _member_type(avro: Avro, one: Field, around: tuple[str, ...]) -> Type:
+    type_ = attribute_type(avro, one.node, one.name, around)
+    return optional_of(type_) if any(branch.type == "null" for branch in avro.branches(one.node)) else type_
 
 
 def shown(node: Node) -> str:
@@ -286,13 +306,26 @@ class AvroForm:
         """Whether the node holds each value of the type without loss."""
         return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
 
-    def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
-        """The type in a generated schema."""
+    def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON
+        """The type in a generated schema. `name` is that of a record."""
         if type_.optional:
-            return [self.written, form_of(type_.present).generated(type_.present)]
-        if type_.element is not None:
-            return {"type": self.written, "items": form_of(type_.element).generated(type_.element)}
+            return [self.written, form_of(type_.present).generated(type_.present, name)]
+        if isinstance(type_, StructType):
+            return {"type": self.written, "name": name, "fields": fields_of(type_.members, name)}
+        if type_.parts:
+            inner = type_.parts[-1]
+            word = "items" if self.written == "array" else "values"
+            return {"type": self.written, word: form_of(inner).generated(inner, name)}
         return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
+
+
+def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
+    """The fields of a record of a generated schema. `name` is that of the record; a record inside has it in front."""
+    types = [(member, type_, form_of(type_).generated(type_, f"{name}_{member}")) for member, type_ in members]
+    return [
+        {"name": member, "type": given, "default": None} if type_.optional else {"name": member, "type": given}
+        for member, type_, given in types
+    ]
 
 
 #: the table of the types for Avro
@@ -304,6 +337,10 @@ FORMS: Mapping[type[Type], AvroForm] = {
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
+    BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes"),
+    JsonType: AvroForm(frozenset({"string"}), "string"),
+    MapType: AvroForm(frozenset({"map"}), "map"),
+    StructType: AvroForm(frozenset({"record"}), "record"),
 }
 
 
@@ -322,12 +359,19 @@ def field_for(name: str, writer: Avro, reader: Avro | None) -> tuple[Field | Non
     """
     if writer.meant(writer.root).type != "record":
         return writer.fields[0], reader.fields[0] if reader else None
+    return field_of_record(name, writer.fields, None if reader is None else reader.fields)
+
+
+def field_of_record(
+    name: str, writer: Iterable[Field], reader: Iterable[Field] | None
+) -> tuple[Field | None, Field | None]:
+    """As `field_for`, for the fields of a record in both schemas."""
     if reader is None:
-        return _named(writer.fields, [name]), None
-    theirs = _named(reader.fields, [name])
+        return _named(writer, [name]), None
+    theirs = _named(reader, [name])
     if theirs is None:
         raise AvroError(f"a field {name}")
-    return _named(writer.fields, [theirs.name, *theirs.aliases]), theirs
+    return _named(writer, [theirs.name, *theirs.aliases]), theirs
 
 
 def _named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
@@ -341,7 +385,7 @@ def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node 
     Returns None if no node does. `meant` are the branches of the reader's schema; None means that the reader's schema
     is the writer's.
     """
-    form = form_of(type_)
+    form = form_of(type_.present)
     if meant is None:
         return written if form.gives(written, written) else None
     return next((node for node in meant if _promotes(written, node) and form.gives(written, node)), None)
@@ -360,7 +404,7 @@ def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_def
     assert ours is not None  # noqa: S101 - else field_for raised
     if theirs is not None:
         _check_reading(writer, theirs.node, None if reader is writer else reader, ours.node, type_)
-    elif not has_default and not ours.has_default:
+    elif not has_default and not ours.has_default and not type_.optional:
         raise AvroError(f"a default of the field {ours.name}, which the records do not have")
 
 
@@ -369,9 +413,28 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
     fitting = [(branch, found) for branch in writer.branches(node) if (found := accepts(type_, branch, branches))]
     if not fitting:
         raise AvroError(f"{type_}, which {spelled(writer, node)} does not give")
-    if type_.element is not None:
-        for branch, found in fitting:
-            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.element)
+    check_key(type_.present)
+    for branch, found in fitting:
+        if isinstance(type_.present, StructType):
+            for name, inner in type_.present.members:
+                _check_member(writer, branch, reader, found, name, inner)
+        elif type_.parts:
+            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.parts[-1])
+
+
+def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, name: str, type_: Type) -> None:
+    theirs, ours = field_of_record(name, written.fields, meant.fields)
+    assert ours is not None  # noqa: S101 - else field_of_record raised
+    if theirs is not None:
+        _check_reading(writer, theirs.node, reader, ours.node, type_)
+    elif not ours.has_default and not type_.optional:
+        raise AvroError(f"a default of the field {ours.name}, which the records do not have")
+
+
+def check_key(type_: Type) -> None:
+    """Raises AvroError for a map whose keys are no strings: Avro has no other maps."""
+    if isinstance(type_, MapType) and type_.key != STRING:
+        raise AvroError(f"{map_of(STRING, type_.value)}, as the keys of Avro's maps are strings, not {type_}")
 
 
 def spelled(avro: Avro, node: Node) -> str:
@@ -401,12 +464,38 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
     """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
+    check_key(type_)
+    if type_.optional:
+        null_branch(avro, node)
+        return branch_for(avro, node, type_.present)
     for number, branch in enumerate(avro.branches(node)):
         if form_of(type_).takes(branch):
-            if type_.element is not None:
-                branch_for(avro, branch.inner[0], type_.element)
+            _check_inside(avro, branch, type_)
             return number, branch
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
+
+
+def null_branch(avro: Avro, node: Node) -> int:
+    """The number of the branch null. Raises AvroError if the node has none."""
+    for number, branch in enumerate(avro.branches(node)):
+        if branch.type == "null":
+            return number
+    raise AvroError(f"a union with null, as the values may be null, not {spelled(avro, node)}")
+
+
+def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
+    if isinstance(type_, StructType):
+        for name, inner in type_.members:
+            ours = _named(node.fields, [name])
+            if ours is None:
+                raise AvroError(f"a field {name} in {node.name}")
+            branch_for(avro, ours.node, inner)
+        names = dict(type_.members)
+        lacking = [one.name for one in node.fields if one.name not in names and not one.has_default]
+        if lacking:
+            raise AvroError(f"a default of {lacking[0]} in {node.name}, which {type_} has no member for")
+    elif type_.parts:
+        branch_for(avro, node.inner[0], type_.parts[-1])
 
 
 def check_writing(avro: Avro, name: str, type_: Type) -> None:
@@ -426,6 +515,5 @@ def missing(avro: Avro, names: Iterable[str]) -> list[str]:
 
 def schema_of(name: str, schema: Schema) -> str:
     """The JSON text of an Avro schema generated for tuples with these attributes."""
-    fields = [{"name": attribute, "type": form_of(type_).generated(type_)} for attribute, type_ in schema]
     legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
-    return json.dumps({"type": "record", "name": legal, "fields": fields}, separators=(",", ":"))
+    return json.dumps({"type": "record", "name": legal, "fields": fields_of(schema, legal)}, separators=(",", ":"))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of
+from sluice.columns.column_forms import type_of
 from sluice.model.types import STRING, Type
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError
@@ -74,7 +75,8 @@ def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
     form, values, good = json_form(type_), [], np.zeros(len(texts), np.bool_)
     for row, text in enumerate(texts.to_pylist()):
         try:
-            values.append(form.read(orjson.loads(text)))
+            value = orjson.loads(text)
+            values.append(form.read_text(text.strip()) if form.keeps_text else form.read(value))
             good[row] = True
         except (orjson.JSONDecodeError, NotOfTypeError):
             continue
@@ -87,8 +89,8 @@ def written(column: pa.Array) -> pa.StringArray:
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):
         return column
-    from sluice.wire.json.json_write import encode as encode_json  # noqa: PLC0415 - it imports compiled kernels
+    from sluice.wire.json.json_write import text  # noqa: PLC0415 - it imports compiled kernels
 
-    documents = encode_json(pa.RecordBatch.from_arrays([column], names=[NAME]))
-    texts = pc.binary_slice(documents, len(OPEN), -1).cast(pa.string())
-    return texts if pa.types.is_list(column.type) else pc.replace_substring(texts, '"', "")
+    texts = text(column)
+    type_ = type_of(column.type)
+    return texts if type_.parts or json_form(type_).keeps_text else pc.replace_substring(texts, '"', "")

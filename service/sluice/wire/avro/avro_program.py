@@ -8,6 +8,7 @@ that use it; the compilation does not fail.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
@@ -24,11 +25,14 @@ from sluice.model.avro_schema import (
     accepts,
     branch_of_default,
     field_for,
+    field_of_record,
     form_of,
 )
-from sluice.model.types import Schema, Type
+from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
+#: an attribute, or a member of a struct: its type, its slot, the number of the attribute, the writer's field, the reader's
+Member = tuple[Type, "Slot", int, Field | None, Field | None]
 
 
 class Op(IntEnum):
@@ -87,6 +91,26 @@ class Fault(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the values of a type go.
+
+    buffer   of a list or map the ends of its items, of an optional type 1 for a value and 0 for null, of others the
+             values; a struct has none: -1
+    inner    the slots of the types inside: of the parts, or of the values that are not null
+    """
+
+    buffer: int
+    inner: tuple[Slot, ...] = ()
+
+    def every(self) -> Iterator[int]:
+        """The numbers of all buffers."""
+        if self.buffer >= 0:
+            yield self.buffer
+        for slot in self.inner:
+            yield from slot.every()
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A compiled program.
 
@@ -97,10 +121,12 @@ class Program:
 
     code: np.ndarray
     buffers: int
-    #: for each attribute the numbers of its buffers: one for each list level, the outermost first, then that of values
-    kept: tuple[tuple[int, ...], ...]
-    #: for each attribute the scale of its decimals (digits behind the point); None if it has no decimals
-    scales: tuple[int | None, ...]
+    #: for each attribute its slot
+    kept: tuple[Slot, ...]
+    #: the buffers of the items of lists and maps, which may be any number in a record
+    items: tuple[int, ...]
+    #: buffer of decimals -> their scale (digits behind the point)
+    scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
 
@@ -122,6 +148,8 @@ class Compiler:
     texts: bytearray = field(default_factory=bytearray)
     calls: list[tuple[int, str]] = field(default_factory=list)
     scales: dict[int, int] = field(default_factory=dict)
+    buffers: int = 0
+    items: list[int] = field(default_factory=list)
     #: names of types whose values take no bytes; a short array may have any number of such items
     weightless: frozenset[str] = field(init=False)
 
@@ -129,42 +157,42 @@ class Compiler:
         self.weightless = _weightless(self.writer.names)
 
     def program(self) -> Program:
-        kept = self._buffers()
-        taken: dict[str, tuple[int, Field | None]] = {}
-        absent = []
-        for number, (name, _) in enumerate(self.schema):
-            theirs, ours = field_for(name, self.writer, self.reader)
-            if theirs is None:
-                absent.append((number, ours))
-            else:
-                taken[theirs.name] = number, ours
-        for one in self.writer.fields:
-            if one.name in taken:
-                number, ours = taken[one.name]
-                self._take(
-                    one.node, ours.node if ours else None, self.schema[number][1], kept[number], number, top=True
-                )
-            else:
-                self._pass(one.node)
-        for number, ours in absent:
-            self._absent(number, ours, kept[number])
+        kept = tuple(self._slot(type_, in_items=False) for _, type_ in self.schema)
+        members = [
+            (type_, slot, number, *field_for(name, self.writer, self.reader))
+            for number, ((name, type_), slot) in enumerate(zip(self.schema, kept, strict=True))
+        ]
+        self._fields(self.writer.fields, members, top=True)
         self._emit(Op.END)
         self._subroutines()
-        scales = tuple(self.scales.get(number) for number in range(len(self.schema)))
         return Program(
-            np.array(self.code, np.int64), sum(map(len, kept)), kept, scales,
+            np.array(self.code, np.int64), self.buffers, kept, tuple(self.items), self.scales,
             np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
         )  # fmt: skip
 
-    def _buffers(self) -> tuple[tuple[int, ...], ...]:
-        kept, count = [], 0
-        for _, type_ in self.schema:
-            depth = 1
-            while type_.element is not None:
-                type_, depth = type_.element, depth + 1  # noqa: PLW2901
-            kept.append(tuple(range(count, count + depth)))
-            count += depth
-        return tuple(kept)
+    def _slot(self, type_: Type, *, in_items: bool) -> Slot:
+        number = -1
+        if not isinstance(type_, StructType):
+            number = self.buffers
+            self.buffers += 1
+            self.items += [number] if in_items else []
+        if type_.optional:
+            return Slot(number, (self._slot(type_.present, in_items=in_items),))
+        in_items = in_items or not isinstance(type_, StructType)
+        return Slot(number, tuple(self._slot(part, in_items=in_items) for part in type_.parts))
+
+    def _fields(self, fields: Sequence[Field], members: Sequence[Member], *, top: bool) -> None:
+        """Emits the code of a record: of its fields, in their order, then of the members that it lacks."""
+        taken = {theirs.name: (type_, slot, number, ours) for type_, slot, number, theirs, ours in members if theirs}
+        for one in fields:
+            if one.name in taken:
+                type_, slot, number, ours = taken[one.name]
+                self._take(one.node, ours.node if ours else None, type_, slot, number, top=top)
+            else:
+                self._pass(one.node)
+        for type_, slot, number, theirs, ours in members:
+            if theirs is None:
+                self._absent(number, ours, type_, slot, top=top)
 
     def _emit(self, op: Op, a: int = 0, b: int = 0, attribute: int = -1) -> int:
         """Appends an instruction and returns its position."""
@@ -193,47 +221,70 @@ class Compiler:
     # ---- reading a value ----
 
     def _take(
-        self, node: Node, meant: Node | None, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool
+        self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool
     ) -> None:
         branches = None if self.reader is None or meant is None else self.reader.branches(meant)
         node = self.writer.meant(node)
         if node.type != "union":
-            self._value(node, branches, type_, buffers, attribute, top=top)
+            self._value(node, branches, type_, slot, attribute, top=top)
             return
         for branch in self._branch(node.inner):
-            self._value(self.writer.meant(branch), branches, type_, buffers, attribute, top=top)
+            self._value(self.writer.meant(branch), branches, type_, slot, attribute, top=top)
 
     def _value(
-        self, node: Node, branches: tuple[Node, ...] | None, type_: Type, buffers: tuple[int, ...], attribute: int,
-        *, top: bool,
-    ) -> None:  # fmt: skip
+        self, node: Node, branches: tuple[Node, ...] | None, type_: Type, slot: Slot, attribute: int, *, top: bool
+    ) -> None:
         """Emits the code that reads a value that is no union. A fault ends the record, so no code follows it."""
         if node.type == "null":
-            self._null(type_, buffers, attribute, top=top)
+            self._null(type_, slot, attribute, top=top)
             return
+        if type_.optional:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(value=True))
+            type_, (slot,) = type_.present, slot.inner
         meant = accepts(type_, node, branches)
         if meant is None:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
-        elif type_.element is not None:
-            self._list(node, None if branches is None else meant, type_.element, buffers, attribute)
+        elif isinstance(type_, StructType):
+            self._struct(node, None if branches is None else meant, type_, slot, attribute)
+        elif type_.parts:
+            self._items(node, None if branches is None else meant, type_, slot, attribute)
         else:
-            self._scalar(node, meant, form_of(type_), buffers[-1], attribute)
+            self._scalar(node, meant, form_of(type_), slot.buffer, attribute)
 
-    def _null(self, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool) -> None:
+    def _null(self, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
         name = self.schema[attribute][0]
         if top and name in self.defaults:
-            self._constant(self.defaults[name], type_, buffers)
+            self._constant(self.defaults[name], type_, slot)
+        elif type_.optional:
+            self._constant(None, type_, slot)
         else:
             self._emit(Op.FAULT, Fault.NULL, 0, attribute)
 
-    def _list(self, node: Node, meant: Node | None, element: Type, buffers: tuple[int, ...], attribute: int) -> None:
+    def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
+        fields = None if meant is None else meant.fields
+        members = [
+            (inner, part, attribute, *field_of_record(name, node.fields, fields))
+            for (name, inner), part in zip(type_.members, slot.inner, strict=True)
+        ]
+        self._fields(node.fields, members, top=False)
+
+    def _items(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int) -> None:
         block = self._emit(Op.BLOCK)
-        items = len(self.code)
+        first = len(self.code)
+        if node.type == "map":
+            self._emit(Op.TEXT, slot.inner[0].buffer, 0, attribute)
         inner = None if meant is None else meant.inner[0]
-        self._take(node.inner[0], inner, element, buffers[1:], attribute, top=False)
-        self._emit(Op.AGAIN, items, block)
+        self._take(node.inner[0], inner, type_.parts[-1], slot.inner[-1], attribute, top=False)
+        self._emit(Op.AGAIN, first, block)
         self._here(block)
-        self._emit(Op.CLOSE, buffers[0], buffers[1])
+        self._close(slot)
+
+    def _close(self, slot: Slot) -> None:
+        """Emits the end of a list or map: the number of items is that of the first buffer that has one entry of each.
+
+        The items of a list of structs without a buffer of their own have those of their members.
+        """
+        self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
@@ -247,11 +298,15 @@ class Compiler:
         elif form.real and node.type in ("int", "long"):
             op = Op.INT_REAL if node.type == "int" else Op.LONG_REAL
             self._emit(op, buffer, int(meant.type == "float"), attribute)
+        elif node.type == "fixed":
+            self._emit(Op.FIXED, buffer, node.size, attribute)
+        elif node.type == "bytes" and "string" not in form.readable:
+            self._emit(Op.BYTES, buffer, MOST_BYTES, attribute)
         else:
             self._emit(PLAIN[node.type], buffer, 0, attribute)
 
     def _decimal(self, node: Node, buffer: int, attribute: int) -> None:
-        if self.scales.setdefault(attribute, node.scale) != node.scale:
+        if self.scales.setdefault(buffer, node.scale) != node.scale:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "fixed":
             self._emit(Op.FIXED, buffer, node.size, attribute)
@@ -269,38 +324,49 @@ class Compiler:
 
     # ---- values that are not in the record ----
 
-    def _absent(self, attribute: int, ours: Field | None, buffers: tuple[int, ...]) -> None:
-        """Emits an attribute that the writer's schema lacks: the default of the pipeline file, else of the reader."""
-        name, type_ = self.schema[attribute]
-        if name in self.defaults:
-            self._constant(self.defaults[name], type_, buffers)
-        elif ours is None or not ours.has_default:
-            self._emit(Op.FAULT, Fault.MISSING, 0, attribute)
+    def _absent(self, attribute: int, ours: Field | None, type_: Type, slot: Slot, *, top: bool) -> None:
+        """Emits what the writer's schema lacks: the default of the pipeline file, else of the reader, else null."""
+        name = self.schema[attribute][0]
+        if top and name in self.defaults:
+            self._constant(self.defaults[name], type_, slot)
+        elif ours is not None and ours.has_default:
+            self._default(ours, type_, slot, attribute)
+        elif type_.optional:
+            self._constant(None, type_, slot)
         else:
-            self._default(ours, type_, buffers, attribute)
+            self._emit(Op.FAULT, Fault.MISSING, 0, attribute)
 
-    def _default(self, ours: Field, type_: Type, buffers: tuple[int, ...], attribute: int) -> None:
+    def _default(self, ours: Field, type_: Type, slot: Slot, attribute: int) -> None:
         assert self.reader is not None  # noqa: S101 - the default is the reader's
         try:
             value = default_of(self.reader, ours.node, ours.default, type_)
         except AvroError:
             self._emit(Op.FAULT, Fault.NULL if ours.default is None else Fault.MISMATCH, 0, attribute)
         else:
-            self._constant(value, type_, buffers)
+            self._constant(value, type_, slot)
 
-    def _constant(self, value: Any, type_: Type, buffers: tuple[int, ...]) -> None:  # noqa: ANN401
-        if type_.element is None:
-            self._emit(Op.CONSTANT, buffers[0], self._known(value))
-            return
-        for item in value:
-            self._constant(item, type_.element, buffers[1:])
-        self._emit(Op.CLOSE, buffers[0], buffers[1])
+    def _constant(self, value: Any, type_: Type, slot: Slot) -> None:  # noqa: ANN401
+        """Emits a value of the model."""
+        if type_.optional:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(value=value is not None))
+            if value is not None:
+                self._constant(value, type_.present, slot.inner[0])
+        elif isinstance(type_, StructType):
+            for item, part, inner in zip(value, type_.parts, slot.inner, strict=True):
+                self._constant(item, part, inner)
+        elif type_.parts:
+            for item in value if len(type_.parts) > 1 else ((item,) for item in value):
+                for part, inner, given in zip(type_.parts, slot.inner, item, strict=True):
+                    self._constant(given, part, inner)
+            self._close(slot)
+        else:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(b64decode(value) if type_ == BYTES else value))
 
     def _known(self, value: Any) -> int:  # noqa: ANN401
         """Adds a constant and returns its number. A text is stored as ~start and ~end, which are negative."""
-        if isinstance(value, str):
+        if isinstance(value, str | bytes):
             start = len(self.texts)
-            self.texts += value.encode()
+            self.texts += value.encode() if isinstance(value, str) else value
             words = ~start, ~len(self.texts)
         else:
             words = (int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)), 0
@@ -384,10 +450,20 @@ def _takes_nothing(node: Node) -> bool:
 def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa: ANN401 - JSON
     """Converts the default of a field from JSON to a constant. Raises AvroError if it does not fit the type."""
     _, branch = branch_of_default(avro, node, value)
+    if value is None and type_.optional:
+        return None
+    type_ = type_.present
     if accepts(type_, branch, None) is None or branch.decimal:
         raise AvroError(f"a default that gives {type_}")
-    if type_.element is not None:
-        return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
+    match type_:
+        case ListType():
+            return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
+        case MapType():
+            return sorted((key, default_of(avro, branch.inner[0], item, type_.value)) for key, item in value.items())
+        case StructType():
+            return [_default_member(avro, branch, value, name, inner) for name, inner in type_.members]
+        case BytesType():
+            return b64encode(value.encode("latin-1")).decode()  # the specification: each character is one byte
     form = form_of(type_)
     if form.logical:
         value *= branch.unit or 1
@@ -396,6 +472,16 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
     return float(value) if form.real else value
 
 
+def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str, type_: Type) -> Any:  # noqa: ANN401 - JSON
+    _, one = field_of_record(name, (), node.fields)
+    assert one is not None  # noqa: S101 - else field_of_record raised
+    if name not in value and not one.has_default:
+        raise AvroError(f"a default with the field {name}")
+    return default_of(avro, one.node, value.get(name, one.default), type_)
+
+
+#: the most bytes of a value
+MOST_BYTES = 2**62
 PLAIN = {
     "int": Op.INT, "long": Op.LONG, "float": Op.FLOAT, "double": Op.DOUBLE, "boolean": Op.BOOLEAN,
     "string": Op.TEXT, "bytes": Op.TEXT,

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import WordForm, form
+from sluice.columns.column_forms import MapForm, WordForm, form, spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
-from sluice.model.types import Schema, Type
-from sluice.wire.avro.avro_program import Compiler, Fault, Program
+from sluice.model.types import JSON, Schema, Type
+from sluice.wire.avro.avro_program import Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
@@ -56,8 +57,8 @@ class Reader:
         to = self._run(data, starts, skipped, faults)
         good = faults[0] == Fault.NONE
         columns = [
-            _column(type_, kept, to, _Texts(data, self.program.texts), scale)
-            for (_, type_), kept, scale in zip(self.schema, self.program.kept, self.program.scales, strict=True)
+            _column(type_, slot, to, _Texts(data, self.program.texts), self.program.scales)
+            for (_, type_), slot in zip(self.schema, self.program.kept, strict=True)
         ]
         bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
         tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
@@ -66,7 +67,7 @@ class Reader:
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
         """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
         room = np.full(self.program.buffers, faults.shape[1], np.int64)
-        lists = [buffer for kept in self.program.kept for buffer in kept[1:]]
+        lists = list(self.program.items)
         if lists:
             room[lists] = 0
             room[lists] = self._scan(data, starts, skipped, room, faults).filled[lists]
@@ -108,15 +109,23 @@ class _Texts:
         return pa.Array.from_buffers(type_, len(first), buffers)
 
 
-def _column(type_: Type, kept: tuple[int, ...], to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
-    if type_.element is None:
-        return _values(type_, kept[0], to, texts, scale)
-    ends = _words(to, kept[0])
-    offsets = np.concatenate([[0], ends])
-    if offsets[-1] > np.iinfo(np.int32).max:
+def _column(type_: Type, slot: Slot, to: Buffers, texts: _Texts, scales: Mapping[int, int]) -> pa.Array:
+    parts = (type_.present,) if type_.optional else type_.parts
+    inner = [_column(part, place, to, texts, scales) for part, place in zip(parts, slot.inner, strict=True)]
+    if type_.optional:
+        return spread(inner[0], pa.array(_words(to, slot.buffer).astype(np.bool_)))
+    if not parts:
+        return _values(type_, slot.buffer, to, texts, scales.get(slot.buffer))
+    of = form(type_)
+    if slot.buffer < 0:
+        return pa.StructArray.from_arrays(inner, fields=list(of.arrow))
+    ends = _words(to, slot.buffer)
+    if len(ends) and ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("more than 2 billion items in the lists of one batch")
-    items = _column(type_.element, kept[1:], to, texts, scale)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    counts = np.diff(ends, prepend=0)
+    if isinstance(of, MapForm):
+        return of.sorted(*inner, counts)
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
 
 
 def _words(to: Buffers, buffer: int) -> np.ndarray:
@@ -132,7 +141,22 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | N
     ends = to.ends[start : start + len(words)]
     if scale is not None:
         return of.from_decimals(_decimals(words, ends, texts, scale))
+    if type_ == JSON:
+        return _json_texts(texts.cut(words, ends, pa.string()))
     return texts.cut(words, ends, of.arrow)
+
+
+def _json_texts(texts: pa.StringArray) -> pa.Array:
+    """The texts as JSON. A text that is not JSON is the JSON string of it."""
+    return pa.array([text if _is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) -> list[str]:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.kernel import kernel
-from sluice.model.types import Schema
+from sluice.model.types import JSON, Schema, Type
 from sluice.wire.decoded import bytes_of, record_batch
 from sluice.wire.json import json_types
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
 from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_values import NotOfTypeError
 
 
 def scannable(schema: Schema) -> bool:
-    """Whether the scanner supports all types of the schema: lists it does not."""
+    """Whether the scanner supports all types of the schema."""
     return None not in _codes(schema)
 
 
@@ -37,11 +39,39 @@ def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordB
     found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
     scan(data, starts, wanted, found, sure)
     arrow = arrow_schema(schema)
+    whole = {
+        a: _values(schema[a][1], data, found.first[a, sure], found.last[a, sure])
+        for a, code in enumerate(codes)
+        if code == json_types.SCANNED_VALUE
+    }
+    right = np.logical_and.reduce([np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in whole.values())])
+    sure[sure] = right
     columns = [
-        _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
+        whole[a][0].filter(pa.array(right[whole[a][1]]))
+        if a in whole
+        else _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
         for a, (code, field) in enumerate(zip(codes, arrow, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
+
+
+def _values(type_: Type, data: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are."""
+    form, texts = json_form(type_), _texts(data, first, last)
+    if type_ == JSON:
+        good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
+        return texts.filter(pa.array(good)).cast(pa.large_string()), good
+    good, values = np.ones(len(texts), np.bool_), []
+    for row, value in enumerate(texts.to_pylist() if form.keeps_text else _parsed(texts)):
+        try:
+            values.append(form.read_text(value) if form.keeps_text else form.read(value))
+        except NotOfTypeError:
+            good[row] = False
+    return array_of(values, type_), good
+
+
+def _parsed(texts: pa.StringArray) -> list[Any]:
+    return orjson.loads(f"[{','.join(texts.to_pylist())}]")  # type: ignore[no-any-return]
 
 
 def _room(attributes: int, rows: int) -> FieldSpans:

@@ -19,7 +19,7 @@ from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, shown
+from sluice.wire.json.json_values import NotOfTypeError, members_of, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -58,10 +58,17 @@ def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str
 
 def _tuple(value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
     document = _parsed(value)
+    texts = members_of(_text(value)) if any(form.keeps_text for _, form in attributes) else {}
     return [
-        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, form)
+        defaults[name]
+        if name in defaults and document.get(name) is None
+        else _attribute(document, name, form, texts.get(name))
         for name, form in attributes
     ]
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").removeprefix(BOM_UTF8).decode()
 
 
 def _parsed(value: bytes | None) -> dict[str, Any]:
@@ -77,13 +84,13 @@ def _parsed(value: bytes | None) -> dict[str, Any]:
     return document
 
 
-def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # noqa: ANN401
+def _attribute(document: dict[str, Any], name: str, form: JsonForm, text: str | None) -> Any:  # noqa: ANN401
     value = document.get(name)
     if value is None and not form.type.optional:
         word = Reason.NULL if name in document else Reason.MISSING
         raise Unusable(reason(word, f"{name}: expected {form.type}, got {'null' if name in document else 'nothing'}"))
     try:
-        return form.read(value)
+        return form.read_text(text) if form.keeps_text and text is not None else form.read(value)
     except NotOfTypeError:
         raise Unusable(
             reason(Reason.WRONG_TYPE, f"{name}: expected {form.type}, got {shown(value)}{form.remark(value)}")

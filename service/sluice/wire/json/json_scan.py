@@ -15,7 +15,14 @@ from sluice.columns.kernel import kernel
 from sluice.wire.json import json_grammar as grammar
 from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
 from sluice.wire.json.json_numbers import integer, moment, seconds
-from sluice.wire.json.json_types import SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_NUMBER, SCANNED_SECONDS, SCANNED_STRING
+from sluice.wire.json.json_types import (
+    SCANNED_BOOLEAN,
+    SCANNED_INT64,
+    SCANNED_NUMBER,
+    SCANNED_SECONDS,
+    SCANNED_STRING,
+    SCANNED_VALUE,
+)
 
 MINUS_ZERO = 2  # the length of the text -0
 
@@ -106,6 +113,10 @@ def _value_of(  # noqa: PLR0917
     if attribute == NO:
         return grammar.value(data, i, stop)
     code = wanted.codes[attribute]
+    if code == SCANNED_VALUE:
+        end = grammar.value(data, i, stop)
+        found.first[attribute, row], found.last[attribute, row] = i, end
+        return end
     if code in (SCANNED_NUMBER, SCANNED_STRING):
         end, found.escaped[attribute, row] = _text(data, i, stop, code)
         quote = int(code == SCANNED_STRING)
