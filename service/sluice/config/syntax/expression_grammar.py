@@ -21,6 +21,7 @@ GRAMMAR = r"""
 ?product: signed | product (TIMES) signed             -> binary
 ?signed: part | SIGN signed                           -> signed
 ?part: atom | part "[" choice "]"                     -> element
+     | part "." MEMBER                                -> member
 ?atom: INTEGER                                        -> integer
      | FLOAT                                          -> float
      | DURATION                                       -> duration
@@ -28,9 +29,13 @@ GRAMMAR = r"""
      | TRUE                                           -> true
      | FALSE                                          -> false
      | NAME                                           -> name
-     | QUALIFIED                                      -> qualified
      | NAME "(" [choice ("," choice)*] ")"            -> call
      | "(" choice ")"
+     | "{" field ("," field)* "}"                     -> struct
+     | "{" entry ("," entry)* "}"                     -> map
+     | "[" choice ("," choice)* "]"                   -> list
+field: MEMBER ":" choice
+entry: TEXT ":" choice
 
 COMPARISON: "==" | "!=" | "<=" | ">=" | "<" | ">"
 SIGN: "+" | "-"
@@ -45,7 +50,7 @@ FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
 DURATION: /(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)(?!\w)/
 TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
 NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
-QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
+MEMBER: /[^\W\d]\w*/
 %ignore /\s+/
 """
 

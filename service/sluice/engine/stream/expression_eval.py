@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from sluice.columns.column_forms import form
 from sluice.engine.stream.functions.column_arguments import Column, is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
-from sluice.engine.stream.value_errors import Checked, of_call
+from sluice.engine.stream.value_errors import Checked, of_call, of_inside
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import FUNCTIONS, OPERATORS
+from sluice.model.functions import FUNCTIONS, INSIDES, OPERATORS
 from sluice.model.functions import match as match_types
 from sluice.model.types import Type
 
@@ -82,6 +82,9 @@ def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> 
 
 
 def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
+    if call.function in INSIDES:
+        parts = [_checked(argument, tuples, errors) for argument in call.arguments]
+        return of_inside(kernel(INSIDES[call.function])(*[_plain(one.values) for one in parts]), parts)
     name = _kernel_of(call.function, tuple([argument.type for argument in call.arguments]))
     arguments = [_checked(argument, tuples, errors) for argument in call.arguments]
     return of_call(name, kernel(name)(*[_plain(one.values) for one in arguments]), arguments)

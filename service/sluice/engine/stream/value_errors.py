@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.engine.stream.functions import list_functions
 from sluice.engine.stream.functions.column_arguments import Column, is_scalar
 
 
@@ -60,6 +61,18 @@ def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checke
     return Checked(values, errors if errors.any() else None)
 
 
+def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
+    """A member of a value, or a value that is made of the arguments: it has their errors, and no error of its own."""
+    errors = reduce(np.maximum, map(_errors, arguments))
+    if not errors.any():
+        return Checked(values)
+    failed = errors != Error.NONE
+    if is_scalar(values):
+        return Checked(pa.scalar(None, values.type), errors)
+    there = pa.array(np.broadcast_to(~failed, len(values)))
+    return Checked(pc.if_else(there, values, pa.scalar(None, values.type)), np.broadcast_to(errors, len(values)))
+
+
 def _of_function(arguments: Sequence[Checked]) -> np.ndarray:
     """The error of an argument. If no argument is null, the function has no value."""
     null = reduce(np.logical_or, (_null(one.values) for one in arguments))
@@ -74,13 +87,27 @@ def _of_choice(arguments: Sequence[Checked]) -> np.ndarray:
     return np.where(_null(condition.values), _errors(condition), chosen)
 
 
+def _of_arguments(arguments: Sequence[Checked]) -> np.ndarray:
+    """The error of an argument: a function whose result may be null has none of its own."""
+    return np.asarray(reduce(np.maximum, map(_errors, arguments)))
+
+
+def _of_element(arguments: Sequence[Checked]) -> np.ndarray:
+    """The error of an argument, or of a position outside of the list: an element inside may be null."""
+    outside = list_functions.outside(*(one.values for one in arguments))
+    return np.maximum(_of_arguments(arguments), np.where(outside, Error.NO_VALUE, Error.NONE))
+
+
 def _of_last(arguments: Sequence[Checked]) -> np.ndarray:
     """The error of the last argument, which is chosen if the others are null or have errors."""
     return _errors(arguments[-1])
 
 
 #: name of a kernel -> the errors of those rows of its result that are null; other kernels: `_of_function`
-RULES: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {"if_else": _of_choice, "coalesce": _of_last}
+RULES: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
+    "if_else": _of_choice, "coalesce": _of_last, "entry": _of_arguments, "json_text": _of_arguments,
+    "element_at": _of_element,
+}  # fmt: skip
 
 
 def _errors(one: Checked) -> np.ndarray:

@@ -14,12 +14,13 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.json_texts import members_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, members_of, shown
+from sluice.wire.json.json_values import NotOfTypeError, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
+from sluice.json_texts import items_of, members_of
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -35,8 +36,6 @@ from sluice.wire.json.json_values import (
     LAST_SECOND,
     NOT_FINITE,
     NotOfTypeError,
-    items_of,
-    members_of,
     nanoseconds,
     require,
     within_int64,

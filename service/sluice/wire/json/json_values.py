@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -54,40 +52,6 @@ def within_int64(value: int) -> int:
 def require(accepted: bool) -> None:  # noqa: FBT001
     if not accepted:
         raise NotOfTypeError
-
-
-# ---- texts of values inside -----------------------------------------------------------------------------------------
-
-#: what divides the text of a valid JSON object or list
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
-
-
-def members_of(text: str) -> dict[str, str]:
-    """The members of the text of a valid JSON object: the text of each value. The last member of a name counts."""
-    parts = list(_parts(text))
-    return {orjson.loads(name): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def items_of(text: str) -> list[str]:
-    """The texts of the items of the text of a valid JSON list."""
-    return list(_parts(text))
-
-
-def _parts(text: str) -> Iterator[str]:
-    """The texts between the signs `,` and `:` of the outermost object or list; none of an empty one."""
-    depth, start = 0, 0
-    for token in TOKEN.finditer(text):
-        sign = token[0]
-        if sign in "}]":
-            depth -= 1
-        if sign in ",:}]" and depth == (sign in ",:"):
-            part = text[start : token.start()].strip(" \t\n\r")
-            if part or sign in ",:":
-                yield part
-            start = token.end()
-        if sign in "{[":
-            depth += 1
-            start = token.end() if depth == 1 else start
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
