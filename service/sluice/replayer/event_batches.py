@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
+from sluice.columns.column_forms import form
 from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import to_text, watermark
