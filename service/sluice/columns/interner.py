@@ -246,7 +246,7 @@ def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return read_only(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)
 
 
-# ---- bytes of lists --------------------------------------------------------------------------------------------------
+# ---- bytes of composite values ---------------------------------------------------------------------------------------------
 
 #: the size of a length in bytes
 LENGTH = 8
@@ -273,6 +273,86 @@ def unframe(framed: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndar
     _unframe(read_only(framed), starts, counts, lengths, values)
     lengths = lengths[: int(counts.sum())]
     return counts, lengths, values[: int(lengths.sum())]
+
+
+class Spans(NamedTuple):
+    """The parts inside of the bytes of composite values, in their order. Part k has the bytes
+    `content[first[k]:first[k] + length[k]]`; `there[k]` is false for a part that is absent.
+    """
+
+    there: np.ndarray
+    first: np.ndarray
+    length: np.ndarray
+
+    def every(self, step: int, start: int) -> Spans:
+        return Spans(*(column[start::step] for column in self))
+
+    def present(self) -> Spans:
+        return Spans(*(column[self.there] for column in self))
+
+
+def spans(
+    content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray
+) -> tuple[np.ndarray, Spans]:
+    """The number of items in each value `content[starts[i]:starts[i + 1]]`, and the spans of all their parts.
+
+    An item has a part for each entry of `sized`, which is true if a length of LENGTH bytes is in front of the part;
+    otherwise the part has LENGTH bytes itself. If the part is `optional`, a byte before it says whether it is there.
+    """
+    counts, layout = np.zeros(len(starts) - 1, np.int64), (read_only(sized), read_only(optional))
+    nothing = np.zeros(0, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    total = _spans(read_only(content), read_only(starts), *layout, counts, *nothing)
+    found = np.empty(total, np.bool_), np.empty(total, np.int64), np.empty(total, np.int64)
+    counts[:] = 0
+    _spans(read_only(content), read_only(starts), *layout, counts, *found)
+    return counts, Spans(*found)
+
+
+def gathered(content: np.ndarray, first: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """The bytes of these spans, one after the other."""
+    values = np.empty(int(length.sum()), np.uint8)
+    _gather_spans(read_only(content), np.ascontiguousarray(first), np.ascontiguousarray(length), values)
+    return values
+
+
+@kernel
+def _spans(  # noqa: PLR0917 - columns of a kernel
+    content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray, counts: np.ndarray,
+    there: np.ndarray, first: np.ndarray, lengths: np.ndarray,
+) -> int:  # fmt: skip
+    total, part = 0, 0
+    place = starts[0]
+    for row in range(len(counts)):
+        while place < starts[row + 1]:
+            is_there = True
+            if optional[part]:
+                is_there = content[place] != 0
+                place += 1
+            length = 0
+            if is_there and sized[part]:
+                for i in range(LENGTH):
+                    length |= np.int64(content[place + i]) << (8 * i)  # type: ignore[assignment]
+                place += LENGTH
+            elif is_there:
+                length = LENGTH
+            if total < len(first):
+                there[total], first[total], lengths[total] = is_there, place, length
+            total += 1
+            place += length
+            part += 1
+            if part == len(sized):
+                part = 0
+                counts[row] += 1
+    return total
+
+
+@kernel
+def _gather_spans(content: np.ndarray, first: np.ndarray, length: np.ndarray, values: np.ndarray) -> None:
+    place = 0
+    for k in range(len(first)):
+        for i in range(length[k]):
+            values[place + i] = content[first[k] + i]
+        place += length[k]
 
 
 @kernel

@@ -25,6 +25,7 @@ from sluice.model.types import (
     Float64Type,
     Int64Type,
     ListType,
+    OptionalType,
     Schema,
     StringType,
     TimestampType,
@@ -287,6 +288,8 @@ class AvroForm:
 
     def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
         """The type in a generated schema."""
+        if type_.optional:
+            return [self.written, form_of(type_.present).generated(type_.present)]
         if type_.element is not None:
             return {"type": self.written, "items": form_of(type_.element).generated(type_.element)}
         return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
@@ -300,6 +303,7 @@ FORMS: Mapping[type[Type], AvroForm] = {
     StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", decimals=True),
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
+    OptionalType: AvroForm(frozenset({"null"}), "null"),
 }
 
 

@@ -10,6 +10,7 @@ from sluice.model.types import (
     Float64Type,
     Int64Type,
     ListType,
+    OptionalType,
     StringType,
     TimestampType,
     Type,
@@ -71,6 +72,10 @@ def read_list(value: object, type_: Type) -> Value:
     raise ValueError(value)
 
 
+def read_optional(value: object, type_: Type) -> Value:
+    return None if value is None else read_value(value, type_.present)
+
+
 #: class of a type -> the function that reads a value of YAML
 READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     BooleanType: read_boolean,
@@ -79,4 +84,5 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     StringType: read_string,
     TimestampType: read_timestamp,
     ListType: read_list,
+    OptionalType: read_optional,
 }

@@ -20,7 +20,7 @@ class Float64Type(Type):
     distance = Distance("float64")
 
     def from_definition(self, value: Value) -> Value:
-        assert not isinstance(value, tuple)  # noqa: S101 - the text of a number
+        assert isinstance(value, int | float | str)  # noqa: S101 - a number or its text
         return float(value)
 
 

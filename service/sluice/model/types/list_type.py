@@ -17,6 +17,7 @@ class ListType(Type):
     foreign = ("array", "list")
     empty = ()
     samples = ((), ())
+    comparable = False
 
     element: Type = field()
 

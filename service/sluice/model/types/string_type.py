@@ -12,7 +12,7 @@ class StringType(Type):
 
     word = "string"
     aliases = ("rstring", "ustring", "str", "text", "varchar")
-    foreign = ("char", "uuid", "enum", "bytes")
+    foreign = ("char", "uuid", "enum")
     empty = ""
     samples = ("a", "b")
     sortable = True

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
-#: the value of an attribute; a list is a tuple
-Value = bool | int | float | str | tuple["Value", ...]
+#: the value of an attribute; a list is a tuple. None is null, a value of optional types only
+Value = bool | int | float | str | tuple["Value", ...] | None
 
 
 class Distance(NamedTuple):
@@ -67,10 +67,14 @@ class Type(ABC):
     empty: ClassVar[Value]
     #: two values that differ, for the compilation of kernels
     samples: ClassVar[tuple[Value, Value]]
+    #: whether the values may be absent: the type is `T?` (optional_type.py)
+    optional: ClassVar[bool] = False
     #: whether the values are numbers, which can have a sign
     numeric: ClassVar[bool] = False
     #: whether a sort can order by the values (O3)
     sortable: ClassVar[bool] = False
+    #: whether the values are compared with each other, and may be keys: false for values with an inside (ST6)
+    comparable: ClassVar[bool] = True
     #: why the values are doubtful as a key; empty if they are not
     doubt_as_key: ClassVar[str] = ""
     #: words of the types to which an argument is converted where a function needs it
@@ -90,6 +94,21 @@ class Type(ABC):
     def element(self) -> Type | None:
         """The type of the elements of a list; None for a type that is no list."""
         return None
+
+    @property
+    def parts(self) -> tuple[Type, ...]:
+        """The types inside: of the elements of a list, of the keys and values of a map, of the members of a struct."""
+        return () if self.element is None else (self.element,)
+
+    @property
+    def names_entries(self) -> bool:
+        """Whether the values may be the keys of a map."""
+        return self.comparable and not self.optional and not self.doubt_as_key
+
+    @property
+    def present(self) -> Type:
+        """The type without `?`: that of the values that are not null."""
+        return self
 
     @property
     def described(self) -> str:
@@ -113,3 +132,17 @@ class Type(ABC):
     def from_definition(self, value: Value) -> Value:
         """The value that stands as `value` in the definition of a pipeline, which is JSON (model/fingerprint.py)."""
         return value
+
+
+OPENING, CLOSING = "<([{", ">)]}"
+
+
+def top_level(text: str) -> tuple[str, ...]:
+    """The parts of a text between its commas, without those inside of brackets; none of an empty text."""
+    depth, parts, start = 0, [], 0
+    for place, sign in enumerate(text):
+        depth += (sign in OPENING) - (sign in CLOSING)
+        if sign == "," and not depth:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return (*parts, text[start:].strip()) if text.strip() else ()

@@ -79,7 +79,7 @@ def _parsed(value: bytes | None) -> dict[str, Any]:
 
 def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # noqa: ANN401
     value = document.get(name)
-    if value is None:
+    if value is None and not form.type.optional:
         word = Reason.NULL if name in document else Reason.MISSING
         raise Unusable(reason(word, f"{name}: expected {form.type}, got {'null' if name in document else 'nothing'}"))
     try:

@@ -16,6 +16,7 @@ from sluice.model.types import (
     Float64Type,
     Int64Type,
     ListType,
+    OptionalType,
     StringType,
     TimestampType,
     Type,
@@ -151,6 +152,23 @@ class ListForm(JsonForm):
         return None if element is None else column.list.eval(element)
 
 
+class OptionalForm(JsonForm):
+    """The form of the inner type, and null."""
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        self.present = json_form(type_.present)
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        return None if value is None else self.present.read(value)
+
+    def remark(self, value: object) -> str:
+        return self.present.remark(value)
+
+    def written(self, column: pl.Expr) -> pl.Expr | None:
+        return self.present.written(column)
+
+
 FORMS: Mapping[type[Type], type[JsonForm]] = {
     BooleanType: BooleanForm,
     Int64Type: Int64Form,
@@ -158,6 +176,7 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
     StringType: StringForm,
     TimestampType: TimestampForm,
     ListType: ListForm,
+    OptionalType: OptionalForm,
 }
 
 

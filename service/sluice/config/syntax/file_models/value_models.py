@@ -20,7 +20,7 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.types import SCALARS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
-TYPE = rf"^\s*(list<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*(>\s*)*$"
+TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING = "<mapping>"
 #: the word for a limit that does not exist
@@ -44,7 +44,7 @@ Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
 TypeName = Annotated[
     str,
     Field(max_length=200),
-    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]}),
+    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>", "float64?"]}),
 ]
 ExpressionText = Annotated[
     str,
