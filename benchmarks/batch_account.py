@@ -13,7 +13,8 @@ from functools import partial
 from benchmarks.machine import machine
 from benchmarks.metric_samples import Reading
 from benchmarks.page import write
-from benchmarks.peers.measure import COUNTED, Load, latency
+from benchmarks.peers.measure import COUNTED, latency
+from benchmarks.peers.records import Load
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
 from benchmarks.service_metrics import scraped

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.machine import machine
 from benchmarks.page import write
-from benchmarks.peers.measure import Latency, Load, Throughput, latency, throughput
+from benchmarks.peers.measure import Latency, Throughput, latency, throughput
+from benchmarks.peers.records import Load
 from benchmarks.peers.results import Results, compare
 from benchmarks.peers.system import System
 from benchmarks.peers.systems.bytewax import Bytewax
@@ -27,8 +28,8 @@ ROWS = (
     ("pass", 100, 1.0), ("tumble", 100, 1.0), ("tumble", 10_000, 1.0), ("count", 100, 1.0), ("slide", 100, 1.0),
     ("slide", 10_000, 1.0), ("slidetime", 100, 1.0), ("join", 10_000, 0.1),
 )  # fmt: skip
-#: workload and records a second of the latency table
-LATENCIES = (("pass", 1_000), ("slide", 1_000), ("slide", 10_000))
+#: workload, records a second and the producer's `linger.ms` of the latency table
+LATENCIES = (("pass", 1_000, 2), ("slide", 1_000, 2), ("slide", 10_000, 2), ("slide", 10_000, 0))
 KEYS_OF_LATENCY = 100
 SYSTEMS: Sequence[System] = (
     Sluice(),
@@ -87,11 +88,11 @@ def _cells(
                 records = _whole(options.records * part * system.scale.get(name, 1.0))
                 yield title, system, partial(throughput, system, workload, bootstrap, records, keys)
     if not options.throughput_only:
-        for (name, rate), system in itertools.product(LATENCIES, systems):
+        for (name, rate, linger_ms), system in itertools.product(LATENCIES, systems):
             workload = WORKLOADS[name]
-            title = f"{workload.title}, {rate:,} records/s"
+            title = f"{workload.title}, {rate:,} records/s" + ("" if linger_ms else " in a request each")
             if _chosen(title, options.workloads):
-                load = Load(rate, options.seconds, KEYS_OF_LATENCY)
+                load = Load(rate, options.seconds, KEYS_OF_LATENCY, linger_ms)
                 yield title, system, partial(latency, system, workload, bootstrap, load)
 
 

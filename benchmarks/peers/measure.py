@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
 from benchmarks.load import PARTITIONS, make_topic
 from benchmarks.peers.records import (
+    Load,
     committed_reader,
     delete_topics,
     end_offsets,
@@ -63,18 +63,6 @@ class Latency:
     p50: float
     p99: float
     problem: str = ""
-
-
-class Load(NamedTuple):
-    """Records that come at a fixed rate: records a second, seconds, number of keys."""
-
-    rate: int
-    seconds: float
-    keys: int
-
-    @property
-    def records(self) -> int:
-        return int(self.rate * self.seconds)
 
 
 @dataclass(slots=True)
@@ -207,7 +195,7 @@ def latency(
         with running(system, workload, bootstrap, [source], live=True) as program:
             time.sleep(WARM_UP)
             threads = [
-                threading.Thread(target=trickle, args=(bootstrap, source, *load)), threading.Thread(target=beside)
+                threading.Thread(target=trickle, args=(bootstrap, source, load)), threading.Thread(target=beside)
             ]  # fmt: skip
             for thread in threads:
                 thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -12,6 +13,21 @@ from benchmarks.peers.workload import START
 from benchmarks.running import committed_consumer
 
 POLL_EVERY = 10_000
+
+
+class Load(NamedTuple):
+    """Records that come at a fixed rate: records a second, seconds, number of keys, and the milliseconds that the
+    producer waits for further records of a request.
+    """
+
+    rate: int
+    seconds: float
+    keys: int
+    linger_ms: int = 2
+
+    @property
+    def records(self) -> int:
+        return int(self.rate * self.seconds)
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
@@ -38,11 +54,11 @@ def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
     producer.flush()
 
 
-def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) -> None:
-    """Writes `rate` records a second; attribute w of each is the time in seconds at which it is sent."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "acks": "1"})
-    for i in paced(rate, seconds):
-        _produce(producer, topic, i, keys, b',"w":%.6f}' % time.time())
+def trickle(bootstrap: str, topic: str, load: Load) -> None:
+    """Writes the records of the load; attribute w of each is the time in seconds at which it is sent."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": load.linger_ms, "acks": "1"})
+    for i in paced(load.rate, load.seconds):
+        _produce(producer, topic, i, load.keys, b',"w":%.6f}' % time.time())
         producer.poll(0)
     producer.flush()
 

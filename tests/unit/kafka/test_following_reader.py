@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import following_reader
-from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError
+from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError, reader_properties
 from sluice.kafka.librdkafka.column_consumer import offsets_of
 from tests.unit.kafka.fake_consumer import END, Consumer, Record
 
@@ -117,6 +117,19 @@ def test_an_error_of_the_client_is_reported_and_the_next_range_has_a_new_consume
     with pytest.raises(RecordsNotReadError):
         read(of, {A: 0}, {A: 2})
     assert read(of, {A: 1}, {A: 2}) == [(A, [1])]
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({}, (65_536, 20)),
+        ({"fetch.min.bytes": "1", "fetch.wait.max.ms": "100"}, ("1", "100")),
+    ],
+    ids=["an answer has many records, within 20 ms", "the kafka block decides otherwise"],
+)
+def test_how_long_a_broker_waits_with_its_answer(block, expected):
+    properties = reader_properties({"bootstrap.servers": "x:1"} | block, 1 << 20)
+    assert (properties["fetch.min.bytes"], properties["fetch.wait.max.ms"]) == expected
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ def converted(value: Expression, wanted: Type) -> Expression:
     if value.type == wanted:
         return value
     if isinstance(value, Literal):
-        return Literal(float(value.value), wanted)
+        return Literal(None if value.value is None else float(value.value), wanted)
     return Call("float64", (value,), wanted)
 
 
@@ -60,6 +60,8 @@ def repeats(signature: Signature) -> bool:
 def call(name: str, arguments: Iterable[str]) -> str:
     """The text of a call in messages: `Sum(int64)`, `int64 + int64`."""
     words = list(arguments)
+    if name == "!":
+        return f"{words[0]}!"
     if name == "if":
         return "{} ? {} : {}".format(*words)
     if name not in OPERATORS:
