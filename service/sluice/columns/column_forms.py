@@ -15,12 +15,15 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns import decimal_columns
 from sluice.columns.iso_columns import times
 from sluice.model.types import (
     BooleanType,
+    DecimalType,
     Float64Type,
     Int64Type,
     ListType,
@@ -59,6 +62,10 @@ class ColumnForm(ABC):
 
     def __init__(self, type_: Type) -> None:
         self.type = type_
+
+    @classmethod
+    def of(cls, type_: Type) -> ColumnForm:
+        return cls(type_)
 
     @classmethod
     def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:
@@ -102,7 +109,7 @@ class ColumnForm(ABC):
         return pa.array(values, self.arrow)
 
     def from_decimals(self, texts: list[str]) -> pa.Array:
-        """The array of decimal numbers, which are given by their digits: `-12.50`."""
+        """The array of decimal numbers, which are given by their digits: `-12.50`. Null if one does not fit the type."""
         raise TypeError(f"{self.type} of {texts[:1]}")
 
     def to_json(self, array: pa.Array) -> list[Any]:
@@ -246,6 +253,13 @@ class BytesForm(ColumnForm):
     def from_words(self, words: np.ndarray, strings: Interner) -> pa.Array:
         return self.from_bytes(strings.take(words))
 
+    def ranks(self, words: np.ndarray, strings: Interner, *, descending: bool) -> np.ndarray:
+        """The positions of the values in the order of their bytes."""
+        codes, places = np.unique(words, return_inverse=True)
+        rank = np.empty(len(codes), np.int64)
+        rank[pc.sort_indices(strings.take(codes)).to_numpy()] = np.arange(len(codes))
+        return super().ranks(rank[places], strings, descending=descending)
+
 
 class StringForm(BytesForm):
     arrow = pa.string()
@@ -254,13 +268,6 @@ class StringForm(BytesForm):
 
     def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:
         return strings.intern_arrow(array)  # also of a dictionary
-
-    def ranks(self, words: np.ndarray, strings: Interner, *, descending: bool) -> np.ndarray:
-        """The positions of the texts in the order of their UTF-8 bytes."""
-        codes, places = np.unique(words, return_inverse=True)
-        rank = np.empty(len(codes), np.int64)
-        rank[pc.sort_indices(strings.take(codes)).to_numpy()] = np.arange(len(codes))
-        return super().ranks(rank[places], strings, descending=descending)
 
     def from_decimals(self, texts: list[str]) -> pa.Array:
         return pa.array(texts, self.arrow)
@@ -352,6 +359,83 @@ def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[lis
     return [elements[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
+# ---- decimals --------------------------------------------------------------------------------------------------------
+
+
+class DecimalForm(ColumnForm):
+    """Decimals: a word if each value fits one, else bytes that compare as the values do."""
+
+    json = frozenset({int, float, str, Decimal})
+    type: DecimalType
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        self.arrow = pa.decimal128(self.type.precision, self.type.scale)
+
+    @classmethod
+    def of(cls, type_: Type) -> ColumnForm:
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        return (DecimalWordForm if type_.in_word else DecimalBytesForm)(type_)
+
+    @classmethod
+    def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:  # noqa: ARG003 - it has parameters
+        return DecimalType(arrow.precision, arrow.scale) if pa.types.is_decimal128(arrow) else None
+
+    def from_values(self, values: Sequence[Any]) -> pa.Array:
+        return pa.array([None if v is None else Decimal(v) for v in values], self.arrow)
+
+    def constant(self, value: Any) -> pa.Scalar:  # noqa: ANN401
+        return self.from_values([value])[0]
+
+    def from_json(self, values: Sequence[Any]) -> pa.Array:
+        """Numbers, or their texts (DE19)."""
+        exact = list(map(self.type.exact, values))
+        if None in exact:
+            msg = f"not all values are {self.type}"
+            raise ValueError(msg)
+        return pa.array(exact, self.arrow)
+
+    def from_decimals(self, texts: list[str]) -> pa.Array:
+        return pa.array(list(map(self.type.exact, texts)), self.arrow)
+
+    def to_json(self, array: pa.Array) -> list[Any]:
+        """Texts: most programs read a number of JSON as a float64, which has not all digits."""
+        return decimal_columns.texts(array).to_pylist()  # type: ignore[no-any-return]
+
+    def to_python(self, array: pa.Array) -> list[Any]:
+        return array.to_pylist()  # type: ignore[no-any-return]
+
+    def to_key(self, array: pa.Array) -> list[Any]:
+        """Numbers of JSON with all their digits."""
+        return [orjson.Fragment(text) for text in self.to_json(array)]
+
+
+class DecimalWordForm(DecimalForm, WordForm):
+    """A word is the value times 10 ** scale."""
+
+    def words(self, array: pa.Array) -> np.ndarray:
+        return np.ascontiguousarray(decimal_columns.halves(array)[:, 0])
+
+    def values(self, words: np.ndarray) -> pa.Array:
+        return decimal_columns.of_words(words, self.arrow)
+
+
+class DecimalBytesForm(DecimalForm, BytesForm):
+    """The bytes compare as the values do, so kernels need no order of their own for them."""
+
+    order = Order.TEXT
+
+    def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        content = decimal_columns.ordered_bytes(array).reshape(-1)
+        return content, np.arange(len(array) + 1, dtype=np.int64) * decimal_columns.SIZE
+
+    def from_bytes(self, values: pa.BinaryArray) -> pa.Array:
+        _, starts, data = values.buffers()
+        first = np.frombuffer(starts, np.int32)[values.offset] if len(values) else 0
+        content = np.frombuffer(data or b"", np.uint8)[first : first + len(values) * decimal_columns.SIZE]
+        return decimal_columns.of_ordered_bytes(content, self.arrow)
+
+
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 FORMS: Mapping[type[Type], type[ColumnForm]] = {
@@ -361,12 +445,13 @@ FORMS: Mapping[type[Type], type[ColumnForm]] = {
     StringType: StringForm,
     TimestampType: TimestampForm,
     ListType: ListForm,
+    DecimalType: DecimalForm,
 }
 
 
 @cache
 def form(type_: Type) -> ColumnForm:
-    return FORMS[type(type_)](type_)
+    return FORMS[type(type_)].of(type_)
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sluice.config.checks.settings import TimeError, nanoseconds
 from sluice.model.types import (
     BooleanType,
+    DecimalType,
     Float64Type,
     Int64Type,
     ListType,
@@ -71,6 +72,13 @@ def read_list(value: object, type_: Type) -> Value:
     raise ValueError(value)
 
 
+def read_decimal(value: object, type_: Type) -> Value:
+    number = type_.exact(value) if isinstance(type_, DecimalType) else None
+    if number is None:
+        raise ValueError(value)
+    return format(number, "f")
+
+
 #: class of a type -> the function that reads a value of YAML
 READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     BooleanType: read_boolean,
@@ -79,4 +87,5 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     StringType: read_string,
     TimestampType: read_timestamp,
     ListType: read_list,
+    DecimalType: read_decimal,
 }

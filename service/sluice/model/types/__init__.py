@@ -1,6 +1,7 @@
 """The types that an attribute can have: one class for each type (type_contract.py), one row each in type_table.py."""
 
 from sluice.model.types.boolean_type import BOOLEAN, BooleanType
+from sluice.model.types.decimal_type import DecimalType
 from sluice.model.types.float64_type import FLOAT64, Float64Type
 from sluice.model.types.int64_type import INT64, Int64Type
 from sluice.model.types.list_type import ListType, list_of
@@ -10,7 +11,7 @@ from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
 from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_type
 
 __all__ = [
-    "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "Distance", "Float64Type",
+    "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "DecimalType", "Distance", "Float64Type",
     "Int64Type", "ListType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value", "list_of",
     "parse_type", "similar_type",
 ]  # fmt: skip

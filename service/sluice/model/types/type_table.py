@@ -6,6 +6,7 @@ import re
 
 from sluice.model.errors import nearest
 from sluice.model.types.boolean_type import BOOLEAN
+from sluice.model.types.decimal_type import DecimalType
 from sluice.model.types.float64_type import FLOAT64
 from sluice.model.types.int64_type import INT64
 from sluice.model.types.list_type import ListType, list_of
@@ -14,7 +15,7 @@ from sluice.model.types.timestamp_type import TIMESTAMP
 from sluice.model.types.type_contract import Type
 
 #: a type of each class, in the order of messages; a new type is one more row
-TYPES: tuple[Type, ...] = (BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP, list_of(INT64))
+TYPES: tuple[Type, ...] = (BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP, list_of(INT64), DecimalType())
 #: the rows of the types that are no lists
 SCALARS: tuple[Type, ...] = tuple(row for row in TYPES if row.element is None)
 
@@ -43,6 +44,8 @@ def similar_type(text: str) -> str | None:
     is known.
     """
     word = text.strip().lower().removesuffix("?")
+    if DecimalType.names(word):
+        return str(DecimalType.read(word, parse_type))
     if found := _LISTS.fullmatch(word):
         element = similar_type(found["of"] or found["of_brackets"])
         return None if element is None else f"list<{element}>"
