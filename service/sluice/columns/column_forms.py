@@ -109,7 +109,7 @@ class ColumnForm(ABC):
         return pa.array(values, self.arrow)
 
     def from_decimals(self, texts: list[str]) -> pa.Array:
-        """The array of decimal numbers, which are given by their digits: `-12.50`. Null if one does not fit the type."""
+        """The array of decimal numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
         raise TypeError(f"{self.type} of {texts[:1]}")
 
     def to_json(self, array: pa.Array) -> list[Any]:
@@ -366,16 +366,12 @@ class DecimalForm(ColumnForm):
     """Decimals: a word if each value fits one, else bytes that compare as the values do."""
 
     json = frozenset({int, float, str, Decimal})
-    type: DecimalType
 
     def __init__(self, type_: Type) -> None:
         super().__init__(type_)
-        self.arrow = pa.decimal128(self.type.precision, self.type.scale)
-
-    @classmethod
-    def of(cls, type_: Type) -> ColumnForm:
         assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
-        return (DecimalWordForm if type_.in_word else DecimalBytesForm)(type_)
+        self.arrow = pa.decimal128(type_.precision, type_.scale)
+        self.exact = type_.exact
 
     @classmethod
     def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:  # noqa: ARG003 - it has parameters
@@ -389,14 +385,14 @@ class DecimalForm(ColumnForm):
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
         """Numbers, or their texts (DE19)."""
-        exact = list(map(self.type.exact, values))
+        exact = list(map(self.exact, values))
         if None in exact:
             msg = f"not all values are {self.type}"
             raise ValueError(msg)
         return pa.array(exact, self.arrow)
 
     def from_decimals(self, texts: list[str]) -> pa.Array:
-        return pa.array(list(map(self.type.exact, texts)), self.arrow)
+        return pa.array(list(map(self.exact, texts)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:
         """Texts: most programs read a number of JSON as a float64, which has not all digits."""
@@ -412,6 +408,11 @@ class DecimalForm(ColumnForm):
 
 class DecimalWordForm(DecimalForm, WordForm):
     """A word is the value times 10 ** scale."""
+
+    @classmethod
+    def of(cls, type_: Type) -> ColumnForm:
+        fits = isinstance(type_, DecimalType) and type_.in_word
+        return cls(type_) if fits else DecimalBytesForm(type_)
 
     def words(self, array: pa.Array) -> np.ndarray:
         return np.ascontiguousarray(decimal_columns.halves(array)[:, 0])
@@ -445,7 +446,7 @@ FORMS: Mapping[type[Type], type[ColumnForm]] = {
     StringType: StringForm,
     TimestampType: TimestampForm,
     ListType: ListForm,
-    DecimalType: DecimalForm,
+    DecimalType: DecimalWordForm,
 }
 
 

@@ -11,9 +11,9 @@ from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
 from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_type
 
 __all__ = [
-    "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "DecimalType", "Distance", "Float64Type",
-    "Int64Type", "ListType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value", "list_of",
-    "parse_type", "similar_type",
+    "BOOLEAN", "FLOAT64", "INT64", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType", "DecimalType", "Distance",
+    "Float64Type", "Int64Type", "ListType", "Schema", "StringType", "TimeForm", "TimestampType", "Type", "Value",
+    "list_of", "parse_type", "similar_type",
 ]  # fmt: skip
 
 Schema = tuple[tuple[str, Type], ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 
-from sluice.model.types.type_contract import Distance, Type, Value
+from sluice.model.types.type_contract import Distance, Type
 
 #: the most digits of a decimal
 MOST_DIGITS = 38
@@ -18,7 +18,12 @@ INT64_DIGITS = 19
 #: the least scale of a quotient and of a mean (DE8, DE15)
 LEAST_SCALE = 6
 
-BOUNDS = f"decimal(scale) with a scale from 0 to {WORD_DIGITS}, or decimal(digits, scale) with up to {MOST_DIGITS} digits"
+#: a number below half a unit of each scale, and a context with room for the digits above it
+TINY, LONG = Decimal("1e-100"), Context(prec=1000)
+
+BOUNDS = (
+    f"decimal(scale) with a scale from 0 to {WORD_DIGITS}, or decimal(digits, scale) with up to {MOST_DIGITS} digits"
+)
 _TEXT = re.compile(r"(?:decimal|numeric)\s*\(\s*(?:(?P<precision>\d{1,9})\s*,\s*)?(?P<scale>\d{1,9})\s*\)")
 #: a number in decimal notation, as JSON has it
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,9})?")
@@ -105,7 +110,8 @@ class DecimalType(Type):
             return 0
         if shift < 0 or len(kept.lstrip("0")) + shift > self.precision:
             return None
-        return (-1 if sign else 1) * int(kept) * 10**shift
+        unscaled: int = int(kept) * 10**shift
+        return -unscaled if sign else unscaled
 
     def exact(self, value: object) -> Decimal | None:
         """The decimal that a number, or the text of a number, stands for; None if there is none without rounding.
