@@ -503,7 +503,7 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
     """The function for lists, applied element by element. The result is null if lists differ in size (A22)."""
 
     def make(call: AggregateCall) -> Function:
-        (value,) = call.arguments
+        value = call.arguments[0]
         one = value.type.element
         if one is None:
             return of(call)
