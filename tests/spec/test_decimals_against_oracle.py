@@ -72,7 +72,7 @@ def case_of(window: str, seed: int) -> dict[str, Any]:
     }  # fmt: skip
     if "timeInterval" in window or "session" in window:
         operator["event_time"] = "t"
-    return {"operator": operator, "input": list(events(random.Random(seed), 60))}
+    return {"operator": operator, "input": [*events(random.Random(seed), 60), {"at": 1e4, "punct": "final"}]}
 
 
 def events(chance: random.Random, count: int) -> Any:
