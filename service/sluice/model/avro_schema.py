@@ -22,6 +22,7 @@ from sluice.model.types import (
     STRING,
     TIMESTAMP,
     BooleanType,
+    DecimalType,
     Float64Type,
     Int64Type,
     ListType,
@@ -32,6 +33,7 @@ from sluice.model.types import (
     Type,
     list_of,
 )
+from sluice.model.types.decimal_type import MOST_DIGITS
 
 #: logical type of a long -> nanoseconds in one of its units
 UNITS = {
@@ -243,6 +245,8 @@ def attribute_type(avro: Avro, node: Node, name: str) -> Type:
             return list_of(attribute_type(avro, value.inner[0], name))
         if value.type == "enum":
             return STRING
+        if value.decimal and value.precision <= MOST_DIGITS:
+            return DecimalType(value.precision, value.scale)
         if value.type in PRIMITIVES:
             return PRIMITIVES[value.type]
     what = ", ".join(shown(value) for value in values) or "null"
@@ -265,6 +269,7 @@ class AvroForm:
     logical     the logical type in a generated schema: the values are times, and what is read or written has a unit
     real        whether a whole number becomes a float64
     decimals    whether a decimal gives a value
+    texts       whether a text is read as a number
     """
 
     readable: frozenset[str]
@@ -272,8 +277,9 @@ class AvroForm:
     logical: str = ""
     real: bool = False
     decimals: bool = False
+    texts: bool = False
 
-    def gives(self, written: Node, meant: Node) -> bool:
+    def gives(self, written: Node, meant: Node, type_: Type) -> bool:
         """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
         if written.decimal or meant.decimal:
             same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
@@ -282,7 +288,7 @@ class AvroForm:
             return False
         return {written.type, meant.type} <= self.readable
 
-    def takes(self, node: Node) -> bool:
+    def takes(self, node: Node, type_: Type) -> bool:
         """Whether the node holds each value of the type without loss."""
         return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
 
@@ -295,6 +301,30 @@ class AvroForm:
         return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
 
 
+class DecimalForm(AvroForm):
+    """Decimals of Avro with no more digits before and behind the point, and texts of numbers."""
+
+    def gives(self, written: Node, meant: Node, type_: Type) -> bool:
+        if written.decimal and meant.decimal:
+            return AvroForm.gives(self, written, meant, type_) and _holds(type_, written)
+        return not written.decimal and not meant.decimal and {written.type, meant.type} <= self.readable
+
+    def takes(self, node: Node, type_: Type) -> bool:
+        if not node.decimal or not isinstance(type_, DecimalType):
+            return False
+        return node.scale >= type_.scale and node.precision - node.scale >= type_.whole
+
+    def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
+
+
+def _holds(type_: Type, node: Node) -> bool:
+    """Whether the type has all decimals of the node."""
+    assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+    return node.scale <= type_.scale and node.precision - node.scale <= type_.whole
+
+
 #: the table of the types for Avro
 FORMS: Mapping[type[Type], AvroForm] = {
     BooleanType: AvroForm(frozenset({"boolean"}), "boolean"),
@@ -304,6 +334,7 @@ FORMS: Mapping[type[Type], AvroForm] = {
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
+    DecimalType: DecimalForm(frozenset({"string"}), "bytes", decimals=True, texts=True),
 }
 
 
@@ -343,8 +374,8 @@ def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node 
     """
     form = form_of(type_)
     if meant is None:
-        return written if form.gives(written, written) else None
-    return next((node for node in meant if _promotes(written, node) and form.gives(written, node)), None)
+        return written if form.gives(written, written, type_) else None
+    return next((node for node in meant if _promotes(written, node) and form.gives(written, node, type_)), None)
 
 
 def _promotes(written: Node, meant: Node) -> bool:
@@ -402,7 +433,7 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
     """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
     for number, branch in enumerate(avro.branches(node)):
-        if form_of(type_).takes(branch):
+        if form_of(type_).takes(branch, type_):
             if type_.element is not None:
                 branch_for(avro, branch.inner[0], type_.element)
             return number, branch

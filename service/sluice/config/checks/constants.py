@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sluice.config.checks.settings import TimeError, nanoseconds
 from sluice.model.types import (
     BooleanType,
+    DecimalType,
     Float64Type,
     Int64Type,
     ListType,
@@ -76,6 +77,13 @@ def read_optional(value: object, type_: Type) -> Value:
     return None if value is None else read_value(value, type_.present)
 
 
+def read_decimal(value: object, type_: Type) -> Value:
+    number = type_.exact(value) if isinstance(type_, DecimalType) else None
+    if number is None:
+        raise ValueError(value)
+    return format(number, "f")
+
+
 #: class of a type -> the function that reads a value of YAML
 READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     BooleanType: read_boolean,
@@ -85,4 +93,5 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     TimestampType: read_timestamp,
     ListType: read_list,
     OptionalType: read_optional,
+    DecimalType: read_decimal,
 }

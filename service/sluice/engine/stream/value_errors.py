@@ -25,10 +25,26 @@ class Error(IntEnum):
 
     NONE = 0
     NO_VALUE = 1
+    DIGITS = 2
+    NO_QUOTIENT = 3
+    NO_DECIMAL = 4
 
 
 #: error -> the end of the reason of the dead letter, behind the name of the value
-REASONS: Mapping[Error, str] = {Error.NO_VALUE: "has no value"}
+REASONS: Mapping[Error, str] = {
+    Error.NO_VALUE: "has no value",
+    Error.DIGITS: "has more digits than its decimal type",
+    Error.NO_QUOTIENT: "is a division by zero, or has more digits than its decimal type",
+    Error.NO_DECIMAL: "is no number that its decimal type has",
+}
+#: name of a kernel -> why it has no value; other kernels: NO_VALUE
+OWN: Mapping[str, Error] = {
+    **dict.fromkeys(
+        ("decimal_add", "decimal_subtract", "decimal_multiply", "decimal_round", "decimal_floor"), Error.DIGITS
+    ),
+    **dict.fromkeys(("decimal_divide", "decimal_quotient", "decimal_remainder"), Error.NO_QUOTIENT),
+    "to_decimal": Error.NO_DECIMAL,
+}
 
 
 class Checked(NamedTuple):
@@ -47,8 +63,11 @@ class Checked(NamedTuple):
 
 
 def in_results(column: pa.Array) -> np.ndarray | None:
-    """The errors in a column of results, in which null says that there is none; None if there are none."""
-    return np.where(_null(column), Error.NO_VALUE, Error.NONE).astype(np.int8) if column.null_count else None
+    """The errors in a column of results, in which null says that there is none; None if there are none. A sum or mean
+    of decimals has none if it has too many digits.
+    """
+    own = Error.DIGITS if pa.types.is_decimal(column.type) else Error.NO_VALUE
+    return np.where(_null(column), own, Error.NONE).astype(np.int8) if column.null_count else None
 
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
@@ -56,15 +75,15 @@ def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checke
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
     null = _null(values)
-    errors = np.where(null, RULES.get(kernel, _of_function)(arguments), Error.NONE).astype(np.int8)
+    found = RULES[kernel](arguments) if kernel in RULES else _of_function(arguments, OWN.get(kernel, Error.NO_VALUE))
+    errors = np.where(null, found, Error.NONE).astype(np.int8)
     return Checked(values, errors if errors.any() else None)
 
 
-def _of_function(arguments: Sequence[Checked]) -> np.ndarray:
-    """The error of an argument. If no argument is null, the function has no value."""
+def _of_function(arguments: Sequence[Checked], own: Error) -> np.ndarray:
+    """The error of an argument. If no argument is null, the function has its own error."""
     null = reduce(np.logical_or, (_null(one.values) for one in arguments))
-    own = np.where(null, Error.NONE, Error.NO_VALUE)
-    return np.asarray(reduce(np.maximum, map(_errors, arguments), own))
+    return np.asarray(reduce(np.maximum, map(_errors, arguments), np.where(null, Error.NONE, own)))
 
 
 def _of_choice(arguments: Sequence[Checked]) -> np.ndarray:

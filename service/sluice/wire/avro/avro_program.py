@@ -99,10 +99,18 @@ class Program:
     buffers: int
     #: for each attribute the numbers of its buffers: one for each list level, the outermost first, then that of values
     kept: tuple[tuple[int, ...], ...]
-    #: for each attribute the scale of its decimals (digits behind the point); None if it has no decimals
+    #: for each attribute the scale of its decimals (digits behind the point), or TEXTS; None if it has no decimals
     scales: tuple[int | None, ...]
     constants: np.ndarray
     texts: bytes
+
+
+#: in place of a scale: the numbers are texts
+TEXTS = -1
+
+
+def innermost(type_: Type) -> Type:
+    return type_ if type_.element is None else innermost(type_.element)
 
 
 @dataclass(slots=True)
@@ -150,7 +158,10 @@ class Compiler:
             self._absent(number, ours, kept[number])
         self._emit(Op.END)
         self._subroutines()
-        scales = tuple(self.scales.get(number) for number in range(len(self.schema)))
+        scales = tuple(
+            self.scales.get(number, TEXTS if form_of(innermost(type_)).texts else None)
+            for number, (_, type_) in enumerate(self.schema)
+        )
         return Program(
             np.array(self.code, np.int64), sum(map(len, kept)), kept, scales,
             np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
@@ -238,6 +249,8 @@ class Compiler:
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
             self._decimal(node, buffer, attribute)
+        elif form.texts and self.scales.setdefault(attribute, TEXTS) != TEXTS:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
         elif form.logical:

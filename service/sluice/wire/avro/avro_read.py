@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import WordForm, form
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
 from sluice.model.types import Schema, Type
-from sluice.wire.avro.avro_program import Compiler, Fault, Program
+from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
@@ -55,13 +56,27 @@ class Reader:
         faults = np.zeros((2, rows), np.int64)
         to = self._run(data, starts, skipped, faults)
         good = faults[0] == Fault.NONE
+        kept = np.flatnonzero(good)
         columns = [
-            _column(type_, kept, to, _Texts(data, self.program.texts), scale)
-            for (_, type_), kept, scale in zip(self.schema, self.program.kept, self.program.scales, strict=True)
+            _column(type_, buffers, to, _Texts(data, self.program.texts), scale)
+            for (_, type_), buffers, scale in zip(self.schema, self.program.kept, self.program.scales, strict=True)
         ]
+        unfit = self._unfit(columns, kept, faults)
+        good[unfit] = False
+        columns = (
+            [column.filter(pa.array(faults[0, kept] == Fault.NONE)) for column in columns] if len(unfit) else columns
+        )
         bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
         tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
         return Decoded(tuples, np.flatnonzero(good), bad)
+
+    def _unfit(self, columns: list[pa.Array], rows: np.ndarray, faults: np.ndarray) -> np.ndarray:
+        """Notes a fault of each of the `rows` with a number that is not of its attribute's type. Returns these rows."""
+        for attribute in reversed(range(len(columns))):
+            if self.program.scales[attribute] is not None:
+                faults[:, rows[_has_null(columns[attribute])]] = [[Fault.RANGE], [attribute]]
+        unfit: np.ndarray = rows[faults[0, rows] != Fault.NONE]
+        return unfit
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
         """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
@@ -119,6 +134,16 @@ def _column(type_: Type, kept: tuple[int, ...], to: Buffers, texts: _Texts, scal
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
 
 
+def _has_null(column: pa.Array) -> np.ndarray:
+    """Which values are null, or lists with a null."""
+    rows, leaves = np.arange(len(column)), column
+    while pa.types.is_list(leaves.type):
+        rows, leaves = rows[pc.list_parent_indices(leaves).to_numpy()], pc.list_flatten(leaves)
+    found = np.zeros(len(column), np.bool_)
+    found[rows[leaves.is_null().to_numpy(zero_copy_only=False)]] = True
+    return found
+
+
 def _words(to: Buffers, buffer: int) -> np.ndarray:
     start = to.base[buffer]
     return to.words[start : start + to.filled[buffer]]
@@ -139,7 +164,8 @@ def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) ->
     """The exact texts of decimals."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     return [
-        _decimal(value, scale) if start >= 0 else value.decode() for value, start in zip(written, first, strict=True)
+        _decimal(value, scale) if start >= 0 and scale != TEXTS else value.decode()
+        for value, start in zip(written, first, strict=True)
     ]
 
 

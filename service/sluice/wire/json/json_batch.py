@@ -59,6 +59,8 @@ def _column(
             return pa.array(first.astype(np.bool_))
         case json_types.SCANNED_NUMBER:
             return pc.cast(_texts(data, first, last), type_)
+        case decimal if decimal is not None and decimal >= json_types.SCANNED_DECIMAL:
+            return pc.cast(_texts(data, first, last), type_)
         case json_types.SCANNED_STRING:
             return _without_escapes(_texts(data, first, last), escaped)
         case _:

@@ -5,8 +5,10 @@ A compiled scanner decodes most rows a batch at a time. Rows that it does not ac
 
 from __future__ import annotations
 
+import json
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,10 @@ from sluice.wire.json.json_types import JsonForm, json_form
 from sluice.wire.json.json_values import NotOfTypeError, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
+
+
+#: maximum length of the digits that Python's int() gets, which is slow for very long ones
+MOST_DIGITS = 100
 
 
 class Unusable(ValueError):  # noqa: N818
@@ -46,35 +52,42 @@ def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] =
 def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [(name, json_form(type_)) for name, type_ in schema]
+    digits = any(form.digits for _, form in attributes)
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
-            tuples.append(_tuple(value, attributes, defaults))
+            tuples.append(_tuple(_parsed(value, digits=digits), attributes, defaults))
             good.append(row)
         except Unusable as unusable:
             bad.append((row, str(unusable)))
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
-    document = _parsed(value)
+def _tuple(document: dict[str, Any], attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
     return [
         defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, form)
         for name, form in attributes
     ]
 
 
-def _parsed(value: bytes | None) -> dict[str, Any]:
+def _parsed(value: bytes | None, *, digits: bool) -> dict[str, Any]:
+    """The object. With `digits` its numbers with a point or an exponent are Decimal, else float."""
     text = (value or b"").removeprefix(BOM_UTF8)
     if not text:
         raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
     try:
         document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        if digits:
+            document = json.loads(text, parse_float=Decimal, parse_int=_whole)
+    except (orjson.JSONDecodeError, RecursionError) as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
     if type(document) is not dict:
         raise Unusable(reason(Reason.NOT_AN_OBJECT, f"expected a JSON object, got {shown(document)}"))
     return document
+
+
+def _whole(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
 
 
 def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sluice.model.types import (
     BooleanType,
+    DecimalType,
     Float64Type,
     Int64Type,
     ListType,
@@ -21,6 +22,7 @@ from sluice.model.types import (
     TimestampType,
     Type,
 )
+from sluice.model.types.decimal_type import number_of
 from sluice.time_units import SECOND
 from sluice.wire.json.json_values import (
     INT64,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 #: what the compiled scanner reads for an attribute (json_scan.py)
 SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER, SCANNED_STRING = range(5)
+#: the code of a decimal: SCANNED_DECIMAL + digits before the point * DIGITS + digits behind it
+SCANNED_DECIMAL, DIGITS = 64, 64
+#: the mark at both ends of a text that is written without quotes
+BARE = "\ufdd0"
 #: the pattern of the texts of a number
 NUMBER = "^[-+.0-9eE]+$"
 
@@ -45,7 +51,9 @@ class JsonForm(ABC):
     """The form of the values of one type in JSON, and in texts, which have the same form without quotes."""
 
     #: what the scanner reads, as code; None: only the exact decoder reads the type
-    scanned: ClassVar[int | None] = None
+    scanned: int | None = None
+    #: whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal
+    digits: ClassVar[bool] = False
     #: patterns of the texts that can be JSON values without quotes and with quotes; empty: none can
     bare: ClassVar[str] = ""
     quoted: ClassVar[str] = ""
@@ -92,7 +100,7 @@ class Float64Form(JsonForm):
     def read(self, value: Any) -> Any:  # noqa: ANN401
         if type(value) is str and value in NOT_FINITE:
             return NOT_FINITE[value]
-        if type(value) is not float and type(value) is not int:
+        if type(value) not in (float, int, Decimal):
             raise NotOfTypeError
         return float(value)
 
@@ -119,9 +127,9 @@ class TimestampForm(JsonForm):
             return nanoseconds(value)
         if type(value) is int:
             return within_int64(value * SECOND)
-        if type(value) is not float:
+        if type(value) not in (float, Decimal):
             raise NotOfTypeError
-        return within_int64(int((Decimal(repr(value)) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
+        return within_int64(int((Decimal(repr(float(value))) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
 
     def remark(self, value: object) -> str:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
@@ -140,6 +148,10 @@ class ListForm(JsonForm):
         super().__init__(type_)
         assert type_.element is not None  # noqa: S101 - a list has elements
         self.element = json_form(type_.element)
+
+    @property
+    def digits(self) -> bool:  # type: ignore[override]
+        return self.element.digits
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is list)
@@ -169,6 +181,37 @@ class OptionalForm(JsonForm):
         return self.present.written(column)
 
 
+class DecimalForm(JsonForm):
+    """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py)."""
+
+    bare = NUMBER
+    digits = True
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        self.decimal = type_
+        self.scanned = SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        exact = self.decimal.exact(value)
+        if exact is None:
+            raise NotOfTypeError
+        return exact
+
+    def remark(self, value: object) -> str:
+        number = number_of(value)
+        if number is None:
+            return ""
+        before, behind = self.decimal.whole, self.decimal.scale
+        return f" (it has at most {before} digits before the point and {behind} behind it, zeros at the end apart)"
+
+    def written(self, column: pl.Expr) -> pl.Expr | None:
+        import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+        return pl.format(f"{BARE}{{}}{BARE}", column.cast(pl.String))
+
+
 FORMS: Mapping[type[Type], type[JsonForm]] = {
     BooleanType: BooleanForm,
     Int64Type: Int64Form,
@@ -177,6 +220,7 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
     TimestampType: TimestampForm,
     ListType: ListForm,
     OptionalType: OptionalForm,
+    DecimalType: DecimalForm,
 }
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -30,10 +31,17 @@ class NotOfTypeError(ValueError):
 def shown(value: object) -> str:
     """The value as JSON text of at most SHOWN characters and "...", for the reason of a dead letter."""
     try:
-        text = orjson.dumps(value).decode()
+        text = orjson.dumps(value, default=_number).decode()
     except orjson.JSONEncodeError:
         return "a deeply nested value"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def _number(value: object) -> object:
+    """A number that was read with all its digits."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    raise TypeError(value)
 
 
 def nanoseconds(text: str) -> int:

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.functions import (
     conversions,
+    decimal_functions,
     list_functions,
     number_functions,
     text_functions,
@@ -25,6 +26,7 @@ KERNELS: dict[str, Kernel] = {
     **conversions.KERNELS,
     **time_functions.KERNELS,
     **list_functions.KERNELS,
+    **decimal_functions.KERNELS,
 }
 
 
