@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import orjson
 import pyarrow as pa
 import pytest
 
@@ -85,7 +84,8 @@ def test_the_json_of_records_is_that_of_events(type_):
     column = array_of(rows_of(type_), type_)
     values = column_forms.form(type_).to_json(column)
     written = json_write.encode(pa.RecordBatch.from_arrays([column], ["a"]))
-    assert [orjson.loads(value)["a"] for value in written.to_pylist()] == values
+    number = str if json_types.json_form(type_).digits else float  # events have texts of numbers with exact digits
+    assert [json.loads(value, parse_float=number)["a"] for value in written.to_pylist()] == values
     assert column_forms.column(values, type_).equals(column)
 
 

@@ -21,10 +21,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns import decimal_columns
 from sluice.columns.iso_columns import times
 from sluice.model.types import (
     BooleanType,
     BytesType,
+    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -70,6 +72,10 @@ class ColumnForm(ABC):
         self.type = type_
 
     @classmethod
+    def of(cls, type_: Type) -> ColumnForm:
+        return cls(type_)
+
+    @classmethod
     def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:
         """The type of the class `made` that has this Arrow type; None if there is none."""
         return made() if arrow == cls.arrow else None
@@ -111,7 +117,7 @@ class ColumnForm(ABC):
         return pa.array(values, self.arrow)
 
     def from_decimals(self, texts: list[str]) -> pa.Array:
-        """The array of decimal numbers, which are given by their digits: `-12.50`."""
+        """The array of decimal numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
         raise TypeError(f"{self.type} of {texts[:1]}")
 
     def to_json(self, array: pa.Array) -> list[Any]:
@@ -429,7 +435,9 @@ class ListForm(BytesForm):
         return _grouped(values, column([v for row in values for v in row], self.element.type))
 
     def from_user(self, values: Sequence[Any]) -> pa.Array:
-        return _with_nulls(values, lambda rows: _grouped(rows, self.element.from_user([v for row in rows for v in row])))
+        return _with_nulls(
+            values, lambda rows: _grouped(rows, self.element.from_user([v for row in rows for v in row]))
+        )
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return _regrouped(array, self.element.to_json)
@@ -636,12 +644,12 @@ class MapForm(CompositeForm):
     def composed(self, columns: Sequence[pa.Array], counts: np.ndarray) -> pa.Array:
         return pa.MapArray.from_arrays(pa.array(_offsets(counts)), *columns)
 
-    def sorted(self, keys: pa.Array, items: pa.Array, counts: np.ndarray) -> pa.MapArray:
+    def in_order(self, keys: pa.Array, items: pa.Array, counts: np.ndarray) -> pa.MapArray:
         """The maps with these entries, in any order. Of the entries of a key the last one counts."""
         rows = np.repeat(np.arange(len(counts)), counts)
-        distinct, ranks = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True) if len(keys) else ([], rows)
+        distinct, ranks = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
         order = np.lexsort((np.arange(len(rows)), ranks, rows))
-        place = rows[order] * max(1, len(distinct)) + np.asarray(ranks)[order]
+        place = rows[order] * len(distinct) + ranks[order]
         order = order[np.append(place[1:] != place[:-1], [True])[: len(order)]]
         columns = [column.take(pa.array(order)) for column in (keys, items)]
         return self.composed(columns, np.bincount(rows[order], minlength=len(counts)))
@@ -767,6 +775,82 @@ def _or_none(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[Any]:
     return [next(values) if there else None for there in array.is_valid().to_pylist()]
 
 
+# ---- decimals --------------------------------------------------------------------------------------------------------
+
+
+class DecimalForm(ColumnForm):
+    """Decimals: a word if each value fits one, else bytes that compare as the values do."""
+
+    json = frozenset({int, float, str, Decimal})
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        self.arrow = pa.decimal128(type_.precision, type_.scale)
+        self.exact = type_.exact
+
+    @classmethod
+    def type_of(cls, arrow: pa.DataType, made: type[Type]) -> Type | None:  # noqa: ARG003 - it has parameters
+        return DecimalType(arrow.precision, arrow.scale) if pa.types.is_decimal128(arrow) else None
+
+    def from_values(self, values: Sequence[Any]) -> pa.Array:
+        return pa.array([None if v is None else Decimal(v) for v in values], self.arrow)
+
+    def constant(self, value: Any) -> pa.Scalar:  # noqa: ANN401
+        return self.from_values([value])[0]
+
+    def from_json(self, values: Sequence[Any]) -> pa.Array:
+        """Numbers, or their texts (DE19)."""
+        exact = list(map(self.exact, values))
+        if None in exact:
+            msg = f"not all values are {self.type}"
+            raise ValueError(msg)
+        return pa.array(exact, self.arrow)
+
+    def from_decimals(self, texts: list[str]) -> pa.Array:
+        return pa.array(list(map(self.exact, texts)), self.arrow)
+
+    def to_json(self, array: pa.Array) -> list[Any]:
+        """Texts: most programs read a number of JSON as a float64, which has not all digits."""
+        return decimal_columns.texts(array).to_pylist()  # type: ignore[no-any-return]
+
+    def to_python(self, array: pa.Array) -> list[Any]:
+        return array.to_pylist()  # type: ignore[no-any-return]
+
+    def to_key(self, array: pa.Array) -> list[Any]:
+        """Numbers of JSON with all their digits."""
+        return [orjson.Fragment(text) for text in self.to_json(array)]
+
+
+class DecimalWordForm(DecimalForm, WordForm):
+    """A word is the value times 10 ** scale."""
+
+    @classmethod
+    def of(cls, type_: Type) -> ColumnForm:
+        fits = isinstance(type_, DecimalType) and type_.in_word
+        return cls(type_) if fits else DecimalBytesForm(type_)
+
+    def words(self, array: pa.Array) -> np.ndarray:
+        return np.ascontiguousarray(decimal_columns.halves(array)[:, 0])
+
+    def values(self, words: np.ndarray) -> pa.Array:
+        return decimal_columns.of_words(words, self.arrow)
+
+
+class DecimalBytesForm(DecimalForm, TextForm):
+    """The bytes compare as the values do, so kernels need no order of their own for them."""
+
+    def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        content = decimal_columns.ordered_bytes(array).reshape(-1)
+        return content, np.arange(len(array) + 1, dtype=np.int64) * decimal_columns.SIZE
+
+    def from_bytes(self, values: pa.BinaryArray) -> pa.Array:
+        _, starts, data = values.buffers()
+        first = np.frombuffer(starts, np.int32)[values.offset] if len(values) else 0
+        content = np.frombuffer(data or b"", np.uint8)[first : first + len(values) * decimal_columns.SIZE]
+        return decimal_columns.of_ordered_bytes(content, self.arrow)
+
+
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 FORMS: Mapping[type[Type], type[ColumnForm]] = {
@@ -781,12 +865,13 @@ FORMS: Mapping[type[Type], type[ColumnForm]] = {
     JsonType: JsonTextForm,
     MapType: MapForm,
     StructType: StructForm,
+    DecimalType: DecimalWordForm,
 }
 
 
 @cache
 def form(type_: Type) -> ColumnForm:
-    return FORMS[type(type_)](type_)
+    return FORMS[type(type_)].of(type_)
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ differs).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 
@@ -44,7 +45,7 @@ def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
     `places` are the positions of the chosen attributes in the key, from 0. `text` is true if one attribute is chosen
     and it is a string.
     """
-    values = orjson.loads(key)
+    values = json.loads(key, parse_float=orjson.Fragment)  # a number keeps its digits
     if len(places) > 1:
         return _json([values[place] for place in places])
     (place,) = places

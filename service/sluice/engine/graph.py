@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import Order, form
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
@@ -69,7 +68,7 @@ from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, keys_apart, layout
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
-from sluice.model.types import Schema
+from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
 
 #: format of the graph's own part of a saved state
@@ -373,7 +372,7 @@ class Graph:
             return part_of_key
         if len(key) <= 1 or places == tuple(range(len(key))):
             return part_of_key
-        text = len(places) == 1 and form(key[places[0]].type).order is Order.TEXT
+        text = len(places) == 1 and key[places[0]].type == STRING
         return lambda name: part_of_key(chosen_of_key(name, places, text=text))
 
     def _split_items(self, stream: str, items: Items, parts: int, part_of_key: PartOfKey) -> list[Items]:

@@ -24,6 +24,7 @@ from sluice.model.types import (
     TIMESTAMP,
     BooleanType,
     BytesType,
+    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -39,6 +40,7 @@ from sluice.model.types import (
     map_of,
     optional_of,
 )
+from sluice.model.types.decimal_type import MOST_DIGITS
 
 #: logical type of a long -> nanoseconds in one of its units
 UNITS = {
@@ -258,6 +260,8 @@ def attribute_type(avro: Avro, node: Node, name: str, around: tuple[str, ...] = 
             return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
         if value.type == "record" and value.fields and value.name not in around:
             return StructType(tuple((one.name, _member_type(avro, one, (*around, value.name))) for one in value.fields))
+        if value.decimal and value.precision <= MOST_DIGITS:
+            return DecimalType(value.precision, value.scale)
         if value.type in PRIMITIVES and not value.decimal:
             return PRIMITIVES[value.type]
     what = ", ".join(shown(value) for value in values) or "null"
@@ -285,6 +289,7 @@ class AvroForm:
     logical     the logical type in a generated schema: the values are times, and what is read or written has a unit
     real        whether a whole number becomes a float64
     decimals    whether a decimal gives a value
+    texts       whether a text is read as a number
     """
 
     readable: frozenset[str]
@@ -292,8 +297,9 @@ class AvroForm:
     logical: str = ""
     real: bool = False
     decimals: bool = False
+    texts: bool = False
 
-    def gives(self, written: Node, meant: Node) -> bool:
+    def gives(self, written: Node, meant: Node, type_: Type) -> bool:
         """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
         if written.decimal or meant.decimal:
             same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
@@ -302,7 +308,7 @@ class AvroForm:
             return False
         return {written.type, meant.type} <= self.readable
 
-    def takes(self, node: Node) -> bool:
+    def takes(self, node: Node, type_: Type) -> bool:
         """Whether the node holds each value of the type without loss."""
         return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
 
@@ -328,6 +334,30 @@ def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
     ]
 
 
+class DecimalForm(AvroForm):
+    """Decimals of Avro with no more digits before and behind the point, and texts of numbers."""
+
+    def gives(self, written: Node, meant: Node, type_: Type) -> bool:
+        if written.decimal and meant.decimal:
+            return AvroForm.gives(self, written, meant, type_) and _holds(type_, written)
+        return not written.decimal and not meant.decimal and {written.type, meant.type} <= self.readable
+
+    def takes(self, node: Node, type_: Type) -> bool:
+        if not node.decimal or not isinstance(type_, DecimalType):
+            return False
+        return node.scale >= type_.scale and node.precision - node.scale >= type_.whole
+
+    def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON, no record
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
+
+
+def _holds(type_: Type, node: Node) -> bool:
+    """Whether the type has all decimals of the node."""
+    assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+    return node.scale <= type_.scale and node.precision - node.scale <= type_.whole
+
+
 #: the table of the types for Avro
 FORMS: Mapping[type[Type], AvroForm] = {
     BooleanType: AvroForm(frozenset({"boolean"}), "boolean"),
@@ -341,6 +371,7 @@ FORMS: Mapping[type[Type], AvroForm] = {
     JsonType: AvroForm(frozenset({"string"}), "string"),
     MapType: AvroForm(frozenset({"map"}), "map"),
     StructType: AvroForm(frozenset({"record"}), "record"),
+    DecimalType: DecimalForm(frozenset({"string"}), "bytes", decimals=True, texts=True),
 }
 
 
@@ -385,10 +416,11 @@ def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node 
     Returns None if no node does. `meant` are the branches of the reader's schema; None means that the reader's schema
     is the writer's.
     """
-    form = form_of(type_.present)
+    type_ = type_.present
+    form = form_of(type_)
     if meant is None:
-        return written if form.gives(written, written) else None
-    return next((node for node in meant if _promotes(written, node) and form.gives(written, node)), None)
+        return written if form.gives(written, written, type_) else None
+    return next((node for node in meant if _promotes(written, node) and form.gives(written, node, type_)), None)
 
 
 def _promotes(written: Node, meant: Node) -> bool:
@@ -469,7 +501,7 @@ def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
         null_branch(avro, node)
         return branch_for(avro, node, type_.present)
     for number, branch in enumerate(avro.branches(node)):
-        if form_of(type_).takes(branch):
+        if form_of(type_).takes(branch, type_):
             _check_inside(avro, branch, type_)
             return number, branch
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")

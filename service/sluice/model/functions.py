@@ -3,6 +3,7 @@
 A signature has the form `int64, float64 -> float64 : kernel`. An int64 argument fits a float64 parameter. `any` stands
 for any type, `scalar` for any type except a list. If such a word occurs twice in a signature, both stand for the same
 type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
+`decimal by total` is the decimal type that the function `total` of DECIMALS gives for the arguments.
 
 A signature holds for optional types, too: it takes `int64?` where it takes `int64`, and `optional` of the row says
 whether the result is then optional.
@@ -20,7 +21,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sluice.model.types import FLOAT64, INT64, STRING, MapType, Type, list_of, map_of, optional_of, parse_type
+from sluice.model.types import (
+    FLOAT64,
+    INT64,
+    STRING,
+    DecimalType,
+    MapType,
+    Type,
+    decimal_type,
+    list_of,
+    map_of,
+    optional_of,
+    parse_type,
+)
 from sluice.model.types.type_contract import top_level
 
 
@@ -29,6 +42,8 @@ class Signature:
     parameters: tuple[str, ...]
     result: str
     kernel: str
+    #: the name of the function in DECIMALS that gives the type of the result; empty if `result` says it
+    rule: str = ""
 
     def __str__(self) -> str:
         return f"{', '.join(self.parameters)} -> {self.result}".strip()
@@ -80,7 +95,8 @@ def row(
 def read_signature(text: str) -> Signature:
     parameters, _, rest = text.partition("->")
     result, _, kernel = rest.partition(":")
-    return Signature(top_level(parameters), result.strip(), kernel.strip())
+    result, _, rule = result.partition(" by ")
+    return Signature(top_level(parameters), result.strip(), kernel.strip(), rule.strip())
 
 
 #: what is typed by the members and elements of its arguments, and has no signatures -> its kernel: the member of a
@@ -91,16 +107,25 @@ INSIDES: Mapping[str, str] = {".": "member", "{}": "struct", "[]": "list_value",
 OPERATORS: Mapping[str, Function] = {f.name: f for f in (
     row("+", "sum; concatenation of strings; a timestamp plus seconds",
         "int64, int64 -> int64 : add", "float64, float64 -> float64 : add", "string, string -> string : concatenate",
-        "timestamp, int64 -> timestamp : later", "timestamp, float64 -> timestamp : later"),
+        "timestamp, int64 -> timestamp : later", "timestamp, float64 -> timestamp : later",
+        "decimal, exact -> decimal by total : decimal_add", "exact, decimal -> decimal by total : decimal_add"),
     row("-", "difference, or the negative value; seconds between two timestamps; a timestamp minus seconds",
         "int64, int64 -> int64 : subtract", "float64, float64 -> float64 : subtract",
         "timestamp, timestamp -> float64 : seconds_between",
         "timestamp, int64 -> timestamp : earlier", "timestamp, float64 -> timestamp : earlier",
-        "int64 -> int64 : negate", "float64 -> float64 : negate"),
-    row("*", "product", "int64, int64 -> int64 : multiply", "float64, float64 -> float64 : multiply"),
-    row("/", "quotient, always a float64; x / 0 is an infinity or NaN", "float64, float64 -> float64 : divide"),
-    row("%", "remainder with the sign of the left side; no value for int64 % 0, NaN for float64 % 0",
-        "int64, int64 -> int64 : remainder", "float64, float64 -> float64 : remainder"),
+        "int64 -> int64 : negate", "float64 -> float64 : negate",
+        "decimal, exact -> decimal by total : decimal_subtract",
+        "exact, decimal -> decimal by total : decimal_subtract", "decimal -> decimal : negate"),
+    row("*", "product", "int64, int64 -> int64 : multiply", "float64, float64 -> float64 : multiply",
+        "decimal, exact -> decimal by product : decimal_multiply",
+        "exact, decimal -> decimal by product : decimal_multiply"),
+    row("/", "quotient, always a float64; x / 0 is an infinity or NaN; with a decimal a decimal, no value for x / 0",
+        "float64, float64 -> float64 : divide", "decimal, exact -> decimal by quotient : decimal_divide",
+        "exact, decimal -> decimal by quotient : decimal_divide"),
+    row("%", "remainder with the sign of the left side; no value for int64 % 0 and decimal % 0, NaN for float64 % 0",
+        "int64, int64 -> int64 : remainder", "float64, float64 -> float64 : remainder",
+        "decimal, exact -> decimal by rest : decimal_remainder",
+        "exact, decimal -> decimal by rest : decimal_remainder"),
     row("==", "equal; NaN is not equal to any value", "scalar, scalar -> boolean : equal"),
     row("!=", "not equal", "scalar, scalar -> boolean : not_equal"),
     row("<", "less; strings compare by their UTF-8 bytes, false is less than true", "scalar, scalar -> boolean : less"),
@@ -120,14 +145,21 @@ OPERATORS: Mapping[str, Function] = {f.name: f for f in (
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     # numbers
-    row("abs", "absolute value", "int64 -> int64 : abs", "float64 -> float64 : abs"),
+    row("abs", "absolute value", "int64 -> int64 : abs", "float64 -> float64 : abs",
+        "decimal -> decimal : abs"),
     row("min", "the smaller argument; NaN as the second argument is ignored", "scalar, scalar -> scalar : smaller"),
     row("max", "the larger argument; NaN as the second argument is ignored", "scalar, scalar -> scalar : larger"),
-    row("floor", "the largest whole number that is not greater", "int64 -> int64 : same", "float64 -> float64 : floor"),
-    row("ceil", "the smallest whole number that is not less", "int64 -> int64 : same", "float64 -> float64 : ceil"),
+    row("floor", "the largest whole number that is not greater", "int64 -> int64 : same", "float64 -> float64 : floor",
+        "decimal -> decimal by rounded : decimal_floor"),
+    row("ceil", "the smallest whole number that is not less", "int64 -> int64 : same", "float64 -> float64 : ceil",
+        "decimal -> decimal by rounded : decimal_ceil"),
     row("round", "the nearest whole number, halves away from zero; the second argument is a number of decimals",
         "int64 -> int64 : same", "float64 -> float64 : round_half_away",
-        "float64, int64 literal -> float64 : round_half_away"),
+        "float64, int64 literal -> float64 : round_half_away", "decimal -> decimal by rounded : decimal_round",
+        "decimal, int64 literal -> decimal by rounded : decimal_round"),
+    row("divide", "the quotient with the given number of digits behind the point, rounded half to even; no value for 0 "
+        "as the second argument", "decimal, exact, places -> decimal by divided : decimal_quotient",
+        "exact, decimal, places -> decimal by divided : decimal_quotient"),
     row("sqrt", "square root; NaN for negative numbers", "float64 -> float64 : sqrt"),
     row("pow", "the first argument to the power of the second", "float64, float64 -> float64 : power"),
     row("exp", "e to the power of the argument", "float64 -> float64 : exp"),
@@ -142,8 +174,10 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("atan2", "angle in radians of the point (second, first)",
         "float64, float64 -> float64 : atan2"),
     row("log2", "logarithm to base 2", "float64 -> float64 : log2"),
-    row("trunc", "the number without its fraction", "int64 -> int64 : same", "float64 -> float64 : trunc"),
-    row("sign", "-1, 0 or 1; NaN for NaN", "int64 -> int64 : sign", "float64 -> float64 : sign"),
+    row("trunc", "the number without its fraction", "int64 -> int64 : same", "float64 -> float64 : trunc",
+        "decimal -> decimal by rounded : decimal_trunc"),
+    row("sign", "-1, 0 or 1; NaN for NaN", "int64 -> int64 : sign", "float64 -> float64 : sign",
+        "decimal -> int64 : decimal_sign"),
     row("isNaN", "whether the argument is NaN", "float64 -> boolean : is_nan"),
     row("isFinite", "whether the argument is neither NaN nor an infinity", "float64 -> boolean : is_finite"),
     row("bitAnd", "bitwise and", "int64, int64 -> int64 : bit_wise_and"),
@@ -183,16 +217,21 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("replace", "the first argument with each occurrence of the second replaced by the third",
         "string, string, string -> string : replace"),
     # conversions
-    row("int64", "a float64 without its fraction; 1 for true; no value for NaN, numbers out of range and other texts",
+    row("decimal", "a number or its text, with so many digits behind the point, or digits in all and behind the point; "
+        "rounded half to even; no value for NaN, for numbers with more digits and for other texts",
+        *(f"{given}, {digits} -> decimal by cast : to_decimal" for given in ("exact", "float64", "string")
+          for digits in ("scale", "digits, places"))),
+    row("int64", "a number without its fraction; 1 for true; no value for NaN, numbers out of range and other texts",
         "int64 -> int64 : same", "float64 -> int64 : to_int64", "boolean -> int64 : to_int64",
-        "string -> int64 : to_int64"),
+        "string -> int64 : to_int64", "decimal -> int64 : decimal_to_int64"),
     row("float64", "the argument as float64; no value for a text that is not a number",
         "float64 -> float64 : same", "int64 -> float64 : to_float64", "boolean -> float64 : to_float64",
-        "string -> float64 : to_float64"),
-    row("string", "the argument as text, as in JSON but without quotes", "scalar -> string : to_string",
-        "json -> string : to_string"),
+        "string -> float64 : to_float64", "decimal -> float64 : decimal_to_float64"),
+    row("string", "the argument as text, as in JSON but without quotes", "decimal -> string : decimal_to_string",
+        "scalar -> string : to_string", "json -> string : to_string"),
     row("boolean", "false for 0, true for other numbers; the texts true and false",
         "boolean -> boolean : same", "int64 -> boolean : nonzero", "float64 -> boolean : nonzero",
+        "decimal -> boolean : nonzero",
         "string -> boolean : to_boolean"),
     row("timestamp", "the time of seconds since 1970, or of an ISO 8601 text (without zone: UTC)",
         "timestamp -> timestamp : same", "int64 -> timestamp : from_seconds", "float64 -> timestamp : from_seconds",
@@ -245,6 +284,12 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("bytes", "the bytes of a base64 text; no value for other texts", "string -> bytes : to_bytes"),
 )}  # fmt: skip
 
+#: functions that the engine alone calls: a sum of wide decimals is a sum of both halves
+INTERNAL: Mapping[str, Function] = {f.name: f for f in (
+    row("low half", "the low 64 bits, with a sign", "decimal -> int64 : low_half"),
+    row("high half", "what the low half leaves, divided by 2 ** 64", "decimal -> int64 : high_half"),
+)}  # fmt: skip
+
 #: aggregation functions: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Count", "number of tuples in the group", "-> int64"),
@@ -267,12 +312,14 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Any", "the value of an arbitrary tuple, which is the last one", "any -> any"),
     row("Sum", "sum; int64 wraps around; strings are concatenated; lists are added element by element",
         "int64 -> int64", "float64 -> float64", "string -> string",
-        "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
-    row("Average", "mean; for int64 without its fraction (A20); for lists element by element",
+        "list<int64> -> list<int64>", "list<float64> -> list<float64>", "decimal -> decimal by summed"),
+    row("Average", "mean; for int64 without its fraction (A20); for lists element by element; for a decimal with the "
+        "given number of digits behind the point, rounded half to even",
         "int64 -> int64", "float64 -> float64", "list<int64> -> list<int64>", "list<float64> -> list<float64>",
-        cuts=True),
-    row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64"),
-    row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 for one tuple", "float64 -> float64"),
+        "decimal -> decimal by mean", "decimal, places -> decimal by divided", cuts=True),
+    row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64", "decimal -> float64"),
+    row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 for one tuple", "float64 -> float64",
+        "decimal -> float64"),
     row("Max", "maximum; NaN is the result only if it is the first value (A16); for lists element by element",
         "scalar -> scalar", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
     row("Min", "minimum; NaN is the result only if it is the first value (A16); for lists element by element",
@@ -295,11 +342,11 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "any, scalar, cap -> list<any>"),
     row("CollectMinN", "the first of the n tuples in which the second is smallest, in this order; earlier of equals",
         "any, scalar, cap -> list<any>"),
-    row("Median", "Percentile(v, 0.5)", "float64 -> float64"),
+    row("Median", "Percentile(v, 0.5)", "float64 -> float64", "decimal -> decimal by mean"),
     row("Percentile", "the value at the given share of the sorted values, interpolated linearly; NaN if a value is NaN",
-        "float64, share -> float64"),
+        "float64, share -> float64", "decimal, share -> decimal by mean"),
     row("ApproxPercentile", "the value at position floor(share * (n - 1)), within 0.4 % (2^-8); NaN if a value is NaN",
-        "float64, share -> float64"),
+        "float64, share -> float64", "decimal, share -> float64"),
 )}  # fmt: skip
 
 #: functions of SQL, Python and other languages, in lower case -> the function with that meaning, for messages
@@ -387,6 +434,9 @@ def is_regex(pattern: str, replacement: str = "") -> bool:
 STRFTIME = re.compile(r"(?:[^%]|%(?:[aAbBcCdDeFgGhHIjmMnprRStTuUVwWxXyYzZ%]|E[cCxXyYz]|O[deHImMSuUVwWyz]))+", re.DOTALL)
 
 CONSTANTS: Mapping[str, Constant] = {
+    "scale": Constant(INT64, "a constant from 0 to 18", lambda value: 0 <= value <= decimal_type.WORD_DIGITS),
+    "digits": Constant(INT64, "a constant from 1 to 38", lambda value: 1 <= value <= decimal_type.MOST_DIGITS),
+    "places": Constant(INT64, "a constant from 0 to 38", lambda value: 0 <= value <= decimal_type.MOST_DIGITS),
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
     "path": Constant(STRING, 'a path such as "a.b" as constant', bool),
@@ -415,6 +465,32 @@ VARIABLES: Mapping[str, Callable[[Type], bool]] = {
     "any": lambda _: True,
     "scalar": lambda given: given.comparable,
     "key": lambda given: given.names_entries,
+    "decimal": lambda given: isinstance(given, DecimalType),
+    "exact": lambda given: decimal_type.as_decimal(given) is not None,
+}
+
+
+def _cast(digits: Sequence[Any]) -> Type | None:
+    """The type with this scale, or with this precision and scale; None if there is none."""
+    *precision, scale = digits or (0,)
+    try:
+        return DecimalType(precision[0] if precision else decimal_type.WORD_DIGITS, scale)
+    except ValueError:
+        return None
+
+
+#: rule of a result -> the decimal type for the decimal types of the arguments and the values of the constants behind
+#: them, which are missing where a kernel is looked up; None: there is no such type
+DECIMALS: Mapping[str, Callable[[Sequence[DecimalType], Sequence[Any]], Type | None]] = {
+    "total": lambda types, _: decimal_type.total(*types),
+    "product": lambda types, _: decimal_type.product(*types),
+    "quotient": lambda types, _: decimal_type.quotient(*types),
+    "rest": lambda types, _: decimal_type.rest(*types),
+    "divided": lambda _, digits: _cast((decimal_type.MOST_DIGITS, *(digits or (0,)))),
+    "rounded": lambda types, digits: decimal_type.rounded(types[0], *(digits or [0])),
+    "cast": lambda _, digits: _cast(digits),
+    "summed": lambda types, _: decimal_type.summed(types[0]),
+    "mean": lambda types, _: decimal_type.mean(types[0]),
 }
 
 
@@ -427,14 +503,20 @@ class Match:
     result: Type
 
 
-@lru_cache(maxsize=1024)
-def match(function: Function, types: tuple[Type, ...]) -> Match | None:
+def match(function: Function, types: tuple[Type, ...], values: tuple[Any, ...] = ()) -> Match | None:
     """The signature whose parameters have exactly these types, else the first that fits them; None if none fits.
 
-    An argument of an optional type fits the parameters that its present type fits, and stays optional.
+    `values` are the arguments that are constants, None for the others; they may be missing where the type of the result
+    does not matter.
     """
+    return _match(function, types, tuple(value if type(value) is int else None for value in values))
+
+
+@lru_cache(maxsize=1024)
+def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
+    """An argument of an optional type fits the parameters that its present type fits, and stays optional."""
     present = tuple(given.present for given in types)
-    found = [m for m in (fit(signature, present) for signature in function.signatures) if m]
+    found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
     chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
     return None if chosen is None else with_null(function, chosen, types)
 
@@ -446,7 +528,7 @@ def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match
     return Match(chosen.signature, arguments, result)
 
 
-def fit(signature: Signature, types: Sequence[Type]) -> Match | None:
+def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None]) -> Match | None:
     if len(types) != len(signature.parameters):
         return None
     words = [parameter.removesuffix(" literal") for parameter in signature.parameters]
@@ -455,7 +537,24 @@ def fit(signature: Signature, types: Sequence[Type]) -> Match | None:
         wanted = bind(word, given, bound)
         if wanted is None or common(wanted, given) != wanted:
             return None
-    return Match(signature, tuple(named(w, bound) for w in words), named(signature.result, bound))
+    arguments = tuple(
+        given if word == "exact" else named(word, bound) for word, given in zip(words, types, strict=True)
+    )
+    if any(given.element is not None and one != given for one, given in zip(arguments, types, strict=True)):
+        return None  # no list is converted
+    result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
+    return None if result is None else Match(signature, arguments, result)
+
+
+def _by_rule(
+    signature: Signature, words: Sequence[str], types: Sequence[Type], values: Sequence[int | None]
+) -> Type | None:
+    numbers = [decimal_type.as_decimal(given) for word, given in zip(words, types, strict=True) if word in VARIABLES]
+    digits = [value for word, value in zip(signature.parameters, values, strict=False)
+              if word in CONSTANTS or word.endswith(" literal")]  # fmt: skip
+    if None in digits:  # an argument that must be a constant is none, which is a fault of its own
+        digits = []
+    return DECIMALS[signature.rule]([number for number in numbers if number is not None], digits)
 
 
 def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
@@ -482,9 +581,7 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
 
 def common(one: Type, other: Type) -> Type | None:
     """The type that holds the values of both types; None if there is none."""
-    if one == other or other.word in one.promoted:
-        return other
-    return one if one.word in other.promoted else None
+    return one if one == other else one.joined(other) or other.joined(one)
 
 
 def named(word: str, bound: Mapping[str, Type]) -> Type:

@@ -9,6 +9,7 @@ from sluice.config.checks.settings import TimeError, nanoseconds
 from sluice.model.types import (
     BooleanType,
     BytesType,
+    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -89,6 +90,13 @@ def read_in_json(value: object, type_: Type) -> Value:
     return json_form(type_).read(json.loads(json.dumps(value, default=str)))  # type: ignore[no-any-return]
 
 
+def read_decimal(value: object, type_: Type) -> Value:
+    number = type_.exact(value) if isinstance(type_, DecimalType) else None
+    if number is None:
+        raise ValueError(value)
+    return format(number, "f")
+
+
 #: class of a type -> the function that reads a value of YAML
 READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     BooleanType: read_boolean,
@@ -102,4 +110,5 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     JsonType: read_in_json,
     MapType: read_in_json,
     StructType: read_in_json,
+    DecimalType: read_decimal,
 }

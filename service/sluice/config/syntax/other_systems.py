@@ -11,9 +11,7 @@ from collections.abc import Collection
 
 from sluice.model.errors import Fault
 
-NO_DECIMALS = (
-    "there is no type for decimal numbers: float64, an int64 in the smallest unit, or a string with all digits"
-)
+OF_SPL = "SPL's decimal types have a floating point: choose the digits behind it, as in decimal(2) or decimal(38, 9)"
 EVENT_TIME = "over event time, or"
 TUMBLING = (
     f"timeInterval, intervalDuration(size) for windows that tumble {EVENT_TIME} tumbling, time(size) over the clock"
@@ -164,7 +162,7 @@ WORDS_IN_SQL: dict[str, str] = {
     "cbrt": "pow(x, 1.0 / 3.0), in place of cbrt",
     "square": "x * x, in place of square",
     **dict.fromkeys(("clamp", "clip"), "min(max(x, low), high), in place of clamp"),
-    **dict.fromkeys(("decimal", "numeric", "number", "bigdecimal"), f"float64(x), as {NO_DECIMALS}"),
+    **dict.fromkeys(("numeric", "number", "bigdecimal", "todecimal"), "decimal(x, scale), such as decimal(x, 2)"),
     **dict.fromkeys(
         ("variance", "var", "var_samp", "varsamp", "var_pop", "varpop"),
         "pow(SampleStdDev(x), 2.0) or pow(PopulationStdDev(x), 2.0), in place of the variance",
@@ -197,7 +195,8 @@ WORDS_IN_SQL: dict[str, str] = {
 }
 #: types of other systems without an equal here -> what to do
 TYPES = {
-    **dict.fromkeys(("decimal", "numeric", "number", "bigdecimal", "money"), NO_DECIMALS),
+    **dict.fromkeys(("decimal32", "decimal64", "decimal128"), OF_SPL),
+    **dict.fromkeys(("number", "bigdecimal", "money"), "numbers with exact digits are decimal(2), decimal(38, 9)"),
     **dict.fromkeys(
         ("map", "struct", "row", "object", "json", "jsonb", "record", "tuple", "dict", "any", "variant"),
         "an attribute holds no object: name the attributes that are needed, and write the others out flat",

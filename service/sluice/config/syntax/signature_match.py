@@ -7,13 +7,20 @@ from collections.abc import Iterable
 from sluice.model.errors import one_of
 from sluice.model.expressions import Call, Expression, Literal
 from sluice.model.functions import CONSTANTS, OPERATORS, VARIABLES, Function, Signature, is_regex
-from sluice.model.types import Type
+from sluice.model.types import INT64, DecimalType, Type
 
 
 def converted(value: Expression, wanted: Type) -> Expression:
-    """The value, converted to the type in a signature. The only implicit conversion is from int64 to float64."""
+    """The value, converted to the type in a signature: an int64 to float64, an int64 or a decimal to a decimal that has
+    all its digits.
+    """
     if value.type == wanted:
         return value
+    if isinstance(wanted, DecimalType):
+        if isinstance(value, Literal):
+            return Literal(str(value.value), wanted)
+        digits = Literal(wanted.precision, INT64), Literal(wanted.scale, INT64)
+        return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
         return Literal(None if value.value is None else float(value.value), wanted)
     return Call("float64", (value,), wanted)

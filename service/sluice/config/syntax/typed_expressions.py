@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from lark import Token, Tree
 
@@ -16,7 +17,7 @@ from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, common, match
+from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, Match, common, match
 from sluice.model.types import (
     BOOLEAN,
     FLOAT64,
@@ -24,10 +25,12 @@ from sluice.model.types import (
     JSON,
     STRING,
     TIMESTAMP,
+    DecimalType,
     ListType,
     MapType,
     StructType,
     Type,
+    decimal_type,
     optional_of,
 )
 from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
@@ -81,6 +84,8 @@ class Typing:
     text: str
     scope: Scope
     faults: list[Fault] = field(default_factory=list)
+    #: whether numbers are read as decimals, with exactly the digits that they have
+    exact: bool = False
     #: name of the aggregate function whose arguments are being typed; None outside of one
     snapshot: str | None = None
     depth: int = 0
@@ -98,7 +103,7 @@ class Typing:
     # -- leaves --
 
     def of_integer(self, tree: Tree[Token], digits: Token) -> Expression | None:
-        return self.integer(tree, digits)
+        return self.number(digits) if self.exact else self.integer(tree, digits)
 
     def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
         # Python's int() refuses texts with more digits.
@@ -106,8 +111,16 @@ class Typing:
             return Literal(value, INT64)
         return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
 
-    def of_float(self, tree: Tree[Token], digits: Token) -> Expression:
-        return Literal(float(digits), FLOAT64)
+    def of_float(self, tree: Tree[Token], digits: Token) -> Expression | None:
+        return self.number(digits)
+
+    def number(self, digits: str) -> Expression | None:
+        """A float64, or beside a decimal the decimal that has the same digits (DE10)."""
+        if not self.exact:
+            return Literal(float(digits), FLOAT64)
+        text = spelled(digits)
+        type_ = decimal_type.of_text(text)
+        return None if type_ is None else Literal(text, type_)
 
     def of_duration(self, tree: Tree[Token], text: Token) -> Expression:
         """A number with a unit: float64 seconds."""
@@ -279,10 +292,10 @@ class Typing:
         return self.operator(tree, str(sign), left, right)
 
     def of_signed(self, tree: Tree[Token], sign: Token, side: Tree[Token]) -> Expression | None:
+        if side.data == "float" or (side.data == "integer" and self.exact):
+            return self.number(f"{sign}{side.children[0]}")
         if side.data == "integer":
             return self.integer(tree, f"{sign}{side.children[0]}")
-        if side.data == "float":
-            return Literal(float(f"{sign}{side.children[0]}"), FLOAT64)
         if sign == "-":
             return self.operator(tree, "-", side)
         value = self.of(side)
@@ -296,6 +309,7 @@ class Typing:
         self.perhaps_texts(tree, sides, values)
         if sign == "or" and all(value is not None and value.type.present == STRING for value in values):
             return self.fault(tree, "two booleans on the sides of or; + joins texts")
+        values = self.with_decimals(OPERATORS[sign], sides, values)
         return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
 
     def beside_null(self, sides: Sequence[Tree[Token]]) -> list[Expression | None]:
@@ -314,11 +328,36 @@ class Typing:
         wanted = f"not {written}" if sign == "==" else written
         return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
 
+    def with_decimals(
+        self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
+    ) -> list[Expression | None]:
+        """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
+        all numbers, else of those with a point.
+        """
+        if not any(value is not None and isinstance(value.type.element or value.type, DecimalType) for value in values):
+            return values
+        for kinds in ((INT64, FLOAT64), (FLOAT64,)):
+            exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
+            known = [value for value in exact if value is not None]
+            if len(known) == len(exact) and matching(function, known) is not None:
+                return exact
+        return values
+
+    def as_decimal(self, side: Tree[Token], value: Expression | None, kinds: tuple[Type, ...]) -> Expression | None:
+        """The value of a constant with exactly the digits that it has; other values as they are."""
+        if value is None or value.type not in kinds or not is_constant(side):
+            return value
+        faults, before = list(self.faults), self.exact
+        self.exact = True
+        found = self.of(side)
+        self.exact, self.faults[:] = before, faults
+        return found or value
+
     def with_conversion(
         self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
-        """The text with the conversion that makes it right: of a value that is added to a string, or of a string that
-        is compared with a timestamp; None for others.
+        """The text with the conversion that makes it right: of a value that is added to a string, of a string that is
+        compared with a timestamp, or of a decimal beside a float64; None for others.
         """
         types = [value.type.present for value in values if value is not None]
         if len(types) < len(sides) or not all(kind.comparable for kind in types):
@@ -327,6 +366,8 @@ class Typing:
             word, side = "string", sides[1 - types.index(STRING)]
         elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
             word, side = "timestamp", sides[types.index(STRING)]
+        elif FLOAT64 in types and (decimals := [p for p, kind in enumerate(types) if isinstance(kind, DecimalType)]):
+            word, side = "float64", sides[decimals[0]]
         else:
             return None
         start, end = side.meta.start_pos, side.meta.end_pos
@@ -384,7 +425,8 @@ class Typing:
         if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
-        return self.apply(tree, function, self.in_pairs(tree, function, values), Call)
+        values = self.with_decimals(function, given, self.in_pairs(tree, function, values))
+        return self.apply(tree, function, values, Call, self.with_float64(tree, function, given, values))
 
     def in_pairs(
         self, tree: Tree[Token], function: Function, values: list[Expression | None]
@@ -394,6 +436,21 @@ class Typing:
             *values, one, other = values
             values = [*values, self.apply(tree, function, [one, other], Call)]
         return values
+
+    def with_float64(
+        self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> str | None:
+        """The call with its decimals as float64, for a function that has only float64; None for others."""
+        types = tuple(value.type for value in values if value is not None)
+        places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
+        as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
+        if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
+            return None
+        text = self.text[: tree.meta.end_pos]
+        for place in reversed(places):
+            start, end = sides[place].meta.start_pos, sides[place].meta.end_pos
+            text = f"{text[:start]}float64({text[start:end]}){text[end:]}"
+        return text[tree.meta.start_pos :]
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
@@ -441,7 +498,7 @@ class Typing:
         if len(given) < len(arguments):
             return None
         types = tuple(argument.type for argument in given)
-        found = match(function, types)
+        found = matching(function, given)
         if found is not None and (wrong := wrong_constant(found.signature, given)):
             return self.fault(tree, f"{wrong[0]} in {function.name}()", got=wrong[1])
         if found is None or not constants_fit(found.signature, given):
@@ -495,6 +552,25 @@ class Typing:
 def is_null(tree: Tree[Token]) -> bool:
     """Whether the tree is the constant null."""
     return tree.data == "null"
+
+
+def is_constant(tree: Tree[Token]) -> bool:
+    """Whether this is a number, or a sum, difference or product of numbers."""
+    if tree.data in ("integer", "float"):
+        return True
+    inner = [part for part in tree.children if isinstance(part, Tree)]
+    signs = [str(part) for part in tree.children if isinstance(part, Token)]
+    return tree.data in ("signed", "binary") and {"+", "-", "*"}.issuperset(signs) and all(map(is_constant, inner))
+
+
+def spelled(digits: str) -> str:
+    """The number in JSON's notation: `0.5` for `.5`, and for `+0.5`; `1` for `1.`."""
+    return format(Decimal(digits), "f")
+
+
+def matching(function: Function, given: Sequence[Expression]) -> Match | None:
+    values = tuple(argument.value if isinstance(argument, Literal) else None for argument in given)
+    return match(function, tuple(argument.type for argument in given), values)
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import load
+from sluice.columns import decimal_columns
 from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
@@ -25,8 +26,9 @@ from sluice.columns.kernel import kernel
 from sluice.engine.aggregates import custom_functions, from_lists
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
-from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
-from sluice.model.types import INT64, Float64Type, Int64Type, StringType, TimeForm, Type
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.types import FLOAT64, INT64, DecimalType, Float64Type, Int64Type, StringType, TimeForm, Type
+from sluice.model.types.decimal_type import half_even
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
@@ -92,13 +94,17 @@ def _count_by_group(found: FiredContents) -> pa.Array:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-#: class of a type -> the function of a value of the type
-ByType: TypeAlias = Mapping[type[Type], Callable[[Expression], Function]]
+#: class of a type -> the function of a call whose argument has the type
+ByType: TypeAlias = Mapping[type[Type], Callable[[AggregateCall], Function]]
 
 
 def _by_type(rows: ByType) -> Callable[[AggregateCall], Function]:
     """The function that has another row for each type of its argument."""
-    return lambda call: rows[type(call.arguments[0].type)](call.arguments[0])
+    return lambda call: rows[type(call.arguments[0].type)](call)
+
+
+def _of_value(of: Callable[[Expression], Function]) -> Callable[[AggregateCall], Function]:
+    return lambda call: of(call.arguments[0])
 
 
 def _sum_of_words(value: Expression) -> Function:
@@ -121,9 +127,58 @@ def _mean_of_reals(value: Expression) -> Function:
     return Function(lambda found, at: pa.array(_total(found, at[0], mean=True)), (Kept(summaries.SUM_REAL, value),))
 
 
+def _sum_of_decimals(call: AggregateCall) -> Function:
+    """The exact sum; null if it has more than 38 digits, which only a sum of wide decimals can have."""
+    arrow = form(call.type).arrow
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        if len(at) == 1:
+            return decimal_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
+        return decimal_columns.of_unscaled(_exact_sums(found, at), arrow)
+
+    return Function(finish, _kept_decimals(call.arguments[0]))
+
+
+def _mean_of_decimals(call: AggregateCall) -> Function:
+    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result."""
+    arrow, (value, *_) = form(call.type).arrow, call.arguments
+    shift = arrow.scale - form(value.type).arrow.scale
+    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        sums = zip(_exact_sums(found, at), found.size.tolist(), strict=True)
+        return decimal_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
+
+    return Function(finish, _kept_decimals(value))
+
+
+def _kept_decimals(value: Expression) -> tuple[Kept, ...]:
+    """Sums of 128 bits: of the words of decimals that fit one, else of the low and the high halves."""
+    if not form(value.type).interned:
+        return (Kept(summaries.SUM_WIDE, value),)
+    return tuple(Kept(summaries.SUM_WIDE, Call(half, (value,), INT64)) for half in ("low half", "high half"))
+
+
+def _exact_sums(found: FiredContents, at: Sequence[int]) -> list[int]:
+    """The unscaled sums, which may have any number of digits."""
+    parts = [_integers(found.summary[:, word : word + 2]) for word in at]
+    return [sum(part << (64 * place) for place, part in enumerate(sums)) for sums in zip(*parts, strict=True)]
+
+
+def _integers(wide: np.ndarray) -> list[int]:
+    """The numbers of 128 bits that a SUM_WIDE summary has."""
+    high, low = wide[:, 0].tolist(), np.ascontiguousarray(wide[:, 1]).view(np.uint64).tolist()
+    return [(h << 64) | part for h, part in zip(high, low, strict=True)]
+
+
 #: the sum and the mean
-SUMS: ByType = {Int64Type: _sum_of_words, Float64Type: _sum_of_reals, StringType: _joined_texts}
-MEANS: ByType = {Int64Type: _mean_of_words, Float64Type: _mean_of_reals}
+SUMS: ByType = {
+    Int64Type: _of_value(_sum_of_words), Float64Type: _of_value(_sum_of_reals), StringType: _of_value(_joined_texts),
+    DecimalType: _sum_of_decimals,
+}  # fmt: skip
+MEANS: ByType = {
+    Int64Type: _of_value(_mean_of_words), Float64Type: _of_value(_mean_of_reals), DecimalType: _mean_of_decimals,
+}  # fmt: skip
 
 
 def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
@@ -185,7 +240,12 @@ def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
         divisor = np.maximum(found.size - fewer, 1)
         return pa.array(np.where(found.size > fewer, np.sqrt(found.real(at[0] + 2) / divisor), 0.0))
 
-    return lambda call: Function(finish, (Kept(summaries.MOMENTS, call.arguments[0]),))
+    return lambda call: Function(finish, (Kept(summaries.MOMENTS, _as_real(call.arguments[0])),))
+
+
+def _as_real(value: Expression) -> Expression:
+    """The value as float64: deviations and approximate percentiles of decimals are computed of the nearest float64."""
+    return value if value.type == FLOAT64 else Call("float64", (value,), FLOAT64)
 
 
 # ---- picks ----------------------------------------------------------------------------------------------------------
@@ -387,6 +447,11 @@ def _custom(call: AggregateCall) -> Function:
 def _percentile(call: AggregateCall) -> Function:
     share = call.arguments[1] if len(call.arguments) > 1 else None
     quantile = float(share.value) if isinstance(share, Literal) else 0.5
+    if isinstance(call.type, DecimalType):
+        return Function(
+            lambda found, at: from_lists.exact_percentile(found, at[0], call.arguments[0].type, call.type, quantile),
+            lists=_values(call),
+        )
     return Function(lambda found, at: pa.array(from_lists.percentile(found, at[0], quantile)), lists=_values(call))
 
 
@@ -399,7 +464,7 @@ def _approximate(call: AggregateCall) -> Function:
         size = np.bincount(found.row()[sound], minlength=len(found.size))
         return _between(_share(call), size, multisets.rounded(words[sound]), None, found.size > size)
 
-    return Function(finish, lists=_values(call))
+    return Function(finish, lists=(_as_real(call.arguments[0]),))
 
 
 def _counted_approximate(call: AggregateCall) -> Function:
@@ -408,7 +473,7 @@ def _counted_approximate(call: AggregateCall) -> Function:
         nans = found.counted.counts[:, 2 * at[0] + 1]
         return _between(_share(call), *found.counted.values(at[0]), nans > 0)
 
-    return Function(finish, counted=(Counting(call.arguments[0], rounded=True),))
+    return Function(finish, counted=(Counting(_as_real(call.arguments[0]), rounded=True),))
 
 
 def _share(call: AggregateCall) -> float:
@@ -438,7 +503,7 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
     """The function for lists, applied element by element. The result is null if lists differ in size (A22)."""
 
     def make(call: AggregateCall) -> Function:
-        (value,) = call.arguments
+        value = call.arguments[0]
         one = value.type.element
         if one is None:
             return of(call)

@@ -15,13 +15,15 @@ from sluice.engine.stream.functions.column_arguments import is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call, of_inside
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import FUNCTIONS, INSIDES, OPERATORS
+from sluice.model.functions import FUNCTIONS, INSIDES, INTERNAL, OPERATORS
 from sluice.model.functions import match as match_types
 from sluice.model.types import Type
 
 #: by column: the errors of its rows (value_errors.py)
 Errors = Mapping[str, np.ndarray]
 NO_ERRORS: Errors = {}
+#: name -> the function of a call
+TABLE = {**FUNCTIONS, **OPERATORS, **INTERNAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
 @lru_cache(maxsize=1024)
 def _kernel_of(function: str, types: tuple[Type, ...]) -> str:
     """The name of the kernel that computes a function of arguments of these types."""
-    found = match_types((OPERATORS if function in OPERATORS else FUNCTIONS)[function], types)
+    found = match_types(TABLE[function], types)
     assert found is not None  # noqa: S101 - calls are typed where they are made
     return found.signature.kernel
 

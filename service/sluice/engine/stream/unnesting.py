@@ -36,4 +36,5 @@ def _elements(values: pa.Array) -> pa.Array:
 
 
 def _positions(lengths: np.ndarray) -> np.ndarray:
-    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    starts: np.ndarray = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.arange(int(lengths.sum())) - starts

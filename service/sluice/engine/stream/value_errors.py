@@ -26,11 +26,28 @@ class Error(IntEnum):
 
     NONE = 0
     NO_VALUE = 1
-    ABSENT = 2  # of `x!`
+    DIGITS = 2
+    NO_QUOTIENT = 3
+    NO_DECIMAL = 4
+    ABSENT = 5  # of `x!`
 
 
 #: error -> the end of the reason of the dead letter, behind the name of the value
-REASONS: Mapping[Error, str] = {Error.NO_VALUE: "has no value", Error.ABSENT: "is null"}
+REASONS: Mapping[Error, str] = {
+    Error.NO_VALUE: "has no value",
+    Error.DIGITS: "has more digits than its decimal type",
+    Error.NO_QUOTIENT: "is a division by zero, or has more digits than its decimal type",
+    Error.NO_DECIMAL: "is no number that its decimal type has",
+    Error.ABSENT: "is null",
+}
+#: name of a kernel -> why it has no value; other kernels: NO_VALUE
+OWN: Mapping[str, Error] = {
+    **dict.fromkeys(
+        ("decimal_add", "decimal_subtract", "decimal_multiply", "decimal_round", "decimal_floor"), Error.DIGITS
+    ),
+    **dict.fromkeys(("decimal_divide", "decimal_quotient", "decimal_remainder"), Error.NO_QUOTIENT),
+    "to_decimal": Error.NO_DECIMAL,
+}
 
 
 class Checked(NamedTuple):
@@ -49,18 +66,22 @@ class Checked(NamedTuple):
 
 
 def in_results(column: pa.Array) -> np.ndarray | None:
-    """The errors in a column of results, in which null says that there is none; None if there are none."""
-    return np.where(_null(column), Error.NO_VALUE, Error.NONE).astype(np.int8) if column.null_count else None
+    """The errors in a column of results, in which null says that there is none; None if there are none. A sum or mean
+    of decimals has none if it has too many digits.
+    """
+    own = Error.DIGITS if pa.types.is_decimal(column.type) else Error.NO_VALUE
+    return np.where(_null(column), own, Error.NONE).astype(np.int8) if column.null_count else None
 
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
     """The values that a kernel computed of the arguments, with the errors: the error of an argument if the result is
-    null. If no argument is null, a null says that the function has no value, unless OWN says more.
+    null. If no argument is null, a null says that the function has no value, unless WITHOUT says more.
     """
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
-    own = OWN.get(kernel, _of_function)(arguments)
-    errors = reduce(np.maximum, map(_errors, arguments), np.where(own, Error.NO_VALUE, Error.NONE))
+    without = WITHOUT.get(kernel, _of_function)(arguments)
+    own = np.where(without, OWN.get(kernel, Error.NO_VALUE), Error.NONE)
+    errors = reduce(np.maximum, map(_errors, arguments), own)
     return _with_errors(values, np.where(_null(values), errors, Error.NONE))
 
 
@@ -85,7 +106,7 @@ def _never(_: Sequence[Checked]) -> np.ndarray:
 
 
 #: name of a kernel -> in which rows a null of its result says that there is no value; other kernels: `_of_function`
-OWN: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
+WITHOUT: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
     "entry": _never, "json_text": _never, "element_at": _of_element,
 }  # fmt: skip
 

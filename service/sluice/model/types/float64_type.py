@@ -10,7 +10,7 @@ class Float64Type(Type):
 
     word = "float64"
     aliases = ("double", "float")
-    foreign = ("float32", "real", "decimal", "numeric", "number")
+    foreign = ("float32", "real", "number")
     empty = 0.0
     samples = (1.0, 2.0)
     numeric = True

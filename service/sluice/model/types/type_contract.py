@@ -37,7 +37,7 @@ class Distance(NamedTuple):
     @property
     def in_seconds(self) -> bool:
         """Whether sizes are given in seconds and the values count in a smaller unit."""
-        return self.unit is not None and self.unit > 1
+        return self.unit is not None and self.size == "float64"
 
 
 class TimeForm(Enum):
@@ -124,6 +124,10 @@ class Type(ABC):
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:  # noqa: ARG003 - for types with parameters
         """The type that the text names; None if it names none of this class. `inner` reads the text of a parameter."""
         return cls() if text in (cls.word, *cls.aliases) else None
+
+    def joined(self, other: Type) -> Type | None:
+        """The type that has the values of this type and of another one; None if this type does not say it."""
+        return other if other.word in self.promoted else None
 
     def literal(self, value: Value) -> str:
         """The text of a value in an expression."""

@@ -7,6 +7,7 @@ import re
 from sluice.model.errors import nearest
 from sluice.model.types.boolean_type import BOOLEAN
 from sluice.model.types.bytes_type import BYTES
+from sluice.model.types.decimal_type import DecimalType
 from sluice.model.types.float64_type import FLOAT64
 from sluice.model.types.int64_type import INT64
 from sluice.model.types.json_type import JSON
@@ -21,7 +22,7 @@ from sluice.model.types.type_contract import Type
 #: a type of each class, in the order of messages; a new type is one more row
 TYPES: tuple[Type, ...] = (
     BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP, list_of(INT64), optional_of(INT64), BYTES, JSON, map_of(STRING, INT64),
-    struct_of(id=INT64, name=STRING),
+    struct_of(id=INT64, name=STRING), DecimalType(),
 )  # fmt: skip
 #: the rows of the types that have no type inside, and no null
 SCALARS: tuple[Type, ...] = tuple(row for row in TYPES if not row.parts and not row.optional)
@@ -63,6 +64,8 @@ def similar_type(text: str) -> str | None:
     if found := _OPTIONAL.fullmatch(word):
         present = similar_type(next(filter(None, found.groups())))
         return None if present is None else f"{present}?"
+    if DecimalType.names(word):
+        return str(DecimalType.read(word, parse_type))
     if found := _LISTS.fullmatch(word):
         element = similar_type(found["of"] or found["of_brackets"])
         return None if element is None else f"list<{element}>"

@@ -125,10 +125,18 @@ class Program:
     kept: tuple[Slot, ...]
     #: the buffers of the items of lists and maps, which may be any number in a record
     items: tuple[int, ...]
-    #: buffer of decimals -> their scale (digits behind the point)
+    #: buffer of decimals -> their scale (digits behind the point), or TEXTS
     scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
+
+
+#: in place of a scale: the numbers are texts
+TEXTS = -1
+
+
+def innermost(type_: Type) -> Type:
+    return type_ if type_.element is None else innermost(type_.element)
 
 
 @dataclass(slots=True)
@@ -150,6 +158,8 @@ class Compiler:
     scales: dict[int, int] = field(default_factory=dict)
     buffers: int = 0
     items: list[int] = field(default_factory=list)
+    #: the buffers of decimals
+    numbers: list[int] = field(default_factory=list)
     #: names of types whose values take no bytes; a short array may have any number of such items
     weightless: frozenset[str] = field(init=False)
 
@@ -165,8 +175,9 @@ class Compiler:
         self._fields(self.writer.fields, members, top=True)
         self._emit(Op.END)
         self._subroutines()
+        texts = dict.fromkeys(self.numbers, TEXTS)
         return Program(
-            np.array(self.code, np.int64), self.buffers, kept, tuple(self.items), self.scales,
+            np.array(self.code, np.int64), self.buffers, kept, tuple(self.items), texts | self.scales,
             np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
         )  # fmt: skip
 
@@ -178,6 +189,8 @@ class Compiler:
             self.items += [number] if in_items else []
         if type_.optional:
             return Slot(number, (self._slot(type_.present, in_items=in_items),))
+        if not type_.parts and form_of(type_).texts:
+            self.numbers.append(number)
         in_items = in_items or not isinstance(type_, StructType)
         return Slot(number, tuple(self._slot(part, in_items=in_items) for part in type_.parts))
 
@@ -289,6 +302,8 @@ class Compiler:
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
             self._decimal(node, buffer, attribute)
+        elif form.texts and self.scales.setdefault(buffer, TEXTS) != TEXTS:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
         elif form.logical:

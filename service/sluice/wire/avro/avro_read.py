@@ -15,7 +15,7 @@ from sluice.columns.column_forms import MapForm, WordForm, form, spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
 from sluice.model.types import JSON, Schema, Type
-from sluice.wire.avro.avro_program import Compiler, Fault, Program, Slot
+from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
@@ -56,13 +56,29 @@ class Reader:
         faults = np.zeros((2, rows), np.int64)
         to = self._run(data, starts, skipped, faults)
         good = faults[0] == Fault.NONE
+        kept = np.flatnonzero(good)
         columns = [
             _column(type_, slot, to, _Texts(data, self.program.texts), self.program.scales)
             for (_, type_), slot in zip(self.schema, self.program.kept, strict=True)
         ]
+        unfit = self._unfit(columns, to, kept, faults)
+        good[unfit] = False
+        columns = (
+            [column.filter(pa.array(faults[0, kept] == Fault.NONE)) for column in columns] if len(unfit) else columns
+        )
         bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
         tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
         return Decoded(tuples, np.flatnonzero(good), bad)
+
+    def _unfit(self, columns: list[pa.Array], to: Buffers, rows: np.ndarray, faults: np.ndarray) -> np.ndarray:
+        """Notes a fault of each of the `rows` with a number that is not of its attribute's type. Returns these rows."""
+        for attribute in reversed(range(len(columns))):
+            slot = self.program.kept[attribute]
+            if not self.program.scales.keys().isdisjoint(slot.every()):
+                unfit = _without_number(columns[attribute], self.schema[attribute][1], slot, to)
+                faults[:, rows[unfit]] = [[Fault.RANGE], [attribute]]
+        unfit_rows: np.ndarray = rows[faults[0, rows] != Fault.NONE]
+        return unfit_rows
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
         """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
@@ -124,8 +140,25 @@ def _column(type_: Type, slot: Slot, to: Buffers, texts: _Texts, scales: Mapping
         raise OverflowError("more than 2 billion items in the lists of one batch")
     counts = np.diff(ends, prepend=0)
     if isinstance(of, MapForm):
-        return of.sorted(*inner, counts)
+        return of.in_order(*inner, counts)
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
+
+
+def _without_number(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
+    """Which values are null without being absent, or have such a value inside."""
+    if type_.optional:
+        found = _words(to, slot.buffer).astype(np.bool_)
+        found[found] = _without_number(column.filter(pa.array(found)), type_.present, slot.inner[0], to)
+        return found
+    if not type_.parts:
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    if pa.types.is_struct(column.type):
+        inner = zip(column.flatten(), type_.parts, slot.inner, strict=True)
+        return np.logical_or.reduce([_without_number(*one, to) for one in inner])
+    values = column.items if pa.types.is_map(column.type) else column.values
+    found = np.concatenate([[0], np.cumsum(_without_number(values, type_.parts[-1], slot.inner[-1], to))])
+    inside: np.ndarray = np.diff(found[column.offsets.to_numpy()]) > 0
+    return inside
 
 
 def _words(to: Buffers, buffer: int) -> np.ndarray:
@@ -163,7 +196,8 @@ def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) ->
     """The exact texts of decimals."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     return [
-        _decimal(value, scale) if start >= 0 else value.decode() for value, start in zip(written, first, strict=True)
+        _decimal(value, scale) if start >= 0 and scale != TEXTS else value.decode()
+        for value, start in zip(written, first, strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns import decimal_columns
 from sluice.columns.column_forms import spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse
@@ -145,6 +146,8 @@ def _varint(value: int) -> bytes:
 
 
 def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
+    if node.decimal:
+        return _decimals(column, node)
     match node.type:  # `branch_for` has chosen it by the type of the column
         case "boolean":
             return _fixed(column.cast(pa.uint8()).to_numpy(), 1)
@@ -156,6 +159,16 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
             return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
         case _:
             return numbers(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
+
+
+def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
+    """Unscaled numbers in two's complement, the high byte first: in as few bytes as it takes, or in a fixed number."""
+    up = 10 ** (node.scale - column.type.scale)
+    numbers_ = [(number or 0) * up for number in decimal_columns.unscaled(column)]
+    written = [
+        n.to_bytes(node.size or (n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True) for n in numbers_
+    ]
+    return pa.array(written if node.size else map(_sized, written), pa.binary())
 
 
 def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:

@@ -17,7 +17,7 @@ from sluice.wire.decoded import bytes_of, record_batch
 from sluice.wire.json import json_types
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
 from sluice.wire.json.json_types import json_form
-from sluice.wire.json.json_values import NotOfTypeError
+from sluice.wire.json.json_values import NotOfTypeError, parsed
 
 
 def scannable(schema: Schema) -> bool:
@@ -62,7 +62,7 @@ def _values(type_: Type, data: np.ndarray, first: np.ndarray, last: np.ndarray) 
         good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
         return texts.filter(pa.array(good)).cast(pa.large_string()), good
     good, values = np.ones(len(texts), np.bool_), []
-    for row, value in enumerate(texts.to_pylist() if form.keeps_text else _parsed(texts)):
+    for row, value in enumerate(texts.to_pylist() if form.keeps_text else _parsed(texts, digits=form.digits)):
         try:
             values.append(form.read_text(value) if form.keeps_text else form.read(value))
         except NotOfTypeError:
@@ -70,8 +70,8 @@ def _values(type_: Type, data: np.ndarray, first: np.ndarray, last: np.ndarray) 
     return array_of(values, type_), good
 
 
-def _parsed(texts: pa.StringArray) -> list[Any]:
-    return orjson.loads(f"[{','.join(texts.to_pylist())}]")  # type: ignore[no-any-return]
+def _parsed(texts: pa.StringArray, *, digits: bool) -> list[Any]:
+    return parsed(f"[{','.join(texts.to_pylist())}]", digits=digits)  # type: ignore[no-any-return]
 
 
 def _room(attributes: int, rows: int) -> FieldSpans:
@@ -88,6 +88,8 @@ def _column(
         case json_types.SCANNED_BOOLEAN:
             return pa.array(first.astype(np.bool_))
         case json_types.SCANNED_NUMBER:
+            return pc.cast(_texts(data, first, last), type_)
+        case decimal if decimal is not None and decimal >= json_types.SCANNED_DECIMAL:
             return pc.cast(_texts(data, first, last), type_)
         case json_types.SCANNED_STRING:
             return _without_escapes(_texts(data, first, last), escaped)

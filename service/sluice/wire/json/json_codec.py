@@ -20,9 +20,11 @@ from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, shown
+from sluice.wire.json.json_values import NotOfTypeError, parsed, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
+
+
 
 
 class Unusable(ValueError):  # noqa: N818
@@ -47,18 +49,21 @@ def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] =
 def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [(name, json_form(type_)) for name, type_ in schema]
+    digits = any(form.digits for _, form in attributes)
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
-            tuples.append(_tuple(value, attributes, defaults))
+            tuples.append(_tuple(value, attributes, defaults, digits=digits))
             good.append(row)
         except Unusable as unusable:
             bad.append((row, str(unusable)))
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
-    document = _parsed(value)
+def _tuple(
+    value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any], *, digits: bool
+) -> list[Any]:
+    document = _parsed(value, digits=digits)
     texts = members_of(_text(value)) if any(form.keeps_text for _, form in attributes) else {}
     return [
         defaults[name]
@@ -72,13 +77,14 @@ def _text(value: bytes | None) -> str:
     return (value or b"").removeprefix(BOM_UTF8).decode()
 
 
-def _parsed(value: bytes | None) -> dict[str, Any]:
+def _parsed(value: bytes | None, *, digits: bool) -> dict[str, Any]:
+    """The object. With `digits` its numbers with a point or an exponent are Decimal, else float."""
     text = (value or b"").removeprefix(BOM_UTF8)
     if not text:
         raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
     try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        document = parsed(text, digits=digits)
+    except (orjson.JSONDecodeError, RecursionError) as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
     if type(document) is not dict:
         raise Unusable(reason(Reason.NOT_AN_OBJECT, f"expected a JSON object, got {shown(document)}"))

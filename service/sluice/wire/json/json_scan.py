@@ -16,7 +16,9 @@ from sluice.wire.json import json_grammar as grammar
 from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
 from sluice.wire.json.json_numbers import integer, moment, seconds
 from sluice.wire.json.json_types import (
+    DIGITS,
     SCANNED_BOOLEAN,
+    SCANNED_DECIMAL,
     SCANNED_INT64,
     SCANNED_NUMBER,
     SCANNED_SECONDS,
@@ -24,6 +26,7 @@ from sluice.wire.json.json_types import (
     SCANNED_VALUE,
 )
 
+NINE = ord("9")
 MINUS_ZERO = 2  # the length of the text -0
 
 
@@ -116,8 +119,13 @@ def _value_of(  # noqa: PLR0917
     if code == SCANNED_VALUE:
         end = grammar.value(data, i, stop)
         found.first[attribute, row], found.last[attribute, row] = i, end
-        return end
-    if code in (SCANNED_NUMBER, SCANNED_STRING):
+    elif code >= SCANNED_DECIMAL:
+        quote = int(data[i] == QUOTE)
+        end = _decimal(data, i + quote, stop, code - SCANNED_DECIMAL)
+        found.first[attribute, row], found.last[attribute, row] = i + quote, end
+        if quote and end != NO:
+            end = end + 1 if end < stop and data[end] == QUOTE else NO
+    elif code in (SCANNED_NUMBER, SCANNED_STRING):
         end, found.escaped[attribute, row] = _text(data, i, stop, code)
         quote = int(code == SCANNED_STRING)
         found.first[attribute, row], found.last[attribute, row] = i + quote, end - quote
@@ -134,6 +142,18 @@ def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
     end, _, _ = grammar.number(data, i, stop)
     # -0 is an integer in JSON, whose zero has no sign; the exact decoder reads it so.
     return (NO if end - i == MINUS_ZERO and data[i] == MINUS and data[i + 1] == ZERO else end), False
+
+
+@kernel
+def _decimal(data: np.ndarray, i: int, stop: int, digits: int) -> int:
+    """Reads a number with at most so many digits before and behind the point. Returns the position behind it, or NO."""
+    if i == stop or not (data[i] == MINUS or ZERO <= data[i] <= NINE):
+        return NO
+    end, point, has_exponent = grammar.number(data, i, stop)
+    whole = (end if point == NO else point) - i - (data[i] == MINUS)
+    behind = 0 if point == NO else end - point - 1
+    fits = end != NO and not has_exponent and whole <= max(digits // DIGITS, 1) and behind <= digits % DIGITS
+    return end if fits and (digits >= DIGITS or data[i + (data[i] == MINUS)] == ZERO) else NO
 
 
 @kernel

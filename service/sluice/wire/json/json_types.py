@@ -19,6 +19,7 @@ from sluice.json_texts import items_of, members_of
 from sluice.model.types import (
     BooleanType,
     BytesType,
+    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -30,6 +31,7 @@ from sluice.model.types import (
     TimestampType,
     Type,
 )
+from sluice.model.types.decimal_type import number_of
 from sluice.time_units import SECOND
 from sluice.wire.json.json_values import (
     INT64,
@@ -37,6 +39,7 @@ from sluice.wire.json.json_values import (
     NOT_FINITE,
     NotOfTypeError,
     nanoseconds,
+    parsed,
     require,
     within_int64,
 )
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
 SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER, SCANNED_STRING = range(5)
 #: any value, whose text the scanner finds (`JsonForm.of_texts`)
 SCANNED_VALUE = 5
+#: the code of a decimal: SCANNED_DECIMAL + digits before the point * DIGITS + digits behind it
+SCANNED_DECIMAL, DIGITS = 64, 64
+#: the mark at both ends of a text that is written without quotes
+BARE = "\ufdd0"
 #: the pattern of the texts of a number
 NUMBER = "^[-+.0-9eE]+$"
 
@@ -56,7 +63,7 @@ class JsonForm(ABC):
     """The form of the values of one type in JSON, and in texts, which have the same form without quotes."""
 
     #: what the scanner reads, as code; None: only the exact decoder reads the type
-    scanned: ClassVar[int | None] = None
+    scanned: int | None = None
     #: patterns of the texts that can be JSON values without quotes and with quotes; empty: none can
     bare: ClassVar[str] = ""
     quoted: ClassVar[str] = ""
@@ -69,13 +76,18 @@ class JsonForm(ABC):
         """The value of the model that a parsed JSON value gives. Raises NotOfTypeError."""
 
     @property
+    def digits(self) -> bool:
+        """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
+        return any(json_form(part).digits for part in self.type.parts)
+
+    @property
     def keeps_text(self) -> bool:
         """Whether the texts of values, or of values inside of them, are kept: `read_text` reads them, not `read`."""
         return any(json_form(part).keeps_text for part in self.type.parts)
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - a value of the model
         """As `read`, for the text of a valid JSON value."""
-        return self.read(orjson.loads(text))
+        return self.read(parsed(text, digits=self.digits))
 
     def remark(self, value: object) -> str:
         """What to do about a value that is not of the type, for the end of a message; mostly empty."""
@@ -112,7 +124,7 @@ class Float64Form(JsonForm):
     def read(self, value: Any) -> Any:  # noqa: ANN401
         if type(value) is str and value in NOT_FINITE:
             return NOT_FINITE[value]
-        if type(value) is not float and type(value) is not int:
+        if type(value) not in (float, int, Decimal):
             raise NotOfTypeError
         return float(value)
 
@@ -139,9 +151,9 @@ class TimestampForm(JsonForm):
             return nanoseconds(value)
         if type(value) is int:
             return within_int64(value * SECOND)
-        if type(value) is not float:
+        if type(value) not in (float, Decimal):
             raise NotOfTypeError
-        return within_int64(int((Decimal(repr(value)) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
+        return within_int64(int((Decimal(repr(float(value))) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
 
     def remark(self, value: object) -> str:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
@@ -280,6 +292,10 @@ class OptionalForm(JsonForm):
     def keeps_text(self) -> bool:
         return self.present.keeps_text
 
+    @property
+    def digits(self) -> bool:
+        return self.present.digits
+
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         return None if text == "null" else self.present.read_text(text)
 
@@ -288,6 +304,37 @@ class OptionalForm(JsonForm):
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
         return self.present.written(column)
+
+
+class DecimalForm(JsonForm):
+    """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py)."""
+
+    bare = NUMBER
+    digits = True
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__(type_)
+        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
+        self.decimal = type_
+        self.scanned = SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        exact = self.decimal.exact(value)
+        if exact is None:
+            raise NotOfTypeError
+        return exact
+
+    def remark(self, value: object) -> str:
+        number = number_of(value)
+        if number is None:
+            return ""
+        before, behind = self.decimal.whole, self.decimal.scale
+        return f" (it has at most {before} digits before the point and {behind} behind it, zeros at the end apart)"
+
+    def written(self, column: pl.Expr) -> pl.Expr | None:
+        import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+        return pl.format(f"{BARE}{{}}{BARE}", column.cast(pl.String))
 
 
 FORMS: Mapping[type[Type], type[JsonForm]] = {
@@ -302,6 +349,7 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
     JsonType: JsonTextForm,
     MapType: MapForm,
     StructType: StructForm,
+    DecimalType: DecimalForm,
 }
 
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -24,16 +26,39 @@ class NotOfTypeError(ValueError):
     """A JSON value is not accepted by the type of its attribute."""
 
 
+#: maximum length of the digits that Python's int() gets, which is slow for very long ones
+MOST_DIGITS = 100
+
+
+def parsed(text: str | bytes, *, digits: bool) -> Any:  # noqa: ANN401 - JSON
+    """The JSON value. With `digits` its numbers with a point or an exponent are Decimal, else float. Raises
+    orjson.JSONDecodeError or RecursionError.
+    """
+    value = orjson.loads(text)
+    return json.loads(text, parse_float=Decimal, parse_int=_whole) if digits else value
+
+
+def _whole(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
+
+
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 def shown(value: object) -> str:
     """The value as JSON text of at most SHOWN characters and "...", for the reason of a dead letter."""
     try:
-        text = orjson.dumps(value).decode()
+        text = orjson.dumps(value, default=_number).decode()
     except orjson.JSONEncodeError:
         return "a deeply nested value"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def _number(value: object) -> object:
+    """A number that was read with all its digits."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    raise TypeError(value)
 
 
 def nanoseconds(text: str) -> int:

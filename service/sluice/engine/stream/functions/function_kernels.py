@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.functions import (
     conversions,
+    decimal_functions,
     inside_functions,
     list_functions,
     number_functions,
@@ -27,6 +28,7 @@ KERNELS: dict[str, Kernel] = {
     **time_functions.KERNELS,
     **list_functions.KERNELS,
     **inside_functions.KERNELS,
+    **decimal_functions.KERNELS,
 }
 
 

@@ -1,0 +1,85 @@
+"""The numbers in a decimal128 column of Arrow: each is a signed whole number of 128 bits, its unscaled number.
+
+A half is 64 bits: the low one comes first. An unscaled number is `high * 2**64 + low`, with `low` as a number without a
+sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MASK = 2**64 - 1
+
+
+def halves(array: pa.Array) -> np.ndarray:
+    """The halves (int64) of each value, as an array with two columns. Those of a null have no meaning."""
+    if not len(array):
+        return np.zeros((0, 2), np.int64)
+    _, data = array.buffers()
+    return np.frombuffer(data, np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+
+
+def of_halves(pairs: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    """The inverse of `halves`."""
+    data = pa.py_buffer(np.ascontiguousarray(pairs, np.int64))
+    return pa.Array.from_buffers(arrow, len(pairs), [None, data])
+
+
+def of_words(words: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    """The values whose unscaled numbers are these int64."""
+    return of_halves(np.stack([words, words >> 63], axis=1), arrow)
+
+
+def unscaled(array: pa.Array) -> list[int | None]:
+    """The unscaled numbers of decimals, or the numbers of int64; None for null."""
+    if pa.types.is_integer(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    pairs = halves(array)
+    low, high = pairs[:, 0].tolist(), pairs[:, 1].tolist()
+    numbers: list[int | None] = [(h << 64) | (l & MASK) for h, l in zip(high, low, strict=True)]  # noqa: E741
+    for place in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else ():
+        numbers[place] = None
+    return numbers
+
+
+def of_unscaled(numbers: Sequence[int | None], arrow: pa.DataType) -> pa.Array:
+    """The inverse of `unscaled`. A number with more digits than the type becomes null."""
+    bound = 10**arrow.precision
+    wrong = np.array([n is None or not -bound < n < bound for n in numbers], np.bool_)
+    kept = [0 if bad or n is None else n for n, bad in zip(numbers, wrong.tolist(), strict=True)]
+    low = np.array([n & MASK for n in kept], np.uint64).view(np.int64)
+    made = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
+    return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), made) if wrong.any() else made
+
+
+def texts(array: pa.Array) -> pa.StringArray:
+    """The values as texts with all digits of their scale: `-12.50`. Null stays null."""
+    written = pc.cast(array, pa.string())
+    short = pc.fill_null(pc.match_substring(written, "E"), False)  # noqa: FBT003 - Arrow's form of tiny numbers
+    if not pc.any(short).as_py():
+        return written
+    spelled = [format(value, "f") for value in array.filter(short).to_pylist()]
+    return pc.replace_with_mask(written, short, pa.array(spelled, pa.string()))
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+_SIGN = np.int64(-(2**63))
+#: the bytes of a value
+SIZE = 16
+
+
+def ordered_bytes(array: pa.Array) -> np.ndarray:
+    """16 bytes for each value, which compare as the values do: the high byte first, with the sign inverted."""
+    pairs = halves(array)
+    return np.ascontiguousarray(np.stack([pairs[:, 1] ^ _SIGN, pairs[:, 0]], axis=1).astype(">i8")).view(np.uint8)
+
+
+def of_ordered_bytes(content: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    """The inverse of `ordered_bytes`."""
+    pairs = np.ascontiguousarray(content).view(">i8").astype(np.int64).reshape(-1, 2)
+    return of_halves(np.stack([pairs[:, 1], pairs[:, 0] ^ _SIGN], axis=1), arrow)

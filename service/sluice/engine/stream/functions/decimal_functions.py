@@ -1,0 +1,226 @@
+"""Scalar functions of decimals (reference/decimal.md). A result with more digits than its type is null.
+
+An argument is a decimal, or an int64, whose scale is 0. What Arrow cannot compute exactly in 38 digits is computed of
+unscaled numbers as Python's integers, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns import decimal_columns
+from sluice.columns.column_forms import form, type_of
+from sluice.engine.stream.functions.column_arguments import FLOAT64, INT64, Column, Kernel, by_name, is_scalar
+from sluice.model.types import decimal_type
+from sluice.model.types.decimal_type import MOST_DIGITS, DecimalType, half_even, number_of
+
+#: float64 has every whole number below this, and every power of ten up to this
+FLOAT_EXACT, FLOAT_POWER = 2**53, 22
+Unscaled = Callable[..., int | None]
+
+
+def by_unscaled(function: Unscaled, arrow: pa.DataType, *columns: Column) -> Column:
+    """Applies a function of unscaled numbers to each row without nulls; the results are unscaled numbers, or None."""
+    length = next((len(column) for column in columns if not is_scalar(column)), None)
+    rows = [numbers(column, 1 if length is None else length) for column in columns]
+    found = [None if None in row else function(*row) for row in zip(*rows, strict=True)]
+    made = decimal_columns.of_unscaled(found, arrow) if pa.types.is_decimal(arrow) else pa.array(found, arrow)
+    return made[0] if length is None else made
+
+
+def numbers(column: Column, length: int) -> Sequence[int | None]:
+    if is_scalar(column):
+        return decimal_columns.unscaled(pa.array([column.as_py()], column.type)) * length
+    return decimal_columns.unscaled(column)
+
+
+def decimal(column: Column) -> DecimalType:
+    found = decimal_type.as_decimal(type_of(column.type))
+    assert found is not None  # noqa: S101 - the signatures have decimals and int64
+    return found
+
+
+def arrow(type_: DecimalType | None) -> pa.DataType:
+    assert type_ is not None  # noqa: S101 - the signature has a result
+    return form(type_).arrow
+
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def decimal_add(left: Column, right: Column) -> Column:
+    return _total(left, right, pc.add, int.__add__)
+
+
+def decimal_subtract(left: Column, right: Column) -> Column:
+    return _total(left, right, pc.subtract, int.__sub__)
+
+
+def _total(left: Column, right: Column, by_arrow: Kernel, exact: Unscaled) -> Column:
+    one, other = decimal(left), decimal(right)
+    result = arrow(decimal_type.total(one, other))
+    if max(one.whole, other.whole) + result.scale < MOST_DIGITS:
+        return pc.cast(by_arrow(left, right), result)
+    up, up_other = 10 ** (result.scale - one.scale), 10 ** (result.scale - other.scale)
+    return by_unscaled(lambda a, b: exact(a * up, b * up_other), result, left, right)
+
+
+def decimal_multiply(left: Column, right: Column) -> Column:
+    one, other = decimal(left), decimal(right)
+    result = arrow(decimal_type.product(one, other))
+    if one.precision + other.precision < MOST_DIGITS:
+        return pc.cast(pc.multiply(left, right), result)
+    return by_unscaled(int.__mul__, result, left, right)
+
+
+def decimal_divide(left: Column, right: Column) -> Column:
+    return _quotient(left, right, decimal_type.quotient(decimal(left), decimal(right)))
+
+
+def decimal_quotient(left: Column, right: Column, places: Column) -> Column:
+    return _quotient(left, right, DecimalType(MOST_DIGITS, places.as_py()))
+
+
+def _quotient(left: Column, right: Column, type_: DecimalType) -> Column:
+    shift = type_.scale + decimal(right).scale - decimal(left).scale
+    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+    return by_unscaled(lambda a, b: half_even(a * up, b * down) if b else None, arrow(type_), left, right)
+
+
+def decimal_remainder(left: Column, right: Column) -> Column:
+    """The remainder with the sign of `left`."""
+    one, other = decimal(left), decimal(right)
+    result = arrow(decimal_type.rest(one, other))
+    up, up_other = 10 ** (result.scale - one.scale), 10 ** (result.scale - other.scale)
+    return by_unscaled(lambda a, b: _remainder(a * up, b * up_other) if b else None, result, left, right)
+
+
+def _remainder(left: int, right: int) -> int:
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+# ---- rounding --------------------------------------------------------------------------------------------------------
+
+
+def half_away(numerator: int, divisor: int) -> int:
+    """The nearest whole number to the quotient; of two that are equally near the one farther from zero."""
+    whole = (2 * abs(numerator) + divisor) // (2 * divisor)
+    return -whole if numerator < 0 else whole
+
+
+def decimal_round(value: Column, places: Column | None = None) -> Column:
+    return _rounded(value, half_away, 0 if places is None else places.as_py())
+
+
+def decimal_floor(value: Column) -> Column:
+    return _rounded(value, int.__floordiv__)
+
+
+def decimal_ceil(value: Column) -> Column:
+    return _rounded(value, lambda number, unit: -(-number // unit))
+
+
+def decimal_trunc(value: Column) -> Column:
+    return _rounded(value, lambda number, unit: number // unit if number >= 0 else -(-number // unit))
+
+
+def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -> Column:
+    """The value as a multiple of 10 ** -places, which `whole` chooses."""
+    type_ = decimal(value)
+    if places >= type_.scale:
+        return value
+    unit, back = 10 ** (type_.scale - places), 10 ** max(-places, 0)
+    return by_unscaled(lambda n: whole(n, unit) * back, arrow(decimal_type.rounded(type_, places)), value)
+
+
+# ---- conversions -----------------------------------------------------------------------------------------------------
+
+
+def to_decimal(value: Column, *digits: Column) -> Column:
+    """The number with a given scale, rounded half to even. `digits` are the scale, or the precision and the scale."""
+    given = [one.as_py() for one in digits]
+    type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
+    if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
+        return _of_numbers(value, type_)
+    known = decimal(value)
+    if known.scale <= type_.scale and known.whole <= type_.whole:
+        return pc.cast(value, arrow(type_))
+    up, down = 10 ** max(0, type_.scale - known.scale), 10 ** max(0, known.scale - type_.scale)
+    return by_unscaled(lambda n: half_even(n * up, down), arrow(type_), value)
+
+
+def _of_numbers(value: Column, type_: DecimalType) -> Column:
+    if is_scalar(value):
+        return _of_numbers(pa.array([value.as_py()], value.type), type_)[0]
+    return decimal_columns.of_unscaled([_nearest(one, type_) for one in value.to_pylist()], arrow(type_))
+
+
+def _nearest(value: object, type_: DecimalType) -> int | None:
+    number = number_of(value)
+    if number is None or (number and number.adjusted() > MOST_DIGITS):
+        return None
+    sign, digits, exponent = number.as_tuple()
+    if len(digits) > 1000 or int(exponent) < -1000:  # noqa: PLR2004 - numbers below each half unit
+        number = number.quantize(decimal_type.TINY, context=decimal_type.LONG)
+        sign, digits, exponent = number.as_tuple()
+    shift = int(exponent) + type_.scale
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    return half_even(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
+
+
+def decimal_to_int64(value: Column) -> Column:
+    """The number without its fraction; null if int64 cannot hold it."""
+    unit = 10 ** decimal(value).scale
+    return by_unscaled(lambda n: _in_int64(-(-n // unit) if n < 0 else n // unit), INT64, value)
+
+
+def _in_int64(number: int) -> int | None:
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def decimal_to_float64(value: Column) -> Column:
+    """The nearest float64."""
+    if is_scalar(value):
+        return pa.scalar(float(value.as_py()) if value.is_valid else None, FLOAT64)
+    scale, words = decimal(value).scale, decimal_columns.halves(value)
+    if scale <= FLOAT_POWER and (words[:, 1] == words[:, 0] >> 63).all() and (abs(words[:, 0]) <= FLOAT_EXACT).all():
+        quotients = words[:, 0] / 10.0**scale  # of two numbers that are exact
+        return pa.array(quotients, mask=np.asarray(value.is_null().to_numpy(zero_copy_only=False)))
+    unit = 10**scale
+    return pa.array([None if n is None else n / unit for n in decimal_columns.unscaled(value)], FLOAT64)
+
+
+def decimal_to_string(value: Column) -> Column:
+    if is_scalar(value):
+        return decimal_columns.texts(pa.array([value.as_py()], value.type))[0]
+    return decimal_columns.texts(value)
+
+
+def decimal_sign(value: Column) -> Column:
+    return by_unscaled(lambda n: (n > 0) - (n < 0), INT64, value)
+
+
+# ---- halves, for sums ------------------------------------------------------------------------------------------------
+
+
+def low_half(value: Column) -> Column:
+    """The low 64 bits of the unscaled number, as a number with a sign."""
+    return pa.array(np.ascontiguousarray(decimal_columns.halves(value)[:, 0]))
+
+
+def high_half(value: Column) -> Column:
+    """(unscaled number - low half) / 2 ** 64."""
+    pairs = decimal_columns.halves(value)
+    return pa.array(pairs[:, 1] + (pairs[:, 0] < 0))
+
+
+KERNELS = by_name(
+    decimal_add, decimal_subtract, decimal_multiply, decimal_divide, decimal_quotient, decimal_remainder,
+    decimal_round, decimal_floor, decimal_ceil, decimal_trunc, to_decimal, decimal_to_int64, decimal_to_float64,
+    decimal_to_string, decimal_sign, low_half, high_half,
+)  # fmt: skip
