@@ -429,7 +429,9 @@ class ListForm(BytesForm):
         return _grouped(values, column([v for row in values for v in row], self.element.type))
 
     def from_user(self, values: Sequence[Any]) -> pa.Array:
-        return _with_nulls(values, lambda rows: _grouped(rows, self.element.from_user([v for row in rows for v in row])))
+        return _with_nulls(
+            values, lambda rows: _grouped(rows, self.element.from_user([v for row in rows for v in row]))
+        )
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return _regrouped(array, self.element.to_json)

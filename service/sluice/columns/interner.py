@@ -291,9 +291,7 @@ class Spans(NamedTuple):
         return Spans(*(column[self.there] for column in self))
 
 
-def spans(
-    content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray
-) -> tuple[np.ndarray, Spans]:
+def spans(content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray) -> tuple[np.ndarray, Spans]:
     """The number of items in each value `content[starts[i]:starts[i + 1]]`, and the spans of all their parts.
 
     An item has a part for each entry of `sized`, which is true if a length of LENGTH bytes is in front of the part;

@@ -10,7 +10,9 @@ from typing import Any
 from sluice.model.types.type_contract import Type, Value, top_level
 
 #: a member as the pipeline file writes it, `id: int64`, and as SPL writes it, `int64 id`
-MEMBER = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:\s*(?P<type>.*\S)\s*|\s*(?P<spl>\S.*?)\s+(?P<last>[^\W\d]\w*)\s*", re.DOTALL)
+MEMBER = re.compile(
+    r"\s*(?P<name>[^\W\d]\w*)\s*:\s*(?P<type>.*\S)\s*|\s*(?P<spl>\S.*?)\s+(?P<last>[^\W\d]\w*)\s*", re.DOTALL
+)
 
 
 def _of_members(name: str) -> Any:  # noqa: ANN401 - the type of a member of Type
@@ -27,9 +29,7 @@ class StructType(Type):
     notation = "tuple<name: type, ...>"
     foreign = ("struct", "record", "row", "object")
     empty = _of_members("empty")
-    samples = property(
-        lambda struct: tuple(tuple(type_.samples[n] for _, type_ in struct.members) for n in (0, 1))
-    )
+    samples = property(lambda struct: tuple(tuple(type_.samples[n] for _, type_ in struct.members) for n in (0, 1)))
     comparable = False
 
     members: tuple[tuple[str, Type], ...] = field()
