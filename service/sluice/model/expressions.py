@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sluice.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    value: bool | int | float | str
+    #: a value of the type (`Value`), None for null
+    value: Any
     type: Type
 
 

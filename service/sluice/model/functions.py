@@ -5,6 +5,9 @@ for any type, `scalar` for any type except a list. If such a word occurs twice i
 type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
 `decimal by total` is the decimal type that the function `total` of DECIMALS gives for the arguments.
 
+A signature holds for optional types, too: it takes `int64?` where it takes `int64`, and `optional` of the row says
+whether the result is then optional.
+
 The kernel is the name of the implementation of this signature in engine/stream/functions/. An aggregation
 function has no kernel in its row: engine/aggregates/function_table.py finds it by the function's name.
 """
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sluice.model.types import FLOAT64, INT64, STRING, DecimalType, Type, decimal_type, list_of, parse_type
+from sluice.model.types import FLOAT64, INT64, STRING, DecimalType, Type, decimal_type, list_of, optional_of, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,32 @@ class Signature:
         return f"{', '.join(self.parameters)} -> {self.result}".strip()
 
 
+def if_any(types: Sequence[Type]) -> bool:
+    """The result is null if an argument is (NU7)."""
+    return any(given.optional for given in types)
+
+
+def if_last(types: Sequence[Type]) -> bool:
+    return types[-1].optional
+
+
+def if_branch(types: Sequence[Type]) -> bool:
+    return if_any(types[1:])
+
+
+def if_alone(types: Sequence[Type]) -> bool:
+    """With a second argument, a cap, the result is a list, which has no null (NU19)."""
+    return types[0].optional and len(types) == 1
+
+
+def never(_: Sequence[Type]) -> bool:
+    return False
+
+
+def always(_: Sequence[Type]) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     name: str
@@ -40,14 +69,21 @@ class Function:
     meaning: str
     #: whether an int64 result lacks the fraction that the exact result has
     cuts: bool = False
+    #: whether the result may be null, by the types of the arguments
+    optional: Callable[[Sequence[Type]], bool] = if_any
+    #: whether each parameter takes null; else only those whose type has a `?`
+    nulls: bool = True
 
     def calls(self) -> tuple[str, ...]:
         """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
         return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
 
 
-def row(name: str, meaning: str, *signatures: str, cuts: bool = False) -> Function:
-    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts)
+def row(
+    name: str, meaning: str, *signatures: str, cuts: bool = False,
+    optional: Callable[[Sequence[Type]], bool] = if_any,
+) -> Function:  # fmt: skip
+    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts, optional)
 
 
 def read_signature(text: str) -> Signature:
@@ -90,7 +126,11 @@ OPERATORS: Mapping[str, Function] = {f.name: f for f in (
     row("or", "true if at least one is true; also written ||", "boolean, boolean -> boolean : or_kleene"),
     row("not", "true if the argument is false; also written !", "boolean -> boolean : invert"),
     row("if", "the second argument if the first is true, otherwise the third; written condition ? a : b",
-        "boolean, any, any -> any : if_else"),
+        "boolean, any, any -> any : choice", optional=if_branch),
+    row("?:", "the first argument, or the second if the first is null (NU12)", "any, any -> any : first_present",
+        optional=if_last),
+    row("!", "the argument, which is not null; no value if it is; written x! (NU13)", "any -> any : present",
+        optional=never),
 )}  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
@@ -211,8 +251,13 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("parseTime", "the time of a text in the format of strptime; no value if the text does not match or is no date",
         "string, format -> timestamp : parse_time"),
     # values
-    row("hasValue", "whether the argument has a value", "any -> boolean : is_valid"),
-    row("orElse", "the first argument, or the second if the first has no value", "any, any -> any : coalesce"),
+    row("isPresent", "whether the argument is not null (NU11)", "any -> boolean : is_present", optional=never),
+    row("coalesce", "the first of the arguments, of which there are two or more, that is not null (NU12)",
+        "any, any -> any : first_present", optional=if_last),
+    row("try", "the argument, or null if it has no value (NU14)", "any -> any : null_for_error", optional=always),
+    row("hasValue", "whether the argument has a value and is not null", "any -> boolean : has_value", optional=never),
+    row("orElse", "the first argument, or the second if the first has no value (NU14)",
+        "any, any -> any : value_for_error"),
     row("size", "number of elements", "list<any> -> int64 : size"),
     row("get", "the element at a position (the first is 0, the last -1), also written xs[i]; no value outside the list",
         "list<any>, int64 -> any : element_at"),
@@ -228,23 +273,27 @@ INTERNAL: Mapping[str, Function] = {f.name: f for f in (
 
 #: aggregation functions: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
-    row("Count", "number of tuples in the group", "-> int64"),
+    row("Count", "number of tuples in the group; with an argument, of those in which it is not null (NU19)",
+        "-> int64", "any -> int64", optional=never),
     row("CountAll", "number of tuples in the partition; for sliding windows and panes, in all partitions (A18)",
         "-> int64"),
     row("CountGroups", "number of groups in the firing", "-> int64"),
     row("CountByGroup", "number of tuples of each group of the firing; without `group_by` a list with CountAll",
         "-> list<int64>"),
-    row("CountDistinct", "number of distinct values; each NaN counts as a distinct value (A17)", "any -> int64"),
+    row("CountDistinct", "number of distinct values; each NaN counts as a distinct value (A17)", "any -> int64",
+        optional=never),
     row("CollectDistinct", "the distinct values in order of first arrival; with a cap, at most the first `cap` values",
-        "any -> list<any>", "any, cap -> list<any>"),
+        "any -> list<any>", "any, cap -> list<any>", optional=never),
     row("CountByDistinct", "number of occurrences of each value of CollectDistinct, in the same order",
-        "any -> list<int64>", "any, cap -> list<int64>"),
+        "any -> list<int64>", "any, cap -> list<int64>", optional=never),
     row("Collect", "all values in order of arrival; with a cap, at most the first `cap` values",
-        "any -> list<any>", "any, cap -> list<any>"),
+        "any -> list<any>", "any, cap -> list<any>", optional=never),
     row("First", "the value of the first tuple; with a cap, a list of the values of the first `cap` tuples",
-        "any -> any", "any, cap -> list<any>"),
+        "any -> any", "any, cap -> list<any>", optional=if_alone),
     row("Last", "the value of the last tuple; with a cap, a list of the values of the last `cap` tuples",
-        "any -> any", "any, cap -> list<any>"),
+        "any -> any", "any, cap -> list<any>", optional=if_alone),
+    row("FirstPresent", "the value of the first tuple in which it is not null (NU20)", "any -> any"),
+    row("LastPresent", "the value of the last tuple in which it is not null (NU20)", "any -> any"),
     row("Any", "the value of an arbitrary tuple, which is the last one", "any -> any"),
     row("Sum", "sum; int64 wraps around; strings are concatenated; lists are added element by element",
         "int64 -> int64", "float64 -> float64", "string -> string",
@@ -267,17 +316,17 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("ArgMin", "the second argument in the first tuple in which the first argument is the minimum",
         "scalar, any -> any"),
     row("CollectArgMax", "the distinct second arguments in all tuples in which the first argument is the maximum",
-        "scalar, any -> list<any>"),
+        "scalar, any -> list<any>", optional=never),
     row("CollectArgMin", "the distinct second arguments in all tuples in which the first argument is the minimum",
-        "scalar, any -> list<any>"),
+        "scalar, any -> list<any>", optional=never),
     row("MaxN", "the n largest, the largest first; a NaN is larger than all numbers, as in a sort (O4)",
-        "scalar, cap -> list<scalar>"),
+        "scalar, cap -> list<scalar>", optional=never),
     row("MinN", "the n smallest, the smallest first; a NaN is larger than all numbers, as in a sort (O4)",
-        "scalar, cap -> list<scalar>"),
+        "scalar, cap -> list<scalar>", optional=never),
     row("CollectMaxN", "the first of the n tuples in which the second is largest, in this order; earlier of equals",
-        "any, scalar, cap -> list<any>"),
+        "any, scalar, cap -> list<any>", optional=never),
     row("CollectMinN", "the first of the n tuples in which the second is smallest, in this order; earlier of equals",
-        "any, scalar, cap -> list<any>"),
+         "any, scalar, cap -> list<any>", optional=never),
     row("Median", "Percentile(v, 0.5)", "float64 -> float64", "decimal -> decimal by mean"),
     row("Percentile", "the value at the given share of the sorted values, interpolated linearly; NaN if a value is NaN",
         "float64, share -> float64", "decimal, share -> decimal by mean"),
@@ -296,6 +345,8 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("array_agg", "collect_list", "list", "group_concat", "string_agg"), "Collect"),
     **dict.fromkeys(("collect_set", "set"), "CollectDistinct"),
     **dict.fromkeys(("first_value", "earliest_by_offset"), "First"),
+    **dict.fromkeys(("firstnonnull", "first_non_null"), "FirstPresent"),
+    **dict.fromkeys(("lastnonnull", "last_non_null"), "LastPresent"),
     **dict.fromkeys(("last_value", "latest", "latest_by_offset"), "Last"),
     **dict.fromkeys(("stddev", "std", "stdev", "stddev_samp"), "SampleStdDev"),
     **dict.fromkeys(("stddev_pop", "stddevp", "pstdev"), "PopulationStdDev"),
@@ -309,7 +360,9 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("strip", "btrim"), "trim"),
     **dict.fromkeys(("ltrim", "lstrip"), "trimStart"),
     **dict.fromkeys(("rtrim", "rstrip"), "trimEnd"),
-    **dict.fromkeys(("coalesce", "ifnull", "nvl", "isnull"), "orElse"),
+    **dict.fromkeys(("ifnull", "nvl"), "coalesce"),
+    **dict.fromkeys(("isnotnull", "notnull", "isset", "exists"), "isPresent"),
+    **dict.fromkeys(("try_cast", "trycast", "safe_cast"), "try"),
     **dict.fromkeys(("int", "integer", "bigint", "long", "toint"), "int64"),
     **dict.fromkeys(("float", "double", "tofloat", "real"), "float64"),
     **dict.fromkeys(("str", "text", "varchar", "tostring", "to_string"), "string"),
@@ -431,16 +484,38 @@ class Match:
 def match(function: Function, types: tuple[Type, ...], values: tuple[Any, ...] = ()) -> Match | None:
     """The signature whose parameters have exactly these types, else the first that fits them; None if none fits.
 
-    `values` are the arguments that are constants, None for the others; they may be missing where the type of the result
-    does not matter.
+    An argument of an optional type fits the parameters that its present type fits, and stays optional. `values` are the
+    arguments that are constants, None for the others; they may be missing where the type of the result does not matter.
     """
     return _match(function, types, tuple(value if type(value) is int else None for value in values))
 
 
 @lru_cache(maxsize=1024)
 def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
-    found = [m for m in (fit(signature, types, values) for signature in function.signatures) if m]
-    return next((m for m in found if m.arguments == types), found[0] if found else None)
+    if not function.nulls:
+        return declared(function, types, values)
+    present = tuple(given.present for given in types)
+    found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
+    chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
+    return None if chosen is None else with_null(function, chosen, types)
+
+
+def declared(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
+    """As `match`, for a function of which only the parameters whose type has a `?` take null."""
+    for signature in function.signatures:
+        words = [word.removesuffix("?") for word in signature.parameters]
+        fitted = fit(Signature(tuple(words), signature.result, ""), [given.present for given in types], values)
+        nulls = zip(signature.parameters, types, strict=False)
+        if fitted and all(word.endswith("?") or not given.optional for word, given in nulls):
+            return with_null(function, Match(signature, fitted.arguments, fitted.result), types)
+    return None
+
+
+def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match:
+    arguments = tuple(optional_of(to) if given.optional else to
+                      for to, given in zip(chosen.arguments, types, strict=True))  # fmt: skip
+    result = optional_of(chosen.result) if function.optional(types) else chosen.result
+    return Match(chosen.signature, arguments, result)
 
 
 def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None]) -> Match | None:
@@ -500,4 +575,6 @@ def named(word: str, bound: Mapping[str, Type]) -> Type:
         return CONSTANTS[word].type
     if word.startswith("list<"):
         return list_of(named(word[5:-1], bound))
+    if word.endswith("?"):
+        return optional_of(named(word[:-1], bound))
     return bound[word] if word in bound else parse_type(word)

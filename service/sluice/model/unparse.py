@@ -24,6 +24,9 @@ def seconds(nanoseconds: int) -> str:
     return f"-{text}" if nanoseconds < 0 else text
 
 
+#: operators that need parentheses inside of another one
+SIGNS = OPERATORS.keys() - {"!"}
+
 # ---- expressions -----------------------------------------------------------------------------------------------------
 
 
@@ -46,7 +49,7 @@ def expression(one: Expression) -> str:
 
 def _inside(argument: Expression) -> str:
     text = expression(argument)
-    return f"({text})" if isinstance(argument, Call) and argument.function in OPERATORS else text
+    return f"({text})" if isinstance(argument, Call) and argument.function in SIGNS else text
 
 
 def _operator(sign: str, arguments: list[str]) -> str:
@@ -56,5 +59,5 @@ def _operator(sign: str, arguments: list[str]) -> str:
         case [left, right]:
             return f"{left} {sign} {right}"
         case [only]:
-            return f"not {only}" if sign == "not" else f"{sign}{only}"
+            return {"not": f"not {only}", "!": f"{only}!"}.get(sign, f"{sign}{only}")
     raise AssertionError(sign)

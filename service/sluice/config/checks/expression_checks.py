@@ -66,7 +66,7 @@ class ExpressionChecks:
 
     def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
         found = None if text is None else self.expression(path, text, scope)
-        if found is not None and found.type != BOOLEAN:
+        if found is not None and found.type.present != BOOLEAN:
             self.report.problem(path, f"a boolean, not {found.type}", text)
         return found
 

@@ -22,7 +22,7 @@ def converted(value: Expression, wanted: Type) -> Expression:
         digits = Literal(wanted.precision, INT64), Literal(wanted.scale, INT64)
         return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
-        return Literal(float(value.value), wanted)
+        return Literal(None if value.value is None else float(value.value), wanted)
     return Call("float64", (value,), wanted)
 
 
@@ -67,6 +67,8 @@ def repeats(signature: Signature) -> bool:
 def call(name: str, arguments: Iterable[str]) -> str:
     """The text of a call in messages: `Sum(int64)`, `int64 + int64`."""
     words = list(arguments)
+    if name == "!":
+        return f"{words[0]}!"
     if name == "if":
         return "{} ? {} : {}".format(*words)
     if name not in OPERATORS:
