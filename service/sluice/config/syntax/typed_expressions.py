@@ -334,7 +334,10 @@ class Typing:
         """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
         all numbers, else of those with a point.
         """
-        if not any(value is not None and isinstance(value.type.element or value.type, DecimalType) for value in values):
+        if not any(
+            value is not None and isinstance((value.type.present.element or value.type).present, DecimalType)
+            for value in values
+        ):
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
             exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
@@ -366,7 +369,9 @@ class Typing:
             word, side = "string", sides[1 - types.index(STRING)]
         elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
             word, side = "timestamp", sides[types.index(STRING)]
-        elif FLOAT64 in types and (decimals := [p for p, kind in enumerate(types) if isinstance(kind, DecimalType)]):
+        elif FLOAT64 in types and (
+            decimals := [p for p, kind in enumerate(types) if isinstance(kind.present, DecimalType)]
+        ):
             word, side = "float64", sides[decimals[0]]
         else:
             return None
@@ -442,7 +447,7 @@ class Typing:
     ) -> str | None:
         """The call with its decimals as float64, for a function that has only float64; None for others."""
         types = tuple(value.type for value in values if value is not None)
-        places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
+        places = [place for place, kind in enumerate(types) if isinstance(kind.present, DecimalType)]
         as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
         if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
             return None
