@@ -37,4 +37,4 @@ def _elements(values: pa.Array) -> pa.Array:
 
 def _positions(lengths: np.ndarray) -> np.ndarray:
     starts: np.ndarray = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.arange(int(lengths.sum())) - starts
+    return np.asarray(np.arange(int(lengths.sum())) - starts)

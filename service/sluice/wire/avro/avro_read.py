@@ -140,7 +140,8 @@ def _column(type_: Type, slot: Slot, to: Buffers, texts: _Texts, scales: Mapping
         raise OverflowError("more than 2 billion items in the lists of one batch")
     counts = np.diff(ends, prepend=0)
     if isinstance(of, MapForm):
-        return of.in_order(*inner, counts)
+        keys, items = inner
+        return of.in_order(keys, items, counts)
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
 
 
@@ -154,11 +155,10 @@ def _without_number(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> n
         return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_struct(column.type):
         inner = zip(column.flatten(), type_.parts, slot.inner, strict=True)
-        return np.logical_or.reduce([_without_number(*one, to) for one in inner])
+        return np.asarray(np.logical_or.reduce([_without_number(*one, to) for one in inner]))
     values = column.items if pa.types.is_map(column.type) else column.values
     found = np.concatenate([[0], np.cumsum(_without_number(values, type_.parts[-1], slot.inner[-1], to))])
-    inside: np.ndarray = np.diff(found[column.offsets.to_numpy()]) > 0
-    return inside
+    return np.asarray(np.diff(found[column.offsets.to_numpy()]) > 0, np.bool_)
 
 
 def _words(to: Buffers, buffer: int) -> np.ndarray:

@@ -171,7 +171,7 @@ class BytesForm(JsonForm):
     """Base64 texts with padding, RFC 4648."""
 
     scanned = SCANNED_VALUE
-    quoted = "^[A-Za-z0-9+/]+=*$"
+    quoted = "^[A-Za-z0-9+/]*=*$"
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is str)

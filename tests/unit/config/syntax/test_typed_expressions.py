@@ -97,4 +97,5 @@ def test_each_signature_takes_what_it_says(table):
             types |= {f"list<{type_}>": list_of(type_) for type_ in TYPES}
             types |= {word: constant.type for word, constant in CONSTANTS.items()}
             types |= {str(type_): type_ for type_ in TYPES}
+            types |= {"key": STRING, "map<key, any>": map_of(STRING, INT64)}
             assert fit(signature, [types[word] for word in words])
