@@ -20,15 +20,30 @@ VALUES = {
     "json": [{"a": [1, None]}, 7, "x"],
     "list<list<string>>": [[], [["a"], []], [["a", "b"]]],
 }
-KEYED = {"equality_left": ["k"], "equality_right": ["k"], "output": {"k": "left.k", "mine": "left.v", "other": "right.v"}}
+KEYED = {
+    "equality_left": ["k"],
+    "equality_right": ["k"],
+    "output": {"k": "left.k", "mine": "left.v", "other": "right.v"},
+}
 OPERATORS = {
-    "tumbling": {"window": "tumbling, count(3)", "output": {"first": "First(v)", "last": "Last(v)", "all": "Collect(v)"}},
+    "tumbling": {
+        "window": "tumbling, count(3)",
+        "output": {"first": "First(v)", "last": "Last(v)", "all": "Collect(v)"},
+    },
     "sliding": {"window": "sliding, count(2), count(1)", "output": {"all": "Collect(v)", "kinds": "CountDistinct(v)"}},
     "groups": {"window": "tumbling, count(4)", "group_by": ["k"], "output": {"any": "Any(v)", "at": "ArgMax(n, v)"}},
     "partitions": {"window": "tumbling, count(2), partitioned", "partition_by": ["k"], "output": {"v": "v"}},
     "distinct": {"window": "tumbling, count(4)", "output": {"d": "CollectDistinct(v)", "n": "CountByDistinct(v)"}},
-    "panes": {"window": "timeInterval, intervalDuration(4)", "event_time": "ts", "output": {"v": "Last(v)", "c": "Collect(v)"}},
-    "session": {"window": "session, inactivityGap(2)", "event_time": "ts", "output": {"v": "First(v)", "c": "Collect(v)"}},
+    "panes": {
+        "window": "timeInterval, intervalDuration(4)",
+        "event_time": "ts",
+        "output": {"v": "Last(v)", "c": "Collect(v)"},
+    },
+    "session": {
+        "window": "session, inactivityGap(2)",
+        "event_time": "ts",
+        "output": {"v": "First(v)", "c": "Collect(v)"},
+    },
     "sort": {"kind": "sort", "window": "tumbling, count(3)", "order_by": {"n": "desc"}},
     "sliding sort": {"kind": "sort", "window": "sliding, count(2)", "order_by": {"n": "asc"}},
     "dedup": {"kind": "dedup", "by": ["k"], "within": "time(2)"},
@@ -46,7 +61,10 @@ def case_of(operator: dict, type_: str, values: list, numbers: list[int]) -> dic
         {"at": place, "tuple": {"k": number % 2, "n": number, "ts": float(place), "v": values[number]}} | ports[place]
         for place, number in enumerate(numbers)
     ]
-    return {"operator": operator | schemas, "input": [*events, {"at": len(numbers), "punct": "final"} | ({} if not join else {"port": "left"})]}
+    return {
+        "operator": operator | schemas,
+        "input": [*events, {"at": len(numbers), "punct": "final"} | ({} if not join else {"port": "left"})],
+    }
 
 
 def replaced(value, values):

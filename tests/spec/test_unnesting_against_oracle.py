@@ -109,7 +109,9 @@ def test_each_element_is_a_tuple(words, rows, events):
 )
 def test_a_wrong_clause(each, expected):
     with pytest.raises(PipelineError) as raised:
-        load_text(file_of(LISTS | {"EACH": each, "WHERE": "id > 0", "OUTPUT": "{id: id}"}), "orders.yaml", environment=None)
+        load_text(
+            file_of(LISTS | {"EACH": each, "WHERE": "id > 0", "OUTPUT": "{id: id}"}), "orders.yaml", environment=None
+        )
     assert [(problem.path, problem.expected) for problem in raised.value.problems] == [("operators[0].each", expected)]
 
 

@@ -368,8 +368,10 @@ def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
         return
     match operator:
         case Map(each=Each()):
-            yield Answer("Tuples come in, and their lists were empty, or its `where` let no element through, within the "
-                         "last minute.")
+            yield Answer(
+                "Tuples come in, and their lists were empty, or its `where` let no element through, within the "
+                "last minute."
+            )
         case Map():
             yield Answer("Tuples come in, and its `where` let none of them through within the last minute.")
         case Dedup(keep="first"):

@@ -10,7 +10,10 @@ from sluice.model.types import parse_type
 SEVEN, TWO, ONE = (n.to_bytes(8, "little") for n in (7, 2, 1))
 BYTES = {
     ("tuple<id: int64, name: string>", ((7, "ab"),)): [SEVEN + TWO + b"ab"],
-    ("tuple<id: int64?, name: string?>", ((None, "ab"), (7, None))): [b"\0" + b"\1" + TWO + b"ab", b"\1" + SEVEN + b"\0"],
+    ("tuple<id: int64?, name: string?>", ((None, "ab"), (7, None))): [
+        b"\0" + b"\1" + TWO + b"ab",
+        b"\1" + SEVEN + b"\0",
+    ],
     ("map<string, int64>", ((("b", 7), ("a", 2)), ())): [ONE + b"a" + TWO + ONE + b"b" + SEVEN, b""],
     ("list<int64?>", ((7, None), (None,))): [b"\1" + SEVEN + b"\0", b"\0"],
     ("list<tuple<id: int64>>", (((7,), (2,)),)): [(8).to_bytes(8, "little") + SEVEN + (8).to_bytes(8, "little") + TWO],
@@ -30,7 +33,10 @@ def test_the_bytes_of_a_value(type_, values):
 
 VALUES = {
     "tuple<id: int64, at: timestamp?, ok: boolean>": [(1, None, True), (2, 5000, False)],
-    "tuple<price: decimal(2), wide: \"decimal(30, 3)\"?>".replace('"', ""): [("1.25", None), ("-0.01", "12345678901234567890.123")],
+    'tuple<price: decimal(2), wide: "decimal(30, 3)"?>'.replace('"', ""): [
+        ("1.25", None),
+        ("-0.01", "12345678901234567890.123"),
+    ],
     "tuple<a: tuple<b: tuple<c: string?>?>>": [((("x",),),), ((None,),), (((None,),),)],
     "map<string, list<tuple<x: float64, y: map<int64, json?>>>>": [(("k", [(1.5, ((1, None), (2, "[1]")))]),), ()],
     "map<timestamp, boolean?>": [((1000, None), (2000, True))],

@@ -233,9 +233,7 @@ class Compiler:
 
     # ---- reading a value ----
 
-    def _take(
-        self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool
-    ) -> None:
+    def _take(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
         branches = None if self.reader is None or meant is None else self.reader.branches(meant)
         node = self.writer.meant(node)
         if node.type != "union":

@@ -181,7 +181,9 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | N
 
 def _json_texts(texts: pa.StringArray) -> pa.Array:
     """The texts as JSON. A text that is not JSON is the JSON string of it."""
-    return pa.array([text if _is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow)
+    return pa.array(
+        [text if _is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow
+    )
 
 
 def _is_json(text: str) -> bool:

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.json_texts import members_of
+from sluice.model.json_texts import members_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
@@ -23,8 +23,6 @@ from sluice.wire.json.json_types import JsonForm, json_form
 from sluice.wire.json.json_values import NotOfTypeError, parsed, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
-
-
 
 
 class Unusable(ValueError):  # noqa: N818

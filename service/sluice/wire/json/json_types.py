@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
-from sluice.json_texts import items_of, members_of
+from sluice.model.json_texts import items_of, members_of
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -238,7 +238,9 @@ class MapForm(JsonForm):
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         require(text.startswith("{"))
-        return self._in_order((self.read_key(name), self.value.read_text(item)) for name, item in members_of(text).items())
+        return self._in_order(
+            (self.read_key(name), self.value.read_text(item)) for name, item in members_of(text).items()
+        )
 
     def read_key(self, name: str) -> Any:  # noqa: ANN401
         """The key with this plain text. A text that can be none, such as "x" for an int64, is no key."""

@@ -79,7 +79,9 @@ def test_records_of_another_writer():
     )
     decoded = Reader.of(schema, parse(json.dumps(ORDER)), None, {}).read(written(RECORD))
     assert decoded.bad == []
-    assert [form(type_).to_json(column)[0] for (_, type_), column in zip(schema, decoded.tuples.columns, strict=True)] == [
+    assert [
+        form(type_).to_json(column)[0] for (_, type_), column in zip(schema, decoded.tuples.columns, strict=True)
+    ] == [
         {"name": None, "id": 7, "since": None},
         [{"tags": {"b": "2", "z": "1"}, "sku": "a"}, {"tags": {}, "sku": "b"}],
         "AAE=",
