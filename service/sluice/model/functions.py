@@ -5,6 +5,9 @@ for any type, `scalar` for any type except a list. If such a word occurs twice i
 type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
 `decimal by total` is the decimal type that the function `total` of DECIMALS gives for the arguments.
 
+A signature holds for optional types, too: it takes `int64?` where it takes `int64`, and `optional` of the row says
+whether the result is then optional.
+
 The kernel is the name of the implementation of this signature in engine/stream/functions/. An aggregation
 function has no kernel in its row: engine/aggregates/function_table.py finds it by the function's name.
 """
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sluice.model.types import FLOAT64, INT64, STRING, DecimalType, Type, decimal_type, list_of, parse_type
+from sluice.model.types import FLOAT64, INT64, STRING, DecimalType, Type, decimal_type, list_of, optional_of, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,27 @@ class Signature:
         return f"{', '.join(self.parameters)} -> {self.result}".strip()
 
 
+def if_any(types: Sequence[Type]) -> bool:
+    """The result is null if an argument is (NU7)."""
+    return any(given.optional for given in types)
+
+
+def if_last(types: Sequence[Type]) -> bool:
+    return types[-1].optional
+
+
+def if_branch(types: Sequence[Type]) -> bool:
+    return if_any(types[1:])
+
+
+def never(_: Sequence[Type]) -> bool:
+    return False
+
+
+def always(_: Sequence[Type]) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     name: str
@@ -40,14 +64,19 @@ class Function:
     meaning: str
     #: whether an int64 result lacks the fraction that the exact result has
     cuts: bool = False
+    #: whether the result may be null, by the types of the arguments
+    optional: Callable[[Sequence[Type]], bool] = if_any
 
     def calls(self) -> tuple[str, ...]:
         """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
         return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
 
 
-def row(name: str, meaning: str, *signatures: str, cuts: bool = False) -> Function:
-    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts)
+def row(
+    name: str, meaning: str, *signatures: str, cuts: bool = False,
+    optional: Callable[[Sequence[Type]], bool] = if_any,
+) -> Function:  # fmt: skip
+    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts, optional)
 
 
 def read_signature(text: str) -> Signature:
@@ -90,7 +119,11 @@ OPERATORS: Mapping[str, Function] = {f.name: f for f in (
     row("or", "true if at least one is true; also written ||", "boolean, boolean -> boolean : or_kleene"),
     row("not", "true if the argument is false; also written !", "boolean -> boolean : invert"),
     row("if", "the second argument if the first is true, otherwise the third; written condition ? a : b",
-        "boolean, any, any -> any : if_else"),
+        "boolean, any, any -> any : choice", optional=if_branch),
+    row("?:", "the first argument, or the second if the first is null (NU12)", "any, any -> any : first_present",
+        optional=if_last),
+    row("!", "the argument, which is not null; no value if it is; written x! (NU13)", "any -> any : present",
+        optional=never),
 )}  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
@@ -211,8 +244,13 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("parseTime", "the time of a text in the format of strptime; no value if the text does not match or is no date",
         "string, format -> timestamp : parse_time"),
     # values
-    row("hasValue", "whether the argument has a value", "any -> boolean : is_valid"),
-    row("orElse", "the first argument, or the second if the first has no value", "any, any -> any : coalesce"),
+    row("isPresent", "whether the argument is not null (NU11)", "any -> boolean : is_present", optional=never),
+    row("coalesce", "the first of the arguments, of which there are two or more, that is not null (NU12)",
+        "any, any -> any : first_present", optional=if_last),
+    row("try", "the argument, or null if it has no value (NU14)", "any -> any : null_for_error", optional=always),
+    row("hasValue", "whether the argument has a value and is not null", "any -> boolean : has_value", optional=never),
+    row("orElse", "the first argument, or the second if the first has no value (NU14)",
+        "any, any -> any : value_for_error"),
     row("size", "number of elements", "list<any> -> int64 : size"),
     row("get", "the element at a position (the first is 0, the last -1), also written xs[i]; no value outside the list",
         "list<any>, int64 -> any : element_at"),
@@ -309,7 +347,9 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("strip", "btrim"), "trim"),
     **dict.fromkeys(("ltrim", "lstrip"), "trimStart"),
     **dict.fromkeys(("rtrim", "rstrip"), "trimEnd"),
-    **dict.fromkeys(("coalesce", "ifnull", "nvl", "isnull"), "orElse"),
+    **dict.fromkeys(("ifnull", "nvl"), "coalesce"),
+    **dict.fromkeys(("isnotnull", "notnull", "isset", "exists"), "isPresent"),
+    **dict.fromkeys(("try_cast", "trycast", "safe_cast"), "try"),
     **dict.fromkeys(("int", "integer", "bigint", "long", "toint"), "int64"),
     **dict.fromkeys(("float", "double", "tofloat", "real"), "float64"),
     **dict.fromkeys(("str", "text", "varchar", "tostring", "to_string"), "string"),
@@ -439,8 +479,18 @@ def match(function: Function, types: tuple[Type, ...], values: tuple[Any, ...] =
 
 @lru_cache(maxsize=1024)
 def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
-    found = [m for m in (fit(signature, types, values) for signature in function.signatures) if m]
-    return next((m for m in found if m.arguments == types), found[0] if found else None)
+    """An argument of an optional type fits the parameters that its present type fits, and stays optional."""
+    present = tuple(given.present for given in types)
+    found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
+    chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
+    return None if chosen is None else with_null(function, chosen, types)
+
+
+def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match:
+    arguments = tuple(optional_of(to) if given.optional else to
+                      for to, given in zip(chosen.arguments, types, strict=True))  # fmt: skip
+    result = optional_of(chosen.result) if function.optional(types) else chosen.result
+    return Match(chosen.signature, arguments, result)
 
 
 def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None]) -> Match | None:

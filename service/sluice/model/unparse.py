@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.errors import one_of
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, null_from
 from sluice.model.functions import OPERATORS
 from sluice.time_units import SECOND
 
@@ -24,11 +25,19 @@ def seconds(nanoseconds: int) -> str:
     return f"-{text}" if nanoseconds < 0 else text
 
 
+#: operators that need parentheses inside of another one
+SIGNS = OPERATORS.keys() - {"!"}
+
 # ---- expressions -----------------------------------------------------------------------------------------------------
 
 
 def expressions(several: Iterable[Expression]) -> str:
     return ", ".join(map(expression, several))
+
+
+def nulls(one: Expression) -> str:
+    """The parts from which the null of an expression comes, for messages: `price or size`."""
+    return one_of(dict.fromkeys(map(expression, null_from(one))))
 
 
 def expression(one: Expression) -> str:
@@ -46,7 +55,7 @@ def expression(one: Expression) -> str:
 
 def _inside(argument: Expression) -> str:
     text = expression(argument)
-    return f"({text})" if isinstance(argument, Call) and argument.function in OPERATORS else text
+    return f"({text})" if isinstance(argument, Call) and argument.function in SIGNS else text
 
 
 def _operator(sign: str, arguments: list[str]) -> str:
@@ -56,5 +65,5 @@ def _operator(sign: str, arguments: list[str]) -> str:
         case [left, right]:
             return f"{left} {sign} {right}"
         case [only]:
-            return f"not {only}" if sign == "not" else f"{sign}{only}"
+            return {"not": f"not {only}", "!": f"{only}!"}.get(sign, f"{sign}{only}")
     raise AssertionError(sign)

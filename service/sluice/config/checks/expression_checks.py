@@ -66,7 +66,7 @@ class ExpressionChecks:
 
     def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
         found = None if text is None else self.expression(path, text, scope)
-        if found is not None and found.type != BOOLEAN:
+        if found is not None and found.type.present != BOOLEAN:
             self.report.problem(path, f"a boolean, not {found.type}", text)
         return found
 
@@ -166,7 +166,7 @@ class ExpressionChecks:
         known = all(name in self.streams.schemas for name in sources)
         clear = known and stream not in self.shaped.unclear
         if clear and sound and self.streams.writers.get(stream) == index:
-            self.streams.derive(stream, shape.name, sources, tuple((name, e.type) for name, e in given.items()))
+            self.streams.derive(stream, shape.name, sources, given)
         return Output(stream, tuple(given.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:

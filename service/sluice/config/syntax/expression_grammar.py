@@ -16,17 +16,20 @@ GRAMMAR = r"""
 ?either: both | either _OR both                       -> either
 ?both: not | both _AND not                            -> both
 ?not: comparison | _NOT not                           -> negation
-?comparison: sum | sum COMPARISON sum                 -> binary
+?comparison: elvis | elvis COMPARISON elvis           -> binary
+?elvis: sum | sum _ELVIS elvis                        -> elvis
 ?sum: product | sum SIGN product                      -> binary
 ?product: signed | product (TIMES) signed             -> binary
 ?signed: part | SIGN signed                           -> signed
 ?part: atom | part "[" choice "]"                     -> element
+     | part _PRESENT                                  -> unwrapped
 ?atom: INTEGER                                        -> integer
      | FLOAT                                          -> float
      | DURATION                                       -> duration
      | TEXT                                           -> text
      | TRUE                                           -> true
      | FALSE                                          -> false
+     | NULL                                           -> null
      | NAME                                           -> name
      | QUALIFIED                                      -> qualified
      | NAME "(" [choice ("," choice)*] ")"            -> call
@@ -40,16 +43,19 @@ _OR: "||" | /or\b/
 _NOT: /!(?!=)/ | /not\b/
 TRUE: /true\b/
 FALSE: /false\b/
+NULL: /null\b/
+_PRESENT: /!(?!=)/
+_ELVIS: "?:"
 INTEGER: /\d+(?![\w.])/
 FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
 DURATION: /(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)(?!\w)/
 TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
-NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
+NAME: /(?!(and|or|not|true|false|null)\b)[^\W\d]\w*/
 QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 %ignore /\s+/
 """
 
-RESERVED = ("and", "or", "not", "true", "false")
+RESERVED = ("and", "or", "not", "true", "false", "null")
 
 
 class ExpressionError(ValueError):

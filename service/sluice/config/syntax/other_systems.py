@@ -124,8 +124,8 @@ JOIN_CLAUSES: tuple[tuple[str, str], ...] = (
 )
 #: words of SQL's expressions, in small letters -> what to write
 WORDS: dict[str, str] = {
-    "is": "an expression without IS NULL: attributes always have a value, for null that of `defaults` of the stream",
-    "null": "a value: there is no null; `defaults` of the stream has the values for null and for missing attributes",
+    "is": "isPresent(x) in place of x IS NOT NULL, and not isPresent(x) in place of x IS NULL",
+    "isnull": "not isPresent(x)",
     "like": "a function such as startsWith, endsWith, contains or regexContains, in place of LIKE",
     "in": "comparisons joined by or (x == 1 or x == 2), in place of IN",
     "between": "two comparisons joined by and (1 <= x and x <= 3), in place of BETWEEN",
@@ -189,7 +189,7 @@ WORDS_IN_SQL: dict[str, str] = {
         "t - u, the seconds between two times",
     ),
     **dict.fromkeys(("extract", "date_part", "datepart"), "a function such as year(t), month(t), day(t) or hour(t)"),
-    "nullif": "condition ? x : y; there is no null",
+    "nullif": "x == y ? null : x",
     **dict.fromkeys(("lambda", "function", "def"), "an expression over the tuple: there are no functions of its own"),
     **{f"p{share}": f"Percentile(x, 0.{share})" for share in (50, 75, 90, 95, 99)},
 }
@@ -206,7 +206,7 @@ TYPES = {
         ("epoch", "timestamp_ms", "millis"),
         "milliseconds since 1970 are an int64, seconds and texts in ISO 8601 a timestamp",
     ),
-    **dict.fromkeys(("optional", "nullable", "null", "option"), "`defaults` of the stream replaces null"),
+    **dict.fromkeys(("optional", "nullable", "null", "option"), "int64? is an int64 or null"),
 }
 #: words of SQL that are written in small letters here
 SMALL = ("and", "or", "not", "true", "false")

@@ -16,10 +16,12 @@ def converted(value: Expression, wanted: Type) -> Expression:
     """
     if value.type == wanted:
         return value
-    if isinstance(wanted, DecimalType):
+    if isinstance(value, Literal) and value.value is None:
+        return Literal(None, wanted)
+    if isinstance(wanted.present, DecimalType):
         if isinstance(value, Literal):
             return Literal(str(value.value), wanted)
-        digits = Literal(wanted.precision, INT64), Literal(wanted.scale, INT64)
+        digits = Literal(wanted.present.precision, INT64), Literal(wanted.present.scale, INT64)
         return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
         return Literal(float(value.value), wanted)
@@ -67,6 +69,8 @@ def repeats(signature: Signature) -> bool:
 def call(name: str, arguments: Iterable[str]) -> str:
     """The text of a call in messages: `Sum(int64)`, `int64 + int64`."""
     words = list(arguments)
+    if name == "!":
+        return f"{words[0]}!"
     if name == "if":
         return "{} ? {} : {}".format(*words)
     if name not in OPERATORS:

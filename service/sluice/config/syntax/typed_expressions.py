@@ -18,7 +18,7 @@ from sluice.config.syntax.signature_match import call, constants_fit, converted,
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, Match, match
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, DecimalType, Type, decimal_type
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, DecimalType, Type, decimal_type, optional_of
 from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
 
 LIMIT = 2**63
@@ -31,6 +31,8 @@ NO_ATTRIBUTE = "an attribute of "
 MAX_DIGITS = 1000
 #: functions of strings and of lists with the same meaning
 SAME_MEANING = {"length": "size", "size": "length"}
+#: functions of which an argument may be the constant null
+BESIDE_NULL = ("coalesce", "orElse")
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
@@ -125,6 +127,11 @@ class Typing:
     def of_false(self, tree: Tree[Token], word: Token) -> Expression:
         return Literal(value=False, type=BOOLEAN)
 
+    def of_null(self, tree: Tree[Token], word: Token) -> Expression | None:
+        """`null` where nothing gives it a type. `beside_null` types it elsewhere."""
+        where = "as a branch of ? : or an argument of coalesce(), where the other one has a type (rule NU16)"
+        return self.fault(tree, f"null {where}")
+
     def of_name(self, tree: Tree[Token], name: Token) -> Expression | None:
         if kind := self.scope.attributes.get(name):
             return Attribute(str(name), kind)
@@ -182,6 +189,12 @@ class Typing:
     def of_conditional(self, tree: Tree[Token], *parts: Tree[Token]) -> Expression | None:
         return self.operator(tree, "if", *parts)
 
+    def of_elvis(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "?:", *sides)
+
+    def of_unwrapped(self, tree: Tree[Token], side: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "!", side)
+
     def of_either(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
         return self.operator(tree, "or", *sides)
 
@@ -205,12 +218,31 @@ class Typing:
         return value if value is None or value.type.numeric else self.fault(tree, "a number")
 
     def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
-        values = [self.of(side) for side in sides]
+        if sign in COMPARISONS and any(map(is_null, sides)):
+            return self.compared_with_null(tree, sign, sides)
+        typed = 1 if sign == "if" else 0 if sign == "?:" else len(sides)
+        values = [*map(self.of, sides[:typed]), *self.beside_null(sides[typed:])]
         self.perhaps_texts(tree, sides, values)
-        if sign == "or" and all(value is not None and value.type == STRING for value in values):
+        if sign == "or" and all(value is not None and value.type.present == STRING for value in values):
             return self.fault(tree, "two booleans on the sides of or; + joins texts")
         values = self.with_decimals(OPERATORS[sign], sides, values)
         return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
+
+    def beside_null(self, sides: Sequence[Tree[Token]]) -> list[Expression | None]:
+        """The typed sides. The constant null has the type of a side that is not null (NU16)."""
+        if all(map(is_null, sides)):
+            return [self.of(side) for side in sides]
+        values = [None if is_null(side) else self.of(side) for side in sides]
+        types = [value.type for value in values if value is not None]
+        null = Literal(None, optional_of(types[-1])) if types else None
+        return [null if is_null(side) else value for side, value in zip(sides, values, strict=True)]
+
+    def compared_with_null(self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]]) -> Expression | None:
+        """Reports `x == null`, which is always null."""
+        side = next((one for one in sides if not is_null(one)), sides[0])
+        written = f"isPresent({self.text[side.meta.start_pos : side.meta.end_pos]})"
+        wanted = f"not {written}" if sign == "==" else written
+        return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
 
     def with_decimals(
         self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
@@ -218,7 +250,8 @@ class Typing:
         """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
         all numbers, else of those with a point.
         """
-        if not any(value is not None and isinstance(value.type.element or value.type, DecimalType) for value in values):
+        types = [value.type.present for value in values if value is not None]
+        if not any(isinstance(kind.element or kind, DecimalType) for kind in types):
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
             exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
@@ -243,7 +276,7 @@ class Typing:
         """The text with the conversion that makes it right: of a value that is added to a string, of a string that is
         compared with a timestamp, or of a decimal beside a float64; None for others.
         """
-        types = [value.type for value in values if value is not None]
+        types = [value.type.present for value in values if value is not None]
         if len(types) < len(sides) or any(kind.element for kind in types):
             return None
         if sign == "+" and types.count(STRING) == 1:
@@ -300,19 +333,21 @@ class Typing:
         return self.fault(tree, "a function", hint, str(name))
 
     def function(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
-        values, name = [self.of(argument) for argument in given], function.name
+        name = function.name
+        values = self.beside_null(given) if name in BESIDE_NULL else [self.of(argument) for argument in given]
         self.perhaps_texts(tree, given, values)
         if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
         values = self.with_decimals(function, given, values)
-        return self.apply(tree, function, values, Call, self.with_float64(tree, function, given, values))
+        floats = self.with_float64(tree, function, given, values)
+        return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
     def with_float64(
         self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
         """The call with its decimals as float64, for a function that has only float64; None for others."""
-        types = tuple(value.type for value in values if value is not None)
+        types = tuple(value.type.present for value in values if value is not None)
         places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
         as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
         if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
@@ -322,6 +357,15 @@ class Typing:
             start, end = sides[place].meta.start_pos, sides[place].meta.end_pos
             text = f"{text[:start]}float64({text[start:end]}){text[end:]}"
         return text[tree.meta.start_pos :]
+
+    def in_pairs(
+        self, tree: Tree[Token], function: Function, values: list[Expression | None]
+    ) -> list[Expression | None]:
+        """The two arguments of coalesce(x, y, ...): of y and more arguments, the second one is their coalesce()."""
+        while function.name == "coalesce" and len(values) > 2:  # noqa: PLR2004
+            *values, one, other = values
+            values = [*values, self.apply(tree, function, [one, other], Call)]
+        return values
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
@@ -390,7 +434,7 @@ class Typing:
         """Adds to the fault of an unknown name beside a string, or as a result of `? :`, that it may be a text without
         quotes.
         """
-        beside = any(value is not None and value.type == STRING for value in values)
+        beside = any(value is not None and value.type.present == STRING for value in values)
         results = sides[1:] if tree.data == "conditional" and not any(values[1:]) else ()
         names = [side for side in (sides if beside else results) if side.data == "name"]
         if len(self.faults) > MAX_FINDINGS:  # no more are shown, and a long expression would take long
@@ -437,6 +481,11 @@ def spelled(digits: str) -> str:
 def matching(function: Function, given: Sequence[Expression]) -> Match | None:
     values = tuple(argument.value if isinstance(argument, Literal) else None for argument in given)
     return match(function, tuple(argument.type for argument in given), values)
+
+
+def is_null(tree: Tree[Token]) -> bool:
+    """Whether the tree is the constant null."""
+    return tree.data == "null"
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import form
-from sluice.engine.stream.functions.column_arguments import Column, is_scalar
+from sluice.engine.stream.functions.column_arguments import is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
-from sluice.engine.stream.value_errors import Checked, of_call
+from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import FUNCTIONS, INTERNAL, OPERATORS
 from sluice.model.functions import match as match_types
@@ -85,8 +85,10 @@ def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> 
 
 def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
     name = _kernel_of(call.function, tuple([argument.type for argument in call.arguments]))
-    arguments = [_checked(argument, tuples, errors) for argument in call.arguments]
-    return of_call(name, kernel(name)(*[_plain(one.values) for one in arguments]), arguments)
+    arguments = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
+    if name in OF_ERRORS:
+        return OF_ERRORS[name](*arguments)
+    return of_call(name, kernel(name)(*[one.values for one in arguments]), arguments)
 
 
 @lru_cache(maxsize=1024)
@@ -97,6 +99,7 @@ def _kernel_of(function: str, types: tuple[Type, ...]) -> str:
     return found.signature.kernel
 
 
-def _plain(column: Column) -> Column:
+def _plain(one: Checked) -> Checked:
     """Decodes a dictionary column, which some kernels do not accept."""
-    return pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    column = one.values
+    return one._replace(values=pc.cast(column, column.type.value_type)) if pa.types.is_dictionary(column.type) else one

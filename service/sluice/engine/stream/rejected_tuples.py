@@ -23,7 +23,8 @@ from sluice.columns.json_columns import json_values
 from sluice.engine.stream.expression_eval import Computed, computed
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.engine.stream.value_errors import REASONS, Error
-from sluice.model.expressions import Expression
+from sluice.model.errors import one_of
+from sluice.model.expressions import Call, Expression, walk
 from sluice.model.unparse import expression as written
 
 #: name of the stream of rejected tuples; the event of an item is that of the rejected tuple
@@ -38,7 +39,7 @@ def readable(
     the others, and the rejected tuples or None.
     """
     made = computed(expressions, items.tuples)
-    return _without_errors(items, made, operator, lambda n, error: f"{written(expressions[n])} {error}")
+    return _without_errors(items, made, operator, lambda n, error: _why(expressions[n], error))
 
 
 def complete(
@@ -48,18 +49,30 @@ def complete(
     error, and the rejected tuples or None, whose reasons have the one of `expressions` that has the error.
     """
 
-    def reason(number: int, error: str) -> str:
-        why = f": {written(expressions[number])}" if expressions else ""
-        return f"{stream}.{made.columns.schema.names[number]} {error}{why}"
+    def reason(number: int, error: Error) -> str:
+        name = f"{stream}.{made.columns.schema.names[number]}"
+        if error == Error.ABSENT:
+            return f"{_absent(expressions[number]) if expressions else 'a value'} {REASONS[error]}, which {name} needs"
+        return f"{name} {REASONS[error]}{f': {written(expressions[number])}' if expressions else ''}"
 
     return _without_errors(items, made, operator, reason)
 
 
+def _why(expression: Expression, error: Error) -> str:
+    return f"{_absent(expression) if error == Error.ABSENT else written(expression)} {REASONS[error]}"
+
+
+def _absent(expression: Expression) -> str:
+    """The values before `!` in the expression, of which one is null."""
+    calls = (part for part in walk(expression) if isinstance(part, Call) and part.function == "!")
+    return one_of(dict.fromkeys(written(call.arguments[0]) for call in calls))
+
+
 def _without_errors(
-    items: Items, made: Computed, operator: str, reason: Callable[[int, str], str]
+    items: Items, made: Computed, operator: str, reason: Callable[[int, Error], str]
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
     """Removes the tuples with an error in `made`, which has one row per tuple of `items`. `reason` gives the reason
-    of a column with an error, whose text it gets. The first such column of a tuple counts.
+    of a column with an error. The first such column of a tuple counts.
     """
     columns = [(n, errors) for n, errors in enumerate(made.errors) if errors is not None]
     if not columns:
@@ -68,9 +81,7 @@ def _without_errors(
     bad = np.asarray((errors != Error.NONE).any(axis=0))
     firsts = (errors[:, bad] != Error.NONE).argmax(axis=0)
     first_errors = errors[:, bad][firsts, np.arange(len(firsts))].tolist()
-    reasons = [
-        reason(columns[place][0], REASONS[Error(error)]) for place, error in zip(firsts, first_errors, strict=True)
-    ]
+    reasons = [reason(columns[place][0], Error(error)) for place, error in zip(firsts, first_errors, strict=True)]
     return without(bad, items, made.columns, operator, reasons)
 
 

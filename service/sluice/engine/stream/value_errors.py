@@ -3,7 +3,7 @@
 An error is no null. Null is a value, as in SQL; a tuple with an error becomes a dead letter, with the error's reason. A
 function (functions/) gives null where it has no value, and `of_call` makes an error of each null that does not come
 from the null of an argument. The error of an argument stays one if the result is null: `false and x` is false, also if
-x has an error.
+x has an error. The functions that read null or errors themselves are in this module (NU10 to NU14).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Error(IntEnum):
     DIGITS = 2
     NO_QUOTIENT = 3
     NO_DECIMAL = 4
+    ABSENT = 5  # of `x!`
 
 
 #: error -> the end of the reason of the dead letter, behind the name of the value
@@ -36,6 +37,7 @@ REASONS: Mapping[Error, str] = {
     Error.DIGITS: "has more digits than its decimal type",
     Error.NO_QUOTIENT: "is a division by zero, or has more digits than its decimal type",
     Error.NO_DECIMAL: "is no number that its decimal type has",
+    Error.ABSENT: "is null",
 }
 #: name of a kernel -> why it has no value; other kernels: NO_VALUE
 OWN: Mapping[str, Error] = {
@@ -71,35 +73,96 @@ def in_results(column: pa.Array) -> np.ndarray | None:
 
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
-    """The values that a kernel computed of the arguments, with the errors."""
+    """The values that a kernel computed of the arguments, with the errors: the error of an argument if the result is
+    null. If no argument is null, a null says that the function has no value.
+    """
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
-    null = _null(values)
-    found = RULES[kernel](arguments) if kernel in RULES else _of_function(arguments, OWN.get(kernel, Error.NO_VALUE))
-    errors = np.where(null, found, Error.NONE).astype(np.int8)
-    return Checked(values, errors if errors.any() else None)
-
-
-def _of_function(arguments: Sequence[Checked], own: Error) -> np.ndarray:
-    """The error of an argument. If no argument is null, the function has its own error."""
     null = reduce(np.logical_or, (_null(one.values) for one in arguments))
-    return np.asarray(reduce(np.maximum, map(_errors, arguments), np.where(null, Error.NONE, own)))
+    own = np.where(null, Error.NONE, OWN.get(kernel, Error.NO_VALUE))
+    return _with_errors(values, np.where(_null(values), reduce(np.maximum, map(_errors, arguments), own), Error.NONE))
 
 
-def _of_choice(arguments: Sequence[Checked]) -> np.ndarray:
-    """The error of the condition, or of the argument that it chooses."""
-    condition, yes, no = arguments
-    chosen = np.where(_true(condition.values), _errors(yes), _errors(no))
-    return np.where(_null(condition.values), _errors(condition), chosen)
+# ---- functions that read null, or errors -----------------------------------------------------------------------------
 
 
-def _of_last(arguments: Sequence[Checked]) -> np.ndarray:
-    """The error of the last argument, which is chosen if the others are null or have errors."""
-    return _errors(arguments[-1])
+def choice(condition: Checked, yes: Checked, no: Checked) -> Checked:
+    """`condition ? yes : no`: the second branch for null. Only the errors of the condition and of the chosen branch
+    count.
+    """
+    holds = _holds(condition.values)
+    found = _chosen(holds, yes, no)
+    return found if condition.errors is None else _failing(found, condition.errors)
 
 
-#: name of a kernel -> the errors of those rows of its result that are null; other kernels: `_of_function`
-RULES: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {"if_else": _of_choice, "coalesce": _of_last}
+def first_present(one: Checked, other: Checked) -> Checked:
+    """`one ?: other`. A value with an error is not absent."""
+    return _chosen(~_null(one.values) | _failed(one), one, other)
+
+
+def value_for_error(one: Checked, other: Checked) -> Checked:
+    """`orElse(one, other)`."""
+    return one if one.errors is None else _chosen(~_failed(one), one, other)
+
+
+def null_for_error(one: Checked) -> Checked:
+    """`try(one)`: the value of a row with an error is null."""
+    return Checked(one.values)
+
+
+def present(one: Checked) -> Checked:
+    """`one!`: an error where it is null."""
+    return _with_errors(one.values, np.where(_null(one.values) & ~_failed(one), Error.ABSENT, _errors(one)))
+
+
+def is_present(one: Checked) -> Checked:
+    found = Checked(pc.is_valid(one.values))
+    return found if one.errors is None else _failing(found, one.errors)
+
+
+def has_value(one: Checked) -> Checked:
+    return Checked(pc.is_valid(one.values))
+
+
+#: name of a kernel -> the function that computes its values and errors
+OF_ERRORS: Mapping[str, Callable[..., Checked]] = {
+    function.__name__: function
+    for function in (choice, first_present, value_for_error, null_for_error, present, is_present, has_value)
+}
+
+
+def _chosen(first: np.ndarray, one: Checked, other: Checked) -> Checked:
+    """The rows of `one` where `first` is true, else those of `other`."""
+    values = pc.if_else(_column(first), one.values, other.values)
+    return _with_errors(values, np.where(first, _errors(one), _errors(other)))
+
+
+def _failing(found: Checked, errors: np.ndarray) -> Checked:
+    """The values without those of the rows with an error."""
+    failed = errors != Error.NONE
+    values = pc.if_else(_column(failed), pa.scalar(None, found.values.type), found.values)
+    return _with_errors(values, np.where(failed, errors, _errors(found)))
+
+
+def _with_errors(values: Column, errors: np.ndarray) -> Checked:
+    if not errors.any():
+        return Checked(values)
+    shape = () if is_scalar(values) else (len(values),)
+    return Checked(values, np.broadcast_to(errors.astype(np.int8), shape))
+
+
+def _column(flags: np.ndarray) -> Column:
+    return pa.array(flags) if flags.ndim else pa.scalar(bool(flags))
+
+
+def _holds(condition: Column) -> np.ndarray:
+    """Where a condition is true: null is not (NU15)."""
+    filled = pc.fill_null(condition, False)  # noqa: FBT003
+    return np.array(filled.as_py()) if is_scalar(condition) else np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def _failed(one: Checked) -> np.ndarray:
+    return np.asarray(_errors(one) != Error.NONE)
 
 
 def _errors(one: Checked) -> np.ndarray:
@@ -110,8 +173,3 @@ def _null(column: Column) -> np.ndarray:
     if is_scalar(column):
         return np.array(not column.is_valid)
     return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
-
-
-def _true(column: Column) -> np.ndarray:
-    filled = pc.fill_null(column, False)  # noqa: FBT003
-    return np.array(filled.as_py()) if is_scalar(column) else np.asarray(filled.to_numpy(zero_copy_only=False))

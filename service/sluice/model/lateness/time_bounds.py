@@ -102,7 +102,7 @@ def bounds(e: Expression, known: Known, which: str = "any") -> Value | None:
     `which`: the tuple, by its field in TupleTimes, whose attributes stand outside of aggregation functions.
     """
     match e:
-        case Literal(bool() | str()):
+        case Literal(bool() | str() | None):
             return None
         case Literal(value):
             number = Fraction(str(value)) if math.isfinite(float(value)) else None

@@ -41,22 +41,41 @@ CASES = [
     # the branch that is chosen decides
     ("p ? i : int64(s)", [7, FAILS, 7, FAILS]),
     ("p ? i % j : i", [1, None, FAILS, 7]),
-    ("i % j > 0 ? i : j", [7, None, FAILS, None]),
+    ("i % j > 0 ? i : j", [7, 2, FAILS, None]),  # null is not true
     # false decides whatever the other side is
     ("p and i % j > 0", [True, False, FAILS, False]),
     ("p or i % j > 0", [True, None, True, None]),
     ("not (i % j > 0)", [False, None, FAILS, None]),
-    # both read an error as they read a null
-    ("hasValue(i % j)", [True, False, False, False]),
-    ("orElse(i % j, i)", [1, None, 7, 7]),
+    # an error is replaced, a null is not
+    ("orElse(i % j, i)", [1, None, 7, None]),
     ("orElse(i, i % j)", [7, None, 7, 7]),
-    ("orElse(i % j, int64(s))", [1, FAILS, None, FAILS]),
+    ("orElse(int64(s), i % j)", [1, None, None, None]),
+    ("orElse(int64(s), 1 % 0)", [1, FAILS, None, FAILS]),
+    ("try(i % j)", [1, None, None, None]),
+    ("try(1 % 0)", [None] * 4),
+    # a null is replaced, an error is not
+    ("i ?: j", [7, 2, 7, 7]),
+    ("i % j ?: 5", [1, 5, FAILS, 5]),
+    ("coalesce(i, j, 5)", [7, 2, 7, 7]),
+    ("i ?: 1 % 0", [7, FAILS, 7, 7]),
+    ("null ?: i", [7, None, 7, 7]),
+    # an error is stronger than null
+    ("hasValue(i % j)", [True, False, False, False]),
+    ("isPresent(i)", [True, False, True, True]),
+    ("isPresent(i % j)", [True, False, FAILS, False]),
+    ("isPresent(1 % 0)", [FAILS] * 4),
+    ("i! + j", [9, FAILS, 7, None]),
+    ("p ? null : j", [None, 2, None, None]),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
 def test_a_result_is_a_value_a_null_or_an_error(text, expected):
     assert results(text) == expected
+
+
+def test_an_absent_value_has_a_reason_of_its_own():
+    assert checked(parse("i! % j", SCOPE), ROWS).errors.tolist() == [0, Error.ABSENT, Error.NO_VALUE, 0]
 
 
 def test_a_value_with_an_error_is_null():

@@ -1,0 +1,90 @@
+"""The checker follows null through expressions (NU7 to NU17, NU31)."""
+
+import pytest
+
+from sluice.config.syntax.expression_grammar import ExpressionError
+from sluice.config.syntax.typed_expressions import Scope, parse
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, parse_type
+from sluice.model.unparse import expression as written
+
+SCOPE = Scope("input", {
+    "a": INT64, "b": parse_type("int64?"), "f": FLOAT64, "g": parse_type("float64?"), "s": parse_type("string?"),
+    "p": BOOLEAN, "q": parse_type("boolean?"), "xs": parse_type("list<int64>?"),
+})  # fmt: skip
+TYPED = {
+    "a + 1": "int64",
+    "a + b": "int64?",
+    "b + f": "float64?",
+    "b < 1": "boolean?",
+    "p and q": "boolean?",
+    "s + 'x'": "string?",
+    "string(b)": "string?",
+    "xs[0]": "int64?",
+    "size(xs)": "int64?",
+    "q ? a : 1": "int64",
+    "p ? b : 1": "int64?",
+    "p ? null : a": "int64?",
+    "p ? 1.5 : b": "float64?",
+    "isPresent(b)": "boolean",
+    "hasValue(b)": "boolean",
+    "b ?: a": "int64",
+    "a ?: b": "int64?",
+    "b ?: g ?: 0": "float64",
+    "coalesce(b, g, f)": "float64",
+    "coalesce(b, null)": "int64?",
+    "b!": "int64",
+    "b! + a": "int64",
+    "try(a % 2)": "int64?",
+    "orElse(a % 2, 0)": "int64",
+    "orElse(b, 0)": "int64?",
+    "orElse(a, b)": "int64?",
+    "orElse(int64(s!), null)": "int64?",
+}
+UNDERSTOOD = {
+    "b ?: 0 > 1": "(b ?: 0) > 1",
+    "b + 1 ?: 0": "(b + 1) ?: 0",
+    "-b!": "-b!",
+    "!q!": "not q!",
+    "b != a": "b != a",
+    "b! != a": "b! != a",
+    "p?b:a": "p ? b : a",
+}
+REFUSED = {
+    "b == null": ("not isPresent(b), as a comparison with null is null (rule NU16)", "not isPresent(b)"),
+    "null != b": ("isPresent(b), as a comparison with null is null (rule NU16)", "isPresent(b)"),
+    "b < null": ("isPresent(b), as a comparison with null is null (rule NU16)", "isPresent(b)"),
+    "null": (
+        "null as a branch of ? : or an argument of coalesce(), where the other one has a type (rule NU16)", None,
+    ),
+    "a + null": (
+        "null as a branch of ? : or an argument of coalesce(), where the other one has a type (rule NU16)", None,
+    ),
+    "isnull(b)": ("not isPresent(x)", None),
+    "ifnull(b, 1)": ("a function", "coalesce"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "type_"), TYPED.items())
+def test_the_type_of_an_expression(text, type_):
+    found = parse(text, SCOPE)
+    assert str(found.type) == type_
+    assert parse(written(found), SCOPE) == found
+
+
+@pytest.mark.parametrize(("text", "understood"), UNDERSTOOD.items())
+def test_how_an_expression_is_understood(text, understood):
+    assert written(parse(text, SCOPE)) == understood
+
+
+@pytest.mark.parametrize(("text", "fault"), REFUSED.items())
+def test_an_expression_that_is_refused(text, fault):
+    with pytest.raises(ExpressionError) as error:
+        parse(text, SCOPE)
+    (found,) = error.value.faults
+    assert (found.expected, found.hint) == fault
+
+
+@pytest.mark.parametrize("text", ["p ? null : null", "coalesce(null, null)"])
+def test_null_alone_has_no_type(text):
+    with pytest.raises(ExpressionError, match="where the other one has a type"):
+        parse(text, SCOPE)
