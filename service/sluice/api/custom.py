@@ -15,10 +15,11 @@ values: a batch may be computed again after a failure.
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Protocol
 
 from sluice.api.class_loader import ClassError, resolve
-from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, read_signature
+from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, never, read_signature
 from sluice.model.types import parse_type
 
 METHODS = ("init", "add", "result")
@@ -29,6 +30,7 @@ class Custom(Protocol):
 
     For each group of each firing the service makes a new object, calls `init`, then `add` for each tuple, then
     `result`. Values are int, float, str and bool, and lists of them. A timestamp is an int: nanoseconds since 1970.
+    Null is None; only a parameter with a `?`, such as `float64?`, takes optional arguments (NU23).
     """
 
     #: the types of the arguments and of the result, in the notation of docs/expressions.md
@@ -41,7 +43,9 @@ class Custom(Protocol):
         """Called with the arguments of one tuple, for all tuples in order of arrival."""
 
     def result(self) -> object:
-        """Called after the last tuple. None means that there is no value: the output becomes a dead letter."""
+        """Called after the last tuple. None is null if the type of the result has a `?`, such as
+        `float64?`. Otherwise it means that there is no value: the output becomes a dead letter.
+        """
 
 
 def load(name: str) -> type[Custom]:
@@ -51,7 +55,7 @@ def load(name: str) -> type[Custom]:
 
 def function(given: type[Custom]) -> Function:
     """The function that the class implements, as the checks of expressions read it: its name and its signature."""
-    return Function("Custom", (read_signature(given.signature),), given.__name__)
+    return Function("Custom", (read_signature(given.signature),), given.__name__, optional=never, nulls=False)
 
 
 def _checked(given: type[Any]) -> type[Custom]:
@@ -75,7 +79,7 @@ def _checked(given: type[Any]) -> type[Custom]:
 
 def _known(signature: Signature) -> bool:
     """Whether each word of the signature is a type or a type variable. The result has only variables of parameters."""
-    words = [word.removeprefix("list<").removesuffix(">") for word in (*signature.parameters, signature.result)]
+    words = [re.sub(r"^list<|>?\??$", "", word) for word in (*signature.parameters, signature.result)]
     free = {word for word in words[:-1] if word in VARIABLES}
     return not signature.kernel and all(word in free or (word not in CONSTANTS and _is_type(word)) for word in words)
 

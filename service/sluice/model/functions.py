@@ -49,6 +49,11 @@ def if_branch(types: Sequence[Type]) -> bool:
     return if_any(types[1:])
 
 
+def if_alone(types: Sequence[Type]) -> bool:
+    """With a second argument, a cap, the result is a list, which has no null (NU19)."""
+    return types[0].optional and len(types) == 1
+
+
 def never(_: Sequence[Type]) -> bool:
     return False
 
@@ -66,6 +71,8 @@ class Function:
     cuts: bool = False
     #: whether the result may be null, by the types of the arguments
     optional: Callable[[Sequence[Type]], bool] = if_any
+    #: whether each parameter takes null; else only those whose type has a `?`
+    nulls: bool = True
 
     def calls(self) -> tuple[str, ...]:
         """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
@@ -266,23 +273,27 @@ INTERNAL: Mapping[str, Function] = {f.name: f for f in (
 
 #: aggregation functions: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
-    row("Count", "number of tuples in the group", "-> int64"),
+    row("Count", "number of tuples in the group; with an argument, of those in which it is not null (NU19)",
+        "-> int64", "any -> int64", optional=never),
     row("CountAll", "number of tuples in the partition; for sliding windows and panes, in all partitions (A18)",
         "-> int64"),
     row("CountGroups", "number of groups in the firing", "-> int64"),
     row("CountByGroup", "number of tuples of each group of the firing; without `group_by` a list with CountAll",
         "-> list<int64>"),
-    row("CountDistinct", "number of distinct values; each NaN counts as a distinct value (A17)", "any -> int64"),
+    row("CountDistinct", "number of distinct values; each NaN counts as a distinct value (A17)", "any -> int64",
+        optional=never),
     row("CollectDistinct", "the distinct values in order of first arrival; with a cap, at most the first `cap` values",
-        "any -> list<any>", "any, cap -> list<any>"),
+        "any -> list<any>", "any, cap -> list<any>", optional=never),
     row("CountByDistinct", "number of occurrences of each value of CollectDistinct, in the same order",
-        "any -> list<int64>", "any, cap -> list<int64>"),
+        "any -> list<int64>", "any, cap -> list<int64>", optional=never),
     row("Collect", "all values in order of arrival; with a cap, at most the first `cap` values",
-        "any -> list<any>", "any, cap -> list<any>"),
+        "any -> list<any>", "any, cap -> list<any>", optional=never),
     row("First", "the value of the first tuple; with a cap, a list of the values of the first `cap` tuples",
-        "any -> any", "any, cap -> list<any>"),
+        "any -> any", "any, cap -> list<any>", optional=if_alone),
     row("Last", "the value of the last tuple; with a cap, a list of the values of the last `cap` tuples",
-        "any -> any", "any, cap -> list<any>"),
+        "any -> any", "any, cap -> list<any>", optional=if_alone),
+    row("FirstPresent", "the value of the first tuple in which it is not null (NU20)", "any -> any"),
+    row("LastPresent", "the value of the last tuple in which it is not null (NU20)", "any -> any"),
     row("Any", "the value of an arbitrary tuple, which is the last one", "any -> any"),
     row("Sum", "sum; int64 wraps around; strings are concatenated; lists are added element by element",
         "int64 -> int64", "float64 -> float64", "string -> string",
@@ -305,17 +316,17 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("ArgMin", "the second argument in the first tuple in which the first argument is the minimum",
         "scalar, any -> any"),
     row("CollectArgMax", "the distinct second arguments in all tuples in which the first argument is the maximum",
-        "scalar, any -> list<any>"),
+        "scalar, any -> list<any>", optional=never),
     row("CollectArgMin", "the distinct second arguments in all tuples in which the first argument is the minimum",
-        "scalar, any -> list<any>"),
+        "scalar, any -> list<any>", optional=never),
     row("MaxN", "the n largest, the largest first; a NaN is larger than all numbers, as in a sort (O4)",
-        "scalar, cap -> list<scalar>"),
+        "scalar, cap -> list<scalar>", optional=never),
     row("MinN", "the n smallest, the smallest first; a NaN is larger than all numbers, as in a sort (O4)",
-        "scalar, cap -> list<scalar>"),
+        "scalar, cap -> list<scalar>", optional=never),
     row("CollectMaxN", "the first of the n tuples in which the second is largest, in this order; earlier of equals",
-        "any, scalar, cap -> list<any>"),
+        "any, scalar, cap -> list<any>", optional=never),
     row("CollectMinN", "the first of the n tuples in which the second is smallest, in this order; earlier of equals",
-        "any, scalar, cap -> list<any>"),
+        "any, scalar, cap -> list<any>", optional=never),
     row("Median", "Percentile(v, 0.5)", "float64 -> float64", "decimal -> decimal by mean"),
     row("Percentile", "the value at the given share of the sorted values, interpolated linearly; NaN if a value is NaN",
         "float64, share -> float64", "decimal, share -> decimal by mean"),
@@ -334,6 +345,8 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("array_agg", "collect_list", "list", "group_concat", "string_agg"), "Collect"),
     **dict.fromkeys(("collect_set", "set"), "CollectDistinct"),
     **dict.fromkeys(("first_value", "earliest_by_offset"), "First"),
+    **dict.fromkeys(("firstnonnull", "first_non_null"), "FirstPresent"),
+    **dict.fromkeys(("lastnonnull", "last_non_null"), "LastPresent"),
     **dict.fromkeys(("last_value", "latest", "latest_by_offset"), "Last"),
     **dict.fromkeys(("stddev", "std", "stdev", "stddev_samp"), "SampleStdDev"),
     **dict.fromkeys(("stddev_pop", "stddevp", "pstdev"), "PopulationStdDev"),
@@ -480,10 +493,23 @@ def match(function: Function, types: tuple[Type, ...], values: tuple[Any, ...] =
 @lru_cache(maxsize=1024)
 def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
     """An argument of an optional type fits the parameters that its present type fits, and stays optional."""
+    if not function.nulls:
+        return declared(function, types)
     present = tuple(given.present for given in types)
     found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
     chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
     return None if chosen is None else with_null(function, chosen, types)
+
+
+def declared(function: Function, types: tuple[Type, ...]) -> Match | None:
+    """As `match`, for a function of which only the parameters whose type has a `?` take null."""
+    for signature in function.signatures:
+        words = [word.removesuffix("?") for word in signature.parameters]
+        fitted = fit(Signature(tuple(words), signature.result, ""), [given.present for given in types], ())
+        nulls = zip(signature.parameters, types, strict=False)
+        if fitted and all(word.endswith("?") or not given.optional for word, given in nulls):
+            return with_null(function, Match(signature, fitted.arguments, fitted.result), types)
+    return None
 
 
 def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match:
@@ -550,4 +576,6 @@ def named(word: str, bound: Mapping[str, Type]) -> Type:
         return CONSTANTS[word].type
     if word.startswith("list<"):
         return list_of(named(word[5:-1], bound))
+    if word.endswith("?"):
+        return optional_of(named(word[:-1], bound))
     return bound[word] if word in bound else parse_type(word)

@@ -40,6 +40,16 @@ TYPED = {
     "orElse(a, b)": "int64?",
     "orElse(int64(s!), null)": "int64?",
 }
+AGGREGATED = {
+    "Sum(b)": "int64?", "Sum(a)": "int64", "Average(g)": "float64?", "Median(b)": "float64?", "Max(s)": "string?",
+    "Count()": "int64", "Count(b)": "int64", "Count(a)": "int64", "CountDistinct(b)": "int64", "MaxCount(b)": "int64?",
+    "Collect(b)": "list<int64>", "CollectDistinct(s, 2)": "list<string>", "CountByDistinct(s)": "list<int64>",
+    "MaxN(b, 2)": "list<int64>", "CollectMaxN(b, g, 2)": "list<int64>", "CollectArgMin(b, g)": "list<float64>",
+    "First(b)": "int64?", "First(b, 2)": "list<int64>", "Last(b)": "int64?", "Any(b)": "int64?",
+    "FirstPresent(b)": "int64?", "LastPresent(a)": "int64", "ArgMax(b, a)": "int64?", "ArgMax(a, b)": "int64?",
+    "Sum(b) / Count(b)": "float64?", "Sum(b) ?: 0": "int64", "Percentile(b, 0.5)": "float64?",
+    "Sum(b ?: 0)": "int64", "b": "int64?",
+}  # fmt: skip
 UNDERSTOOD = {
     "b ?: 0 > 1": "(b ?: 0) > 1",
     "b + 1 ?: 0": "(b + 1) ?: 0",
@@ -69,6 +79,12 @@ def test_the_type_of_an_expression(text, type_):
     found = parse(text, SCOPE)
     assert str(found.type) == type_
     assert parse(written(found), SCOPE) == found
+
+
+@pytest.mark.parametrize(("text", "type_"), AGGREGATED.items())
+def test_the_type_of_an_aggregate(text, type_):
+    """NU18 to NU22."""
+    assert str(parse(text, SCOPE).type) == type_
 
 
 @pytest.mark.parametrize(("text", "understood"), UNDERSTOOD.items())
