@@ -16,10 +16,12 @@ def converted(value: Expression, wanted: Type) -> Expression:
     """
     if value.type == wanted:
         return value
-    if isinstance(wanted, DecimalType):
+    if isinstance(value, Literal) and value.value is None:
+        return Literal(None, wanted)
+    if isinstance(wanted.present, DecimalType):
         if isinstance(value, Literal):
             return Literal(str(value.value), wanted)
-        digits = Literal(wanted.precision, INT64), Literal(wanted.scale, INT64)
+        digits = Literal(wanted.present.precision, INT64), Literal(wanted.present.scale, INT64)
         return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
         return Literal(None if value.value is None else float(value.value), wanted)

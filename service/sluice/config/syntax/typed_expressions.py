@@ -334,10 +334,8 @@ class Typing:
         """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
         all numbers, else of those with a point.
         """
-        if not any(
-            value is not None and isinstance((value.type.present.element or value.type).present, DecimalType)
-            for value in values
-        ):
+        types = [value.type.present for value in values if value is not None]
+        if not any(isinstance(kind.element or kind, DecimalType) for kind in types):
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
             exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
@@ -430,8 +428,9 @@ class Typing:
         if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
-        values = self.with_decimals(function, given, self.in_pairs(tree, function, values))
-        return self.apply(tree, function, values, Call, self.with_float64(tree, function, given, values))
+        values = self.with_decimals(function, given, values)
+        floats = self.with_float64(tree, function, given, values)
+        return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
     def in_pairs(
         self, tree: Tree[Token], function: Function, values: list[Expression | None]
@@ -446,8 +445,8 @@ class Typing:
         self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
         """The call with its decimals as float64, for a function that has only float64; None for others."""
-        types = tuple(value.type for value in values if value is not None)
-        places = [place for place, kind in enumerate(types) if isinstance(kind.present, DecimalType)]
+        types = tuple(value.type.present for value in values if value is not None)
+        places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
         as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
         if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
             return None
