@@ -141,7 +141,7 @@ def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
     """The case's operator in the form of the pipeline file."""
     kind, input_ = operator.get("kind", "aggregate"), operator.get("union", "input")
-    given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name)}
+    given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name) or name in null_sides(operator)}
     if "aggregate_incomplete_windows" in operator and kind == "aggregate":  # the default of a pipeline file is true
         given["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
     match kind:
@@ -157,6 +157,11 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
             return given | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
         case _:
             return given | {kind: input_, "output": {"output": operator["output"]}}
+
+
+def null_sides(operator: dict[str, Any]) -> list[str]:
+    """The keys `default_left` and `default_right` that have null as value, which is not the same as no such key."""
+    return [name for name in ("default_left", "default_right") if name in operator and operator[name] is None]
 
 
 def about_input(operator: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +195,8 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
     tuples = [e["tuple"] for e in events if "tuple" in e and (not join or e["port"] == stream)]
     for values in [operator.get(f"default{end}") or {}, *tuples]:
         for name, value in values.items():
-            schema[name] = _type_of(value, schema.get(name))
+            if value is not None:
+                schema[name] = _type_of(value, schema.get(name))
     schema |= operator.get(f"schema{end}", {})
     return schema or {"nothing": "int64"}
 
