@@ -17,7 +17,7 @@ import pyarrow as pa
 from sluice.engine.contents import summaries
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.model.expressions import Call, Expression
-from sluice.model.types import BOOLEAN
+from sluice.model.types import BOOLEAN, optional_of
 
 #: the names of the calls that name a word of a stored value of an optional type. No pipeline file has them
 VALUE, PRESENCE = "#value", "#presence"
@@ -98,8 +98,15 @@ def words_of(of: Expression) -> tuple[Expression, ...]:
 
 
 def stored(word: Expression) -> Expression:
-    """The expression that is stored, of which this one names a word."""
-    return word.arguments[0] if isinstance(word, Call) and word.function in (VALUE, PRESENCE) else word
+    """The expression that is stored, of which this one names a word: x for `value_of(x)`, and f(x), which is null where
+    x is, for f(`value_of(x)`).
+    """
+    if not isinstance(word, Call):
+        return word
+    if word.function in (VALUE, PRESENCE):
+        return word.arguments[0]
+    arguments = tuple(map(stored, word.arguments))
+    return word if arguments == word.arguments else Call(word.function, arguments, optional_of(word.type))
 
 
 def results(made: pa.Array | Results) -> Results:

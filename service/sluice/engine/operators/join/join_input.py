@@ -60,9 +60,11 @@ class JoinInput:
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
         types = dict(schema)
         compared = [certain(Attribute(name, types[name])) for name in side.window.attributes]
-        reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
+        table = join.table and port == RIGHT
+        equality = list(map(certain, side.equality)) if table else side.equality  # a row has a key (NU29)
+        reads = list(dict.fromkeys([*kept, *equality, *_partition_by(side)]))
         reads += [e for e in compared if isinstance(e, Call)]  # their null is an error (NU27)
-        deletes = len(reads) if join.table and port == RIGHT else None
+        deletes = len(reads) if table else None
         if deletes is not None:
             reads.append(Attribute(DELETES, BOOLEAN))
         positions = {e: (column, e.type.present) for column, e in enumerate(kept)}
@@ -74,7 +76,7 @@ class JoinInput:
             names=names,
             columns=WordColumns([e.type for e in kept]),
             default=tuple(array_of([values.get(n, e.type.empty)], e.type) for n, e in zip(names, kept, strict=True)),
-            equality=tuple(reads.index(e) for e in side.equality),
+            equality=tuple(reads.index(e) for e in equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
             deletes=deletes,
         )
