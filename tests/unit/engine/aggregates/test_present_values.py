@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sluice.api import Custom
 from sluice.testing import run_case
 
 SCHEMA = {"i": "int64?", "f": "float64?", "s": "string?", "v": "list<int64>?", "n": "int64"}
@@ -54,8 +53,10 @@ def test_a_function_of_values_that_may_be_null(call: str, some: Any, none: Any):
     assert of(call, [ROWS[0], ROWS[2], ROWS[0]]) == none
 
 
-class Present(Custom):
+class Present:
     """How many values are no None; None if there are none."""
+
+    signature = "int64? -> int64?"
 
     def init(self) -> None:
         self.count = 0
@@ -70,7 +71,7 @@ class Present(Custom):
 @pytest.mark.parametrize(("rows", "expected"), [(ROWS, 1), (ROWS[:1], None)])
 def test_a_class_gets_none_and_may_return_it(rows: list[dict[str, Any]], expected: int | None):
     """NU23: it is called if all values are null, too."""
-    assert of(f'Custom("{__name__}:Present", "int64?", i)', rows) == expected
+    assert of(f'Custom("{__name__}:Present", i)', rows) == expected
 
 
 def test_a_failing_function_is_an_error_also_where_its_result_may_be_null():
