@@ -22,7 +22,7 @@ from sluice.model.types import SCALARS
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
-MAPPING = "<mapping>"
+MAPPING, NAMED = "<mapping>", "<named>"
 #: the word for a limit that does not exist
 NO_LIMIT = "none"
 
@@ -54,14 +54,22 @@ TypeName = Annotated[
     str,
     Field(max_length=20_000),
     BeforeValidator(type_text),
-    WithJsonSchema({
-        "anyOf": [
-            {"type": "string", "pattern": TYPE},
-            {"type": "object", "description": "A struct: its members and their types.", "minProperties": 1},
-            {"type": "array", "description": "A list of values of this type.", "minItems": 1, "maxItems": 1},
-        ],
-        "examples": ["float64", "list<string>", "float64?", "map<string, int64>", {"id": "int64", "name": "string"}],
-    }),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": TYPE},
+                {"type": "object", "description": "A struct: its members and their types.", "minProperties": 1},
+                {"type": "array", "description": "A list of values of this type.", "minItems": 1, "maxItems": 1},
+            ],
+            "examples": [
+                "float64",
+                "list<string>",
+                "float64?",
+                "map<string, int64>",
+                {"id": "int64", "name": "string"},
+            ],
+        }
+    ),
 ]
 ExpressionText = Annotated[
     str,
