@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import load
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
@@ -112,8 +112,8 @@ def _sum_of_decimals(call: AggregateCall) -> Function:
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         if len(at) == 1:
-            return decimal_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
-        return decimal_columns.of_unscaled(_exact_sums(found, at), arrow)
+            return number_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
+        return number_columns.of_unscaled(_exact_sums(found, at), arrow)
 
     return Function(finish, _kept_decimals(call.arguments[0]))
 
@@ -126,7 +126,7 @@ def _mean_of_decimals(call: AggregateCall) -> Function:
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         sums = zip(_exact_sums(found, at), found.size.tolist(), strict=True)
-        return decimal_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
+        return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
 
     return Function(finish, _kept_decimals(value))
 

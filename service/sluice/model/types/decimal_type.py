@@ -38,7 +38,7 @@ class DecimalType(Type):
 
     word = "decimal"
     aliases = ("numeric",)
-    notation = "decimal(scale)"
+    notation = "decimal(2)"
     foreign = ("decimal32", "decimal64", "decimal128", "bigdecimal", "money", "bignumeric")
     empty = "0"
     samples = ("1", "2")
