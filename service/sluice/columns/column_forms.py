@@ -800,7 +800,7 @@ class DecimalForm(ColumnForm):
         return self.from_values([value])[0]
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
-        """Numbers, or their texts (DE19)."""
+        """Numbers, or their texts (DE17)."""
         exact = list(map(self.exact, values))
         if None in exact:
             msg = f"not all values are {self.type}"
@@ -811,7 +811,7 @@ class DecimalForm(ColumnForm):
         return pa.array(list(map(self.exact, texts)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:
-        """Texts: most programs read a number of JSON as a float64, which has not all digits."""
+        """Texts (DE20): most programs read a number of JSON as a float64, which has not all digits."""
         return number_columns.texts(array).to_pylist()  # type: ignore[no-any-return]
 
     def to_python(self, array: pa.Array) -> list[Any]:

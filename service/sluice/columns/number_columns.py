@@ -94,13 +94,18 @@ def unscaled(array: pa.Array) -> list[int | None]:
 
 
 def of_unscaled(numbers: Sequence[int | None], arrow: pa.DataType) -> pa.Array:
-    """The inverse of `unscaled`. A number with more digits than the type becomes null."""
+    """The inverse of `unscaled`. A number with more digits than the type becomes null (DE4)."""
     bound = 10**arrow.precision
     wrong = np.array([n is None or not -bound < n < bound for n in numbers], np.bool_)
     kept = [0 if bad or n is None else n for n, bad in zip(numbers, wrong.tolist(), strict=True)]
     low = np.array([n & MASK for n in kept], np.uint64).view(np.int64)
     made = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
     return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), made) if wrong.any() else made
+
+
+def as_bytes(number: int) -> bytes:
+    """The number in two's complement, the high byte first, in as few bytes as it takes."""
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 def texts(array: pa.Array) -> pa.StringArray:
@@ -121,7 +126,7 @@ SIZE = 16
 
 
 def ordered_bytes(array: pa.Array) -> np.ndarray:
-    """16 bytes for each value, which compare as the values do: the high byte first, with the sign inverted."""
+    """16 bytes for each value, which compare as the values do (DE3): the high byte first, with the sign inverted."""
     pairs = halves(array)
     return np.ascontiguousarray(np.stack([pairs[:, 1] ^ _SIGN, pairs[:, 0]], axis=1).astype(">i8")).view(np.uint8)
 

@@ -107,7 +107,7 @@ def _mean_of_reals(value: Expression) -> Function:
 
 
 def _sum_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum; null if it has more than 38 digits, which only a sum of wide decimals can have."""
+    """The exact sum (DE13); null if it has more than 38 digits, which only a sum of wide decimals can have."""
     arrow = form(call.type).arrow
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
@@ -119,7 +119,7 @@ def _sum_of_decimals(call: AggregateCall) -> Function:
 
 
 def _mean_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result."""
+    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result (DE14)."""
     arrow, (value, *_) = form(call.type).arrow, call.arguments
     shift = arrow.scale - form(value.type).arrow.scale
     up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)

@@ -165,10 +165,9 @@ def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
     """Unscaled numbers in two's complement, the high byte first: in as few bytes as it takes, or in a fixed number."""
     up = 10 ** (node.scale - column.type.scale)
     numbers_ = [(number or 0) * up for number in number_columns.unscaled(column)]
-    written = [
-        n.to_bytes(node.size or (n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True) for n in numbers_
-    ]
-    return pa.array(written if node.size else map(_sized, written), pa.binary())
+    if node.size:
+        return pa.array([number.to_bytes(node.size, "big", signed=True) for number in numbers_], pa.binary())
+    return pa.array([_sized(number_columns.as_bytes(number)) for number in numbers_], pa.binary())
 
 
 def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:

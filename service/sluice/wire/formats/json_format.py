@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from sluice.wire.formats.format_contract import Codec, Format, Part
+from pydantic import Field
+
+from sluice.model.spec import FormatOptions
+from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+NUMBER, BASE64 = "number", "base64"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonOptions(FormatOptions):
+    #: how decimals are written, and with `base64` also read (DE18)
+    decimals: str = NUMBER
+
+
 class JsonFormat(Format):
     in_keys = True
+    keys = {  # noqa: RUF012 - a ClassVar of the base class
+        "decimals": FormatKey(
+            "decimals", Literal["number", "string", "base64"],
+            Field(
+                NUMBER,
+                description="For `json`: how decimals are written: as a `number`, as a `string`, or as the bytes of Kafka "
+                "Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
+            ),
+            of_key="For `json`: how decimals of the key are written. The default is `number`.",
+        ),
+    }  # fmt: skip
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> JsonOptions:
+        return JsonOptions(given["decimals"] or NUMBER)
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
-        return Codec(partial(json_codec.decode, schema=part.schema, defaults=part.defaults), _encode)
+        spelling = getattr(part.options, "decimals", NUMBER)  # a part that no file describes has no options
+        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults)
+        if spelling == BASE64:
+            from sluice.wire.json import json_decimals  # noqa: PLC0415
+
+            decode = partial(json_decimals.decode, schema=part.schema, defaults=part.defaults, codec=json_codec.decode)
+        return Codec(decode, partial(_encode, spelling=spelling))
 
 
-def _encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
+def _encode(tuples: pa.RecordBatch, spelling: str) -> pa.BinaryArray:
     """Imports the encoder and polars, which takes 0.15 s and 15 MB, when there are tuples: many processes have none.
 
     Raises ModuleNotFoundError, also without tuples, if polars is missing, which the extra `run` brings.
@@ -32,4 +66,8 @@ def _encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
         return pa.array([], pa.binary())
     from sluice.wire.json.json_write import encode  # noqa: PLC0415
 
+    if spelling != NUMBER:
+        from sluice.wire.json import json_decimals  # noqa: PLC0415
+
+        tuples = json_decimals.encoded(tuples, spelling)
     return encode(tuples)

@@ -142,7 +142,7 @@ def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -
 
 
 def to_decimal(value: Column, *digits: Column) -> Column:
-    """The number with a given scale, rounded half to even. `digits` are the scale, or the precision and the scale."""
+    """The number with a given scale, rounded half to even (DE12). `digits` are the scale, or the precision and the scale."""
     given = [one.as_py() for one in digits]
     type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
@@ -184,7 +184,7 @@ def _in_int64(number: int) -> int | None:
 
 
 def decimal_to_float64(value: Column) -> Column:
-    """The nearest float64."""
+    """The nearest float64 (DE11)."""
     if is_scalar(value):
         return pa.scalar(float(value.as_py()) if value.is_valid else None, FLOAT64)
     scale, words = decimal(value).scale, number_columns.halves(value)
