@@ -40,13 +40,14 @@ class JsonFormat(Format):
         ),
     }  # fmt: skip
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> JsonOptions:
-        return JsonOptions(given["decimals"] or NUMBER)
+    def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
+        """The options of a stream that sets none are those of any format."""
+        return FormatOptions() if given["decimals"] in (None, NUMBER) else JsonOptions(given["decimals"])
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
-        spelling = getattr(part.options, "decimals", NUMBER)  # a part that no file describes has no options
+        spelling = getattr(part.options, "decimals", NUMBER)
         decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults)
         if spelling == BASE64:
             from sluice.wire.json import json_decimals  # noqa: PLC0415

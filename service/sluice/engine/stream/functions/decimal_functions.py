@@ -209,14 +209,19 @@ def decimal_sign(value: Column) -> Column:
 
 
 def low_half(value: Column) -> Column:
-    """The low 64 bits of the unscaled number, as a number with a sign."""
-    return pa.array(np.ascontiguousarray(number_columns.halves(value)[:, 0]))
+    """The low 64 bits of the unscaled number, as a number with a sign; null for null."""
+    return _present(number_columns.halves(value)[:, 0], value)
 
 
 def high_half(value: Column) -> Column:
     """(unscaled number - low half) / 2 ** 64."""
     pairs = number_columns.halves(value)
-    return pa.array(pairs[:, 1] + (pairs[:, 0] < 0))
+    return _present(pairs[:, 1] + (pairs[:, 0] < 0), value)
+
+
+def _present(numbers_: np.ndarray, value: pa.Array) -> pa.Array:
+    mask = np.asarray(value.is_null().to_numpy(zero_copy_only=False)) if value.null_count else None
+    return pa.array(np.ascontiguousarray(numbers_), mask=mask)
 
 
 KERNELS = by_name(
