@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastavro import parse_schema
 from fastavro.schema import SchemaParseException, UnknownType
 
+from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of, text_of
 from sluice.model.types import (
     BOOLEAN,
     FLOAT64,
@@ -345,23 +346,36 @@ def form_of(type_: Type) -> AvroForm:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def field_for(name: str, writer: Avro, reader: Avro | None) -> tuple[Field | None, Field | None]:
-    """The field of the attribute `name` in the writer's schema and in the reader's schema; None where there is none.
-
-    A schema that is no record has only one field, which fits any name. Raises AvroError if the reader's schema lacks
-    the field.
+def steps_in(avro: Avro, name: str, path: Steps | None) -> Steps:
+    """The path of an attribute in values of the schema, if the file gives it `path`. A schema that is no record is one
+    attribute of any name.
     """
-    if writer.meant(writer.root).type != "record":
-        return writer.fields[0], reader.fields[0] if reader else None
+    if path is not None:
+        return path
+    return (name,) if avro.meant(avro.root).type == "record" else ()
+
+
+def field_for(name: str, writer: Iterable[Field], reader: Iterable[Field] | None) -> tuple[Field | None, Field | None]:
+    """The field `name` of a record in the writer's schema and in the reader's schema; None where there is none.
+
+    Raises AvroError if the reader's schema lacks the field.
+    """
     if reader is None:
-        return _named(writer.fields, [name]), None
-    theirs = _named(reader.fields, [name])
+        return named(writer, [name]), None
+    theirs = named(reader, [name])
     if theirs is None:
         raise AvroError(f"a field {name}")
-    return _named(writer.fields, [theirs.name, *theirs.aliases]), theirs
+    return named(writer, [theirs.name, *theirs.aliases]), theirs
 
 
-def _named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
+def branch_of_type(avro: Avro | None, node: Node | None, word: str) -> Node | None:
+    """The first branch of the node that has this Avro type; None if none has."""
+    if avro is None or node is None:
+        return None
+    return next((branch for branch in avro.branches(node) if branch.type == word), None)
+
+
+def named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
     by_name = {one.name: one for one in fields}
     return next((by_name[name] for name in names if name in by_name), None)
 
@@ -385,14 +399,34 @@ def _promotes(written: Node, meant: Node) -> bool:
     return same or written.type in PROMOTED.get(meant.type, ())
 
 
-def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool) -> None:
+def check_reading(
+    writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool, path: Steps | None = None
+) -> None:
     """Raises AvroError if records of the writer's schema do not give the attribute, and no default replaces it."""
-    theirs, ours = field_for(name, writer, reader)
-    assert ours is not None  # noqa: S101 - else field_for raised
-    if theirs is not None:
-        _check_reading(writer, theirs.node, None if reader is writer else reader, ours.node, type_)
-    elif not has_default and not ours.has_default:
-        raise AvroError(f"a default of the field {ours.name}, which the records do not have")
+    node, meant = writer.root, reader.root
+    for number, step in enumerate(steps := steps_in(writer, name, path)):
+        inside = _inside(writer, node, step, steps[:number])
+        ours = _inside(reader, meant, step, steps[:number])
+        if isinstance(step, int):
+            node, meant = inside.inner[0], ours.inner[0]
+            continue
+        theirs, own = field_for(step, inside.fields, ours.fields)
+        assert own is not None  # noqa: S101 - else field_for raised
+        if theirs is None and (has_default or own.has_default):
+            return
+        if theirs is None:
+            raise AvroError(f"a default of the field {own.name}, which the records do not have")
+        node, meant = theirs.node, own.node
+    _check_reading(writer, node, None if reader is writer else reader, meant, type_)
+
+
+def _inside(avro: Avro, node: Node, step: str | int, path: Steps) -> Node:
+    """The branch of the node into which a step of a path leads (PA5). Raises AvroError if there is none."""
+    word = "array" if isinstance(step, int) else "record"
+    branch = branch_of_type(avro, node, word)
+    if branch is None:
+        raise AvroError(f"{word} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is")
+    return branch
 
 
 def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
@@ -440,23 +474,45 @@ def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
 
 
-def check_writing(avro: Avro, name: str, type_: Type) -> None:
+def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None) -> None:
     """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
-    _, one = field_for(name, avro, avro)
-    assert one is not None  # noqa: S101 - else field_for raised
-    branch_for(avro, one.node, type_)
+    node = avro.root
+    for number, step in enumerate(steps := steps_in(avro, name, path)):
+        _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number]).fields)
+        assert own is not None  # noqa: S101 - else field_for raised
+        node = own.node
+    branch_for(avro, node, type_)
 
 
-def missing(avro: Avro, names: Iterable[str]) -> list[str]:
-    """The names of the fields that have no default and are not among the attributes `names`."""
-    if avro.meant(avro.root).type != "record":
-        return []
-    known = set(names)
-    return [one.name for one in avro.fields if one.name not in known and not one.has_default]
+def missing(avro: Avro, paths: Iterable[Steps]) -> list[str]:
+    """The fields, with their paths, that have no default and no attribute of these `paths`."""
+    root = avro.meant(avro.root)
+    return list(_missing(avro, root, PathTree.of(list(paths)), ())) if root.type == "record" else []
 
 
-def schema_of(name: str, schema: Schema) -> str:
-    """The JSON text of an Avro schema generated for tuples with these attributes."""
-    fields = [{"name": attribute, "type": form_of(type_).generated(type_)} for attribute, type_ in schema]
+def _missing(avro: Avro, record: Node, tree: PathTree, path: Steps) -> Iterator[str]:
+    for one in record.fields:
+        inner = tree.inner.get(one.name)
+        if inner is None and not one.has_default:
+            yield text_of((*path, one.name))
+        elif inner is not None and inner.inner and (inside := branch_of_type(avro, one.node, "record")):
+            yield from _missing(avro, inside, inner, (*path, one.name))
+
+
+def schema_of(name: str, schema: Schema, members: Members = NO_MEMBERS) -> str:
+    """The JSON text of an Avro schema generated for tuples with these attributes; objects are records (PA7, PA8)."""
+    tree = PathTree.of(paths_of(schema, members))
+    return json.dumps(_record_of(name, tree, schema), separators=(",", ":"))
+
+
+def _record_of(name: str, tree: PathTree, schema: Schema) -> dict[str, Any]:
     legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
-    return json.dumps({"type": "record", "name": legal, "fields": fields}, separators=(",", ":"))
+    fields = [{"name": step, "type": _type_of(f"{name}_{step}", inner, schema)} for step, inner in tree.inner.items()]
+    return {"type": "record", "name": legal, "fields": fields}
+
+
+def _type_of(name: str, tree: PathTree, schema: Schema) -> Any:  # noqa: ANN401 - JSON
+    if tree.inner:
+        return _record_of(name, tree, schema)
+    _, type_ = schema[tree.attributes[0]]
+    return form_of(type_).generated(type_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.model.members import NO_MEMBERS, Members, Spelling, path_of, spelling_of
 from sluice.model.types import STRING, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
@@ -30,23 +31,28 @@ NEEDS_QUOTES = f"{SPECIAL}|^{BOM}"
 EMPTY = ""
 
 
-def decode(values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any]) -> Decoded:
-    """The tuples in these values.
+def decode(  # noqa: PLR0917 - a format's settings
+    values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any],
+    members: Members = NO_MEMBERS, columns: Sequence[str] = (),
+) -> Decoded:  # fmt: skip
+    """The tuples in these values. `columns` has the names of the fields; without it they are the attributes.
 
     An empty field is an empty string, or null if the attribute is no string; null becomes the attribute's default.
     """
     reasons: dict[int, str] = {}
     texts, good = utf8(values)
     _note(reasons, np.flatnonzero(~good), reason(Reason.NOT_TEXT, "its bytes are not UTF-8"))
-    fields, rows = _fields(texts, np.flatnonzero(good), len(schema), delimiter, reasons)
-    columns, right = [], np.ones(len(rows), np.bool_)
+    fields, rows = _fields(texts, np.flatnonzero(good), len(columns or schema), delimiter, reasons)
+    if columns:
+        fields = [fields[columns.index(path_of(name, members)[0])] for name, _ in schema]
+    decoded, right = [], np.ones(len(rows), np.bool_)
     for (name, type_), field in zip(schema, fields, strict=True):
-        column, fits = _column(field, type_, defaults.get(name))
+        column, fits = _column(field, type_, defaults.get(name), spelling_of(name, members))
         for row in np.flatnonzero(~fits & right):
             reasons[int(rows[row])] = _why(name, type_, field[int(row)].as_py())
         right &= fits
-        columns.append((column, fits))
-    kept = [column.filter(pa.array(right[fits])) for column, fits in columns]
+        decoded.append((column, fits))
+    kept = [column.filter(pa.array(right[fits])) for column, fits in decoded]
     tuples = record_batch(kept, arrow_schema(schema), int(np.count_nonzero(right)))
     return Decoded(tuples, rows[right], sorted(reasons.items()))
 
@@ -61,8 +67,13 @@ def _why(name: str, type_: Type, text: str) -> str:
     return reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(text)}")
 
 
-def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array, np.ndarray]:  # noqa: ANN401
-    values, fits = read(texts, type_)
+def _column(
+    texts: pa.StringArray,
+    type_: Type,
+    default: Any,  # noqa: ANN401
+    spelling: Spelling,
+) -> tuple[pa.Array, np.ndarray]:
+    values, fits = read(texts, type_, spelling)
     if default is None or type_ == STRING:
         return values, fits
     empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
@@ -126,8 +137,9 @@ def _exactly(
     return [pa.array(column, pa.string()) for column in columns], np.array(good, np.int64)
 
 
-def encode(tuples: pa.RecordBatch, delimiter: str) -> pa.BinaryArray:
-    fields = [_quoted(written(column), delimiter, alone=tuples.num_columns == 1) for column in tuples.columns]
+def encode(tuples: pa.RecordBatch, delimiter: str, members: Members = NO_MEMBERS) -> pa.BinaryArray:
+    texts = [written(tuples.column(name), spelling_of(name, members)) for name in tuples.schema.names]
+    fields = [_quoted(text, delimiter, alone=len(texts) == 1) for text in texts]
     return pc.binary_join_element_wise(*fields, pa.scalar(delimiter)).cast(pa.binary())
 
 

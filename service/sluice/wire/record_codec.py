@@ -110,7 +110,7 @@ def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records
     defaults, types = dict(stream.defaults), dict(stream.schema)
 
     def form(coding: Coding, schema: Schema, of: str) -> Codec:
-        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties))
+        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties, members=dict(stream.members)))
 
     value = form(stream.value, stream.value_schema, "value")
     key = form(stream.key.coding, stream.key_schema, "key") if stream.key else None

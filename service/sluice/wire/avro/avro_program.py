@@ -8,9 +8,10 @@ that use it; the compilation does not fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,9 +24,13 @@ from sluice.model.avro_schema import (
     Node,
     accepts,
     branch_of_default,
+    branch_of_type,
     field_for,
     form_of,
+    named,
+    steps_in,
 )
+from sluice.model.members import Members, PathTree
 from sluice.model.types import Schema, Type
 
 T = TypeVar("T")
@@ -67,6 +72,10 @@ class Op(IntEnum):
     TEXT = auto()  # a: buffer
     BYTES = auto()  # a: buffer, b: the most bytes
     FIXED = auto()  # a: buffer, b: number of bytes
+    OPEN = auto()  # starts an array whose items are read one by one
+    NEXT = auto()  # starts its next item; a: target if it has no more items
+    MARK = auto()  # remembers the position
+    BACK = auto()  # goes back to the position that was remembered last
 
 
 class Fault(IntEnum):
@@ -84,6 +93,7 @@ class Fault(IntEnum):
     MISSING = auto()
     RANGE = auto()
     MISMATCH = auto()
+    ABSENT = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,8 @@ class Compiler:
     schema: Schema
     #: the values for attributes that are missing or null: an int, a float, a text, or a list of these
     defaults: Mapping[str, Any]
+    members: Members = field(default_factory=dict)
+    kept: tuple[tuple[int, ...], ...] = ()
     code: list[list[int]] = field(default_factory=list)
     constants: list[tuple[int, int]] = field(default_factory=list)
     texts: bytearray = field(default_factory=bytearray)
@@ -137,25 +149,10 @@ class Compiler:
         self.weightless = _weightless(self.writer.names)
 
     def program(self) -> Program:
-        kept = self._buffers()
-        taken: dict[str, tuple[int, Field | None]] = {}
-        absent = []
-        for number, (name, _) in enumerate(self.schema):
-            theirs, ours = field_for(name, self.writer, self.reader)
-            if theirs is None:
-                absent.append((number, ours))
-            else:
-                taken[theirs.name] = number, ours
-        for one in self.writer.fields:
-            if one.name in taken:
-                number, ours = taken[one.name]
-                self._take(
-                    one.node, ours.node if ours else None, self.schema[number][1], kept[number], number, top=True
-                )
-            else:
-                self._pass(one.node)
-        for number, ours in absent:
-            self._absent(number, ours, kept[number])
+        self.kept = kept = self._buffers()
+        given = [(name, member.path if (member := self.members.get(name)) else None) for name, _ in self.schema]
+        tree = PathTree.of([steps_in(self.writer, name, path) for name, path in given])
+        self._read(self.writer.root, self.reader.root if self.reader else None, tree)
         self._emit(Op.END)
         self._subroutines()
         scales = tuple(
@@ -200,6 +197,106 @@ class Compiler:
             yield case
             ends.append(self._emit(Op.JUMP))
         self._here(*ends)
+
+    # ---- following paths ----
+
+    def _read(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        """Emits the code that reads a value and the attributes in it. A value of several attributes is read several
+        times.
+        """
+        readings = [partial(self._attribute, node, ours, number) for number in tree.attributes]
+        if tree.inner or not readings:
+            readings.append(partial(self._enter, node, ours, tree))
+        for reading in readings[:-1]:
+            self._emit(Op.MARK)
+            reading()
+            self._emit(Op.BACK)
+        readings[-1]()
+
+    def _attribute(self, node: Node, ours: Node | None, number: int) -> None:
+        self._take(node, ours, self.schema[number][1], self.kept[number], number, top=True)
+
+    def _enter(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        """Emits the code that reads the attributes in a record or an array (PA5)."""
+        node = self.writer.meant(node)
+        if node.type != "union":
+            self._enter_value(node, ours, tree)
+            return
+        for branch in self._branch(node.inner):
+            self._enter_value(self.writer.meant(branch), ours, tree)
+
+    def _enter_value(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        meant = branch_of_type(self.reader, ours, node.type)
+        known = self.reader is None or meant is not None
+        records = {step: inner for step, inner in tree.inner.items() if isinstance(step, str)}
+        items = {step: inner for step, inner in tree.inner.items() if isinstance(step, int)}
+        if node.type == "record" and known:
+            self._fields(node, meant, records)
+            self._nothing(items.values())
+        elif node.type == "array" and known and items and not self._is_weightless(node.inner[0]):
+            self._items(node.inner[0], meant.inner[0] if meant else None, items)
+            self._nothing(records.values())
+        else:
+            self._pass(node)
+            self._nothing(tree.inner.values())
+
+    def _fields(self, record: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+        taken: dict[str, tuple[PathTree, Field | None]] = {}
+        absent = []
+        for name, tree in wanted.items():
+            theirs, ours = field_for(name, record.fields, meant.fields if meant else None)
+            if theirs is None or theirs.name in taken:
+                absent.append((tree, ours))
+            else:
+                taken[theirs.name] = tree, ours
+        for one in record.fields:
+            if one.name in taken:
+                tree, ours = taken[one.name]
+                self._read(one.node, ours.node if ours else None, tree)
+            else:
+                self._pass(one.node)
+        for tree, ours in absent:
+            self._lacks(tree, ours)
+
+    def _items(self, item: Node, meant: Node | None, wanted: Mapping[int, PathTree]) -> None:
+        """Emits the code that reads the items of an array up to the last one with attributes, and skips the others."""
+        self._emit(Op.OPEN)
+        ends = []
+        for index in range(max(wanted) + 1):
+            ends.append(self._emit(Op.NEXT))
+            if index in wanted:
+                self._read(item, meant, wanted[index])
+            else:
+                self._pass(item)
+        rest = self._emit(Op.NEXT)
+        self._pass(item)
+        self._emit(Op.JUMP, rest)
+        behind = []
+        for index, end in enumerate(ends):
+            self._here(end)
+            self._nothing(tree for step, tree in wanted.items() if step >= index)
+            behind.append(self._emit(Op.JUMP))
+        self._here(rest, *behind)
+
+    def _nothing(self, trees: Iterable[PathTree]) -> None:
+        """Emits the attributes of these trees for a record in which something on the way is no record or array."""
+        for number in (number for tree in trees for number in tree.everything()):
+            self._absent(number, None, self.kept[number], Fault.ABSENT)
+
+    def _lacks(self, tree: PathTree, ours: Field | None) -> None:
+        """Emits the attributes of a field that the writer's schema lacks: the defaults in the default of the field."""
+        for number in tree.attributes:
+            self._absent(number, ours, self.kept[number])
+        for step, inner in tree.inner.items():
+            self._lacks(inner, self._default_within(ours, step))
+
+    def _default_within(self, ours: Field | None, step: str | int) -> Field | None:
+        """The field of a record that is the default of a field, with its value there; None if there is none."""
+        if ours is None or not isinstance(ours.default, dict):
+            return None
+        record = branch_of_type(self.reader, ours.node, "record")
+        one = named(record.fields, [str(step)]) if record else None
+        return None if one is None else replace(one, default=ours.default.get(one.name, one.default), has_default=True)
 
     # ---- reading a value ----
 
@@ -282,13 +379,15 @@ class Compiler:
 
     # ---- values that are not in the record ----
 
-    def _absent(self, attribute: int, ours: Field | None, buffers: tuple[int, ...]) -> None:
+    def _absent(
+        self, attribute: int, ours: Field | None, buffers: tuple[int, ...], fault: Fault = Fault.MISSING
+    ) -> None:
         """Emits an attribute that the writer's schema lacks: the default of the pipeline file, else of the reader."""
         name, type_ = self.schema[attribute]
         if name in self.defaults:
             self._constant(self.defaults[name], type_, buffers)
         elif ours is None or not ours.has_default:
-            self._emit(Op.FAULT, Fault.MISSING, 0, attribute)
+            self._emit(Op.FAULT, fault, 0, attribute)
         else:
             self._default(ours, type_, buffers, attribute)
 

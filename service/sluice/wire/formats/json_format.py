@@ -6,6 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from sluice.model.members import Members
 from sluice.wire.formats.format_contract import Codec, Format, Part
 
 if TYPE_CHECKING:
@@ -14,14 +15,17 @@ if TYPE_CHECKING:
 
 class JsonFormat(Format):
     in_keys = True
+    has_paths = True
+    coerces = True
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
-        return Codec(partial(json_codec.decode, schema=part.schema, defaults=part.defaults), _encode)
+        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults, members=part.members)
+        return Codec(decode, partial(_encode, members=part.members))
 
 
-def _encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
+def _encode(tuples: pa.RecordBatch, members: Members) -> pa.BinaryArray:
     """Imports the encoder and polars, which takes 0.15 s and 15 MB, when there are tuples: many processes have none.
 
     Raises ModuleNotFoundError, also without tuples, if polars is missing, which the extra `run` brings.
@@ -32,4 +36,4 @@ def _encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
         return pa.array([], pa.binary())
     from sluice.wire.json.json_write import encode  # noqa: PLC0415
 
-    return encode(tuples)
+    return encode(tuples, members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -11,46 +12,92 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.kernel import kernel
+from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
 from sluice.model.types import Schema
 from sluice.wire.decoded import bytes_of, record_batch
 from sluice.wire.json import json_types
+from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
-from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_types import JsonForm, json_form
 
 
-def scannable(schema: Schema) -> bool:
-    """Whether the scanner supports all types of the schema: lists it does not."""
-    return None not in _codes(schema)
+def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
+    """Whether the scanner supports all types, spellings and paths of the schema: lists, for example, it does not."""
+    return _plan(schema, tuple(members.items())) is not None
+
+
+class Plan(NamedTuple):
+    """What the scanner reads for a schema. `depth` is the number of nodes that may be open at once."""
+
+    wanted: Wanted
+    depth: int
 
 
 @lru_cache(maxsize=1024)
-def _codes(schema: Schema) -> tuple[int | None, ...]:
-    return tuple(json_form(type_).scanned for _, type_ in schema)
+def _plan(schema: Schema, members: tuple[tuple[str, Member], ...]) -> Plan | None:
+    """The plan of the scanner; None if it does not support the schema."""
+    given = dict(members)
+    forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
+    paths = paths_of(schema, given)
+    root = PathTree.of(paths)
+    if any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())) or root.is_list:
+        return None
+    return Plan(_wanted(root, forms), max(map(len, paths), default=1))
 
 
-def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
-    """The tuples of the rows that the scanner accepts, and for each row whether it does."""
+def _apart(node: PathTree) -> bool:
+    """Whether the node has either an attribute or inner nodes, and its inner nodes are either named or counted."""
+    return not (node.attributes and node.inner) and len({type(step) for step in node.inner}) <= 1
+
+
+def _wanted(root: PathTree, forms: list[JsonForm]) -> Wanted:
+    """The tables of the tree (see Wanted)."""
+    nodes = [node for node in root.nodes() if node.inner or node is root]
+    numbers = {id(node): number for number, node in enumerate(nodes)}
+    children = [child for node in nodes for child in node.inner.items()]
+    names, starts = bytes_of(pa.array([str(step).encode() for step, _ in children], pa.binary()))
+    twins = np.full(len(forms), NO, np.int64)
+    for _, node in children:
+        twins[node.attributes[:-1]] = node.attributes[1:]
+    return Wanted(
+        names, starts,
+        np.array([step if isinstance(step, int) else NO for step, _ in children], np.int64),
+        np.array([numbers.get(id(node), NO) for _, node in children], np.int64),
+        np.array([node.attributes[0] if node.attributes else NO for _, node in children], np.int64),
+        np.cumsum([0, *(len(node.inner) for node in nodes)]),
+        np.array([OPEN_LIST if node.is_list else OPEN_OBJECT for node in nodes], np.int64),
+        np.array([form.scanned for form in forms], np.int64),
+        np.array([form.tick for form in forms], np.int64),
+        twins,
+    )  # fmt: skip
+
+
+def decode_scannable(
+    values: pa.BinaryArray, schema: Schema, members: Members = NO_MEMBERS
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The tuples of the rows that the scanner accepts, and for each row whether it does. The schema is scannable."""
     data, starts = bytes_of(values)
-    names = pa.array([name.encode() for name, _ in schema], pa.binary())
-    codes = _codes(schema)
-    wanted = Wanted(*bytes_of(names), np.array(codes, np.int64))
-    found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
-    scan(data, starts, wanted, found, sure)
+    plan = _plan(schema, tuple(members.items()))
+    assert plan is not None  # noqa: S101 - the schema is scannable
+    found, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
+    scan(data, starts, plan.wanted, found, sure)
     arrow = arrow_schema(schema)
     columns = [
         _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
-        for a, (code, field) in enumerate(zip(codes, arrow, strict=True))
+        for a, (code, field) in enumerate(zip(plan.wanted.codes, arrow, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
 
 
-def _room(attributes: int, rows: int) -> FieldSpans:
+def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:
     first, last = np.empty((2, attributes, rows), np.int64)
-    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
+    seen, entered = np.empty(attributes, np.bool_), np.empty(len(plan.wanted.opens), np.bool_)
+    stack = np.empty((2, plan.depth), np.int64)
+    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), seen, entered, stack)
 
 
 def _column(
-    code: int | None, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
+    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> pa.Array:
     """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans)."""
     first, last, escaped = found

@@ -9,19 +9,20 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.model.members import NO_MEMBERS, Members, Steps, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, shown
+from sluice.wire.json.json_values import NotOfTypeError, as_written, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -34,54 +35,82 @@ class Unusable(ValueError):  # noqa: N818
     """A value is not a tuple of the schema. The text of the exception is the reason."""
 
 
-def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+def decode(
+    values: pa.BinaryArray,
+    schema: Schema,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    members: Members = NO_MEMBERS,
+) -> Decoded:
     """The tuples in these values. `defaults` has the values for attributes that are missing or null.
 
-    Names that are not in the schema are ignored. If a name occurs several times, its last value counts.
+    Members that no attribute has are ignored. If a name occurs several times, its last value counts.
     """
-    if not scannable(schema):
-        return decode_exactly(values, schema, defaults)
-    tuples, sure = decode_scannable(values, schema)
+    if not scannable(schema, members):
+        return decode_exactly(values, schema, defaults, members)
+    tuples, sure = decode_scannable(values, schema, members)
     if sure.all():
         return Decoded(tuples, np.arange(len(values)), [])
     doubtful = np.flatnonzero(~sure)
-    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults)
+    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults, members)
     return in_order(Decoded(tuples, np.flatnonzero(sure), []), exact.at(doubtful))
 
 
-def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+class Wanted(NamedTuple):
+    """An attribute of the schema: its name, the form of its values, and its path with a text for messages."""
+
+    name: str
+    form: JsonForm
+    path: Steps
+    place: str
+
+
+def decode_exactly(
+    values: pa.BinaryArray,
+    schema: Schema,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    members: Members = NO_MEMBERS,
+) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
-    attributes = [(name, json_form(type_)) for name, type_ in schema]
-    digits = any(form.digits for _, form in attributes)
+    attributes = [
+        Wanted(name, json_form(type_, spelling_of(name, members)), path_of(name, members), place(name, members))
+        for name, type_ in schema
+    ]
+    digits = any(attribute.form.digits for attribute in attributes)
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
-            tuples.append(_tuple(_parsed(value, digits=digits), attributes, defaults))
+            tuples.append(_tuple(value, attributes, defaults, digits=digits))
             good.append(row)
         except Unusable as unusable:
             bad.append((row, str(unusable)))
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(document: dict[str, Any], attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any]) -> list[Any]:
-    return [
-        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, form)
-        for name, form in attributes
-    ]
+def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str, Any], *, digits: bool) -> list[Any]:
+    document = _parsed(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    coerces = any(attribute.form.spelling.coerce for attribute in attributes)
+    try:
+        written = as_written((value or b"").removeprefix(BOM_UTF8)) if coerces else None
+    except RecursionError as error:
+        raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
+    return [_attribute(document, written, attribute, defaults) for attribute in attributes]
 
 
-def _parsed(value: bytes | None, *, digits: bool) -> dict[str, Any]:
-    """The object. With `digits` its numbers with a point or an exponent are Decimal, else float."""
+def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: ANN401 - JSON
+    """The document: an object, or any value if an attribute is the `whole` document. With `digits` its numbers with a
+    point or an exponent are Decimal, else float.
+    """
     text = (value or b"").removeprefix(BOM_UTF8)
+    expected = "a JSON value" if whole else "a JSON object"
     if not text:
-        raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
+        raise Unusable(reason(Reason.NO_VALUE, f"expected {expected}, got nothing"))
     try:
         document = orjson.loads(text)
         if digits:
             document = json.loads(text, parse_float=Decimal, parse_int=_whole)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
-    if type(document) is not dict:
+    if type(document) is not dict and not whole:
         raise Unusable(reason(Reason.NOT_AN_OBJECT, f"expected a JSON object, got {shown(document)}"))
     return document
 
@@ -90,17 +119,42 @@ def _whole(digits: str) -> int | Decimal:
     return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
 
 
-def _attribute(document: dict[str, Any], name: str, form: JsonForm) -> Any:  # noqa: ANN401
-    value = document.get(name)
-    if value is None and not form.type.optional:
-        word = Reason.NULL if name in document else Reason.MISSING
-        raise Unusable(reason(word, f"{name}: expected {form.type}, got {'null' if name in document else 'nothing'}"))
+def _attribute(document: Any, written: Any, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The value of the attribute (PA4). `written` is the document with the texts of its numbers."""
+    value, steps = at_path(document, wanted.path)
+    if value is None and wanted.name in defaults:
+        return defaults[wanted.name]
+    form, expected = wanted.form, f"{wanted.name}: expected {wanted.form.type}{wanted.place}"
+    if value is None and form.type.optional:
+        return None
+    if steps < len(wanted.path):
+        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document, wanted.path[:steps])}"))
+    if value is None:
+        raise Unusable(reason(Reason.NULL, f"{expected}, got null"))
     try:
-        return form.read(value)
+        return form.coerced(at_path(written, wanted.path)[0]) if form.spelling.coerce else form.read(value)
     except NotOfTypeError:
-        raise Unusable(
-            reason(Reason.WRONG_TYPE, f"{name}: expected {form.type}, got {shown(value)}{form.remark(value)}")
-        ) from None
+        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {shown(value)}{form.remark(value)}")) from None
+
+
+def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401
+    """The value at the path, None if it is null or missing, and how many steps of the path exist (PA4)."""
+    for number, step in enumerate(path):
+        if type(document) is not (list if isinstance(step, int) else dict):
+            return None, number
+        if step not in (range(len(document)) if isinstance(step, int) else document):
+            return None, number
+        document = document[step]  # type: ignore[index]
+    return document, len(path)
+
+
+def _instead(document: Any, path: Steps) -> str:  # noqa: ANN401
+    """What is at the end of a path whose next step is missing."""
+    value, _ = at_path(document, path)
+    if not path or type(value) is dict:
+        return "nothing"
+    got = f"a list of {len(value)}" if type(value) is list else shown(value)
+    return f"{got} at {text_of(path)}"
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -37,6 +38,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
+def as_written(text: bytes) -> Any:  # noqa: ANN401 - JSON
+    """The document of a valid text, in which each number is its text (PA10). Raises RecursionError if too deep."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
 def _number(value: object) -> object:
     """A number that was read with all its digits."""
     if isinstance(value, Decimal):
@@ -66,7 +72,9 @@ def require(accepted: bool) -> None:  # noqa: FBT001
 
 
 def finite_or_word(value: Any) -> Any:  # noqa: ANN401
-    """The value with NaN and the infinities, also in lists, replaced by words, since JSON has no such numbers."""
+    """The value with NaN and the infinities, also in lists and objects, replaced by words: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {name: finite_or_word(item) for name, item in value.items()}
     if isinstance(value, list):
         return [finite_or_word(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
