@@ -5,7 +5,7 @@ config/syntax/typed_expressions.py parses them, engine/stream/expression_eval.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,23 @@ def walk(expression: Expression) -> Iterator[Expression]:
     if isinstance(expression, Call | AggregateCall):
         for argument in expression.arguments:
             yield from walk(argument)
+
+
+def null_from(expression: Expression) -> Iterator[Expression]:
+    """The parts of an expression from which its null comes: attributes, `try(x)`, the constant null (NU31)."""
+    match expression:
+        case _ if not expression.type.optional:
+            return
+        case Call("if", (_, *branches)):
+            parts: Iterable[Expression] = branches
+        case Call("?:" | "coalesce", (*_, last)):
+            parts = [last]
+        case Call(name, arguments) | AggregateCall(name, arguments) if name not in ("try", "Custom"):
+            parts = arguments
+        case _:
+            parts = ()
+    found = [source for part in parts for source in null_from(part)]
+    yield from found or [expression]
 
 
 def over_group(expression: Expression) -> Expression:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.errors import one_of
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, null_from
 from sluice.model.functions import OPERATORS
 from sluice.time_units import SECOND
 
@@ -32,6 +33,11 @@ SIGNS = OPERATORS.keys() - {"!"}
 
 def expressions(several: Iterable[Expression]) -> str:
     return ", ".join(map(expression, several))
+
+
+def nulls(one: Expression) -> str:
+    """The parts from which the null of an expression comes, for messages: `price or size`."""
+    return one_of(dict.fromkeys(map(expression, null_from(one))))
 
 
 def expression(one: Expression) -> str:

@@ -167,7 +167,7 @@ class ExpressionChecks:
         known = all(name in self.streams.schemas for name in sources)
         clear = known and stream not in self.shaped.unclear
         if clear and sound and self.streams.writers.get(stream) == index:
-            self.streams.derive(stream, shape.name, sources, tuple((name, e.type) for name, e in given.items()))
+            self.streams.derive(stream, shape.name, sources, given)
         return Output(stream, tuple(given.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:

@@ -18,11 +18,14 @@ from sluice.config.syntax.file_models.value_models import NAME
 from sluice.config.syntax.other_systems import type_of_another_system
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
-from sluice.model.errors import Path, nearest, spell
+from sluice.model.errors import Path, nearest, one_of, spell
+from sluice.model.expressions import Attribute, Call, Expression
 from sluice.model.members import text_of
 from sluice.model.spec import EventTime
 from sluice.model.topology import RETURNING, closing, cycle, upstream_first
-from sluice.model.types import Schema, Type, parse_type, similar_type
+from sluice.model.types import Schema, Type, optional_of, parse_type, similar_type
+from sluice.model.unparse import expression as written
+from sluice.model.unparse import nulls
 
 #: what stands between several streams in one text
 SEVERAL = re.compile(r"\s*(?:,|\+|&|\bUNION(?:\s+ALL)?\b|\band\b)\s*", re.IGNORECASE)
@@ -321,14 +324,17 @@ class Streams:
 
     # ---- what operators write ----
 
-    def derive(self, stream: str, writer: str, sources: Sequence[str], derived: Schema) -> None:
-        """Sets the attributes of a stream to the outputs of its writer. A schema in the file must be equal to them.
+    def derive(self, stream: str, writer: str, sources: Sequence[str], outputs: Mapping[str, Expression]) -> None:
+        """Sets the attributes of a stream to the outputs of its writer. A schema in the file must be equal to them,
+        but may be optional where they are not.
 
         `sources` are the streams that the writer reads, from which the stream inherits its event time.
         """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
-        if stated is not None and stream in self.stated:
-            self.compare(("streams", stream, "schema"), writer, self.stated[stream], dict(derived))
+        given = self.stated.get(stream, {}) if stated is not None else {}
+        if given:
+            self.compare(("streams", stream, "schema"), writer, given, outputs)
+        derived = tuple((name, _widest(e.type, given.get(name))) for name, e in outputs.items())
         self.schemas[stream] = derived
         if stream not in self.feedback and not self.state_event_time(stream):
             upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
@@ -336,17 +342,34 @@ class Streams:
             if found is not None:
                 self.event_times[stream] = found
 
-    def compare(self, path: Path, writer: str, stated: Mapping[str, object], derived: Mapping[str, object]) -> None:
-        for name, kind in derived.items():
+    def compare(
+        self, path: Path, writer: str, stated: Mapping[str, Type | None], derived: Mapping[str, Expression]
+    ) -> None:
+        for name, expression in derived.items():
+            kind = expression.type
             if name not in stated:
                 self.report.problem((*path, name), f"{kind}, which {writer} writes", None)
-            elif stated[name] not in (None, kind):
+            elif stated[name] == kind.present != kind:
+                what = f"{kind}, as {writer} writes it: null comes from {nulls(expression)}; {without_null(expression)}"
+                self.report.problem((*path, name), what, f"{stated[name]}")
+            elif stated[name] not in (None, kind, optional_of(kind)):
                 self.report.problem((*path, name), f"{kind}, as {writer} writes it")
         for name in stated:
             if name not in derived:
                 self.report.problem(
                     (*path, name), f"only what {writer} writes ({', '.join(derived)})", name, nearest(name, derived)
                 )
+
+
+def _widest(written: Type, stated: Type | None) -> Type:
+    return written if stated is None or stated != optional_of(written) else stated
+
+
+def without_null(expression: Expression) -> str:
+    """What makes a value of an optional expression that is not null, for messages (NU32)."""
+    present = expression.type.present
+    calls = (Call("!", (expression,), present), Call("?:", (expression, Attribute("y", present)), present))
+    return f"{one_of(map(written, calls))} is {present.described}"
 
 
 def written_by(operator: OperatorShape) -> Iterator[tuple[Path, str]]:

@@ -16,13 +16,15 @@ def converted(value: Expression, wanted: Type) -> Expression:
     """
     if value.type == wanted:
         return value
-    if isinstance(wanted, DecimalType):
+    if isinstance(value, Literal) and value.value is None:
+        return Literal(None, wanted)
+    if isinstance(wanted.present, DecimalType):
         if isinstance(value, Literal):
             return Literal(str(value.value), wanted)
-        digits = Literal(wanted.precision, INT64), Literal(wanted.scale, INT64)
+        digits = Literal(wanted.present.precision, INT64), Literal(wanted.present.scale, INT64)
         return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
-        return Literal(None if value.value is None else float(value.value), wanted)
+        return Literal(float(value.value), wanted)
     return Call("float64", (value,), wanted)
 
 

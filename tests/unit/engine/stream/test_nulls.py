@@ -44,10 +44,12 @@ SAMPLES = {
     "int64": (INT64, [0, 0, 0]), "float64": (parse_type("float64"), [0.5, 0.25, 1.0]),
     "string": (STRING, ["1", "2", "3"]), "boolean": (BOOLEAN, [True, False, True]),
     "timestamp": (parse_type("timestamp"), [1, 2, 3]),
+    **dict.fromkeys(("decimal", "exact"), (parse_type("decimal(2)"), ["1.25", "0.50", "-3.00"])),
 }  # fmt: skip
 FIXED = {
     "width": 3, "character": "x", "separator": ",", "seconds": 60.0, "strftime": "%H", "format": "%Y", "regex": "[0-9]",
     "replacement": "y", "zone": "Europe/Berlin", "int64 literal": 1,
+    "scale": 2, "digits": 30, "places": 2,
 }  # fmt: skip
 #: functions that give no null for a null of their arguments
 OWN = {"and", "or", "if", "?:", "!", "isPresent", "coalesce", "try", "hasValue", "orElse"}
@@ -93,5 +95,6 @@ def called(function, signature, null_at):
             kind, values = optional_of(kind), [values[0], None, values[2]]
         columns[f"a{position}"] = array_of(values, kind)
         arguments.append(Attribute(f"a{position}", kind))
-    fitting = match(function, tuple(argument.type for argument in arguments))
+    constants = tuple(argument.value if isinstance(argument, Literal) else None for argument in arguments)
+    fitting = match(function, tuple(argument.type for argument in arguments), constants)
     return Call(function.name, tuple(arguments), fitting.result), pa.record_batch(columns)
