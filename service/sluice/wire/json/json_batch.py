@@ -73,7 +73,7 @@ def _wanted(root: PathTree, forms: list[JsonForm], optional: list[bool]) -> Want
         np.array([form.scanned for form in forms], np.int64),
         np.array([form.tick for form in forms], np.int64),
         twins,
-        np.where(optional, np.cumsum(optional) - 1, NO),
+        np.where(optional, np.cumsum(optional, dtype=np.int64) - 1, NO),
     )  # fmt: skip
 
 
