@@ -48,10 +48,10 @@ def _text(value: bytes) -> str | None:
 
 
 def read(texts: pa.StringArray, type_: Type, spelling: Spelling = STRICT) -> tuple[pa.Array, np.ndarray]:
-    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid."""
-    if type_ == STRING:
+    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid. No text is null."""
+    if type_.present == STRING:
         return texts, np.ones(len(texts), np.bool_)
-    form = json_form(type_, spelling)
+    form = json_form(type_.present, spelling)
     if spelling.pattern or not (form.bare or form.quoted):
         return _one_by_one(texts, form)
     values, good = _together(texts, form)
@@ -107,7 +107,12 @@ def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401
 
 
 def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
-    """The text of each value, from which `read` gives the same value."""
+    """The text of each value, from which `read` gives the same value; null stays null."""
+    if column.null_count:
+        there = column.is_valid()
+        texts = written(column.filter(there), spelling)
+        places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
+        return texts.take(pa.array(places, mask=~there.to_numpy(zero_copy_only=False)))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):

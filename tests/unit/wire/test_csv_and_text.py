@@ -315,3 +315,67 @@ def test_the_whole_key_in_json():
     found = read(stream, (b'{"x":1}', b"7", None), (b'{"x":1}', None, None))
     assert found.tuples.to_pylist() == [{"id": 7, "x": 1}]
     assert found.bad == [(1, "missing attribute: id: expected int64, got nothing")]
+
+
+# ---- null ------------------------------------------------------------------------------------------------------------
+
+OPTIONAL = (("s", parse_type("string?")), ("n", parse_type("int64?")), ("t", STRING))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"a,1,b", ["a", 1, "b"]),
+        (b",,", [None, None, ""]),
+        (b'"",,""', ["", None, ""]),
+        (b'"x,y",,"z"', ["x,y", None, "z"]),
+        (b',2,"a\nb"', [None, 2, "a\nb"]),
+        (b'"a""b",,\r\n', ['a"b', None, ""]),
+    ],
+)
+def test_an_empty_field_without_quotes_is_null(text, values):
+    """NU4."""
+    assert row("csv", OPTIONAL, text) == values
+
+
+def test_an_empty_text_in_quotes_is_no_number():
+    assert why("csv", OPTIONAL, b'a,"",b') == "null attribute: n: expected int64?, got nothing"
+
+
+def test_a_default_takes_the_place_of_null():
+    assert row("csv", OPTIONAL, b",,b", defaults={"n": 7}) == [None, 7, "b"]
+
+
+def test_a_row_of_one_null():
+    assert row("csv", OPTIONAL[1:2], b"") == [None]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.text('a," \n\r;', max_size=3), st.none() | st.integers(-9, 9), st.text('a,"', max_size=2)
+        ),
+        max_size=4,
+    )
+)
+def test_null_comes_back_from_csv(rows):
+    """NU5."""
+    form = codec(Part(Coding("csv", CsvOptions()), OPTIONAL))
+    given_tuples = pa.RecordBatch.from_pylist(
+        [dict(zip("snt", one, strict=True)) for one in rows],
+        schema=pa.schema([("s", pa.string()), ("n", pa.int64()), ("t", pa.string())]),
+    )
+    found = form.decode(form.encode(given_tuples))
+    assert (found.tuples.to_pylist(), found.bad) == (given_tuples.to_pylist(), [])
+
+
+def test_a_null_key_is_no_key_and_a_null_header_is_no_header():
+    """NU2, NU5, NU6."""
+    stream = Stream("in", (("k", parse_type("int64?")), ("h", parse_type("string?")), ("v", INT64)), topic="in",
+                    key=Key(("k",), Coding("text")), headers=(("h", "trace"),))  # fmt: skip
+    records = Records.of(stream, {})
+    tuples = records.decode(pa.array([b'{"v":1}']), pa.array([None], pa.binary()), pa.array([None], HEADERS)).tuples
+    assert tuples.to_pylist() == [{"k": None, "h": None, "v": 1}]
+    assert records.encode_keys(tuples).to_pylist() == [None]
+    assert records.encode_headers(tuples)["trace"].to_pylist() == [None]

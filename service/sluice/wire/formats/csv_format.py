@@ -63,6 +63,7 @@ class CsvFormat(Format):
         from sluice.wire import csv_rows  # noqa: PLC0415 - it imports pyarrow
 
         delimiter = part.options.delimiter
+        optional = frozenset(name for name, type_ in part.schema if type_.optional)
         return Codec(
             partial(
                 csv_rows.decode,
@@ -72,7 +73,7 @@ class CsvFormat(Format):
                 members=part.members,
                 columns=part.options.columns,
             ),
-            partial(csv_rows.encode, delimiter=delimiter, members=part.members),
+            partial(csv_rows.encode, delimiter=delimiter, members=part.members, optional=optional),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from sluice.wire.json.json_types import JsonForm, json_form
 
 def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
     """Whether the scanner supports all types, spellings and paths of the schema: lists, for example, it does not."""
-    return _plan(schema, tuple(members.items())) is not None
+    return _plan(schema, tuple(members.items()), frozenset()) is not None
 
 
 class Plan(NamedTuple):
@@ -34,15 +35,18 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _plan(schema: Schema, members: tuple[tuple[str, Member], ...]) -> Plan | None:
-    """The plan of the scanner; None if it does not support the schema."""
+def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: frozenset[str]) -> Plan | None:
+    """The plan of the scanner; None if it does not support the schema. `defaults`: the attributes that have a default,
+    which only the exact decoder sets.
+    """
     given = dict(members)
     forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
     paths = paths_of(schema, given)
     root = PathTree.of(paths)
     if any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())) or root.is_list:
         return None
-    return Plan(_wanted(root, forms), max(map(len, paths), default=1))
+    optional = [type_.optional and name not in defaults for name, type_ in schema]
+    return Plan(_wanted(root, forms, optional), max(map(len, paths), default=1))
 
 
 def _apart(node: PathTree) -> bool:
@@ -50,7 +54,7 @@ def _apart(node: PathTree) -> bool:
     return not (node.attributes and node.inner) and len({type(step) for step in node.inner}) <= 1
 
 
-def _wanted(root: PathTree, forms: list[JsonForm]) -> Wanted:
+def _wanted(root: PathTree, forms: list[JsonForm], optional: list[bool]) -> Wanted:
     """The tables of the tree (see Wanted)."""
     nodes = [node for node in root.nodes() if node.inner or node is root]
     numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -69,22 +73,31 @@ def _wanted(root: PathTree, forms: list[JsonForm]) -> Wanted:
         np.array([form.scanned for form in forms], np.int64),
         np.array([form.tick for form in forms], np.int64),
         twins,
+        np.where(optional, np.cumsum(optional, dtype=np.int64) - 1, NO),
     )  # fmt: skip
 
 
 def decode_scannable(
-    values: pa.BinaryArray, schema: Schema, members: Members = NO_MEMBERS
+    values: pa.BinaryArray, schema: Schema, members: Members = NO_MEMBERS, defaults: Iterable[str] = ()
 ) -> tuple[pa.RecordBatch, np.ndarray]:
-    """The tuples of the rows that the scanner accepts, and for each row whether it does. The schema is scannable."""
+    """The tuples of the rows that the scanner accepts, and for each row whether it does. The schema is scannable. A
+    null of an attribute with one of the `defaults` is not accepted.
+    """
     data, starts = bytes_of(values)
-    plan = _plan(schema, tuple(members.items()))
+    plan = _plan(schema, tuple(members.items()), frozenset(defaults))
     assert plan is not None  # noqa: S101 - the schema is scannable
     found, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
     scan(data, starts, plan.wanted, found, sure)
     arrow = arrow_schema(schema)
     columns = [
-        _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
-        for a, (code, field) in enumerate(zip(plan.wanted.codes, arrow, strict=True))
+        _column(
+            code,
+            field.type,
+            data,
+            (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]),
+            None if number == NO else ~found.present[number, sure],
+        )
+        for a, (code, field, number) in enumerate(zip(plan.wanted.codes, arrow, plan.wanted.optional, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
 
@@ -93,25 +106,33 @@ def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:
     first, last = np.empty((2, attributes, rows), np.int64)
     seen, entered = np.empty(attributes, np.bool_), np.empty(len(plan.wanted.opens), np.bool_)
     stack = np.empty((2, plan.depth), np.int64)
-    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), seen, entered, stack)
+    present = np.empty((np.count_nonzero(plan.wanted.optional != NO), rows), np.bool_)
+    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), seen, entered, stack, present)
 
 
 def _column(
-    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
-) -> pa.Array:
-    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans)."""
+    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray],
+    null: np.ndarray | None,
+) -> pa.Array:  # fmt: skip
+    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans); `null`
+    says where it is null, None if the attribute is not optional.
+    """
     first, last, escaped = found
     match code:
         case json_types.SCANNED_BOOLEAN:
-            return pa.array(first.astype(np.bool_))
+            return pa.array(first.astype(np.bool_), mask=null)
         case json_types.SCANNED_NUMBER:
-            return pc.cast(_texts(data, first, last), type_)
+            return pc.cast(_or_null(_texts(data, first, last), null), type_)
         case decimal if decimal is not None and decimal >= json_types.SCANNED_DECIMAL:
-            return pc.cast(_texts(data, first, last), type_)
+            return pc.cast(_or_null(_texts(data, first, last), null), type_)
         case json_types.SCANNED_STRING:
-            return _without_escapes(_texts(data, first, last), escaped)
+            return _or_null(_without_escapes(_texts(data, first, last), escaped), null)
         case _:
-            return pa.array(first).view(type_)
+            return pa.array(first, mask=null).view(type_)
+
+
+def _or_null(texts: pa.StringArray, null: np.ndarray | None) -> pa.StringArray:
+    return texts if null is None else pc.if_else(pa.array(null), pa.scalar(None, texts.type), texts)
 
 
 def _without_escapes(texts: pa.StringArray, escaped: np.ndarray) -> pa.StringArray:

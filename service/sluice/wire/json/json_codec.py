@@ -47,7 +47,7 @@ def decode(
     """
     if not scannable(schema, members):
         return decode_exactly(values, schema, defaults, members)
-    tuples, sure = decode_scannable(values, schema, members)
+    tuples, sure = decode_scannable(values, schema, members, defaults)
     if sure.all():
         return Decoded(tuples, np.arange(len(values)), [])
     doubtful = np.flatnonzero(~sure)

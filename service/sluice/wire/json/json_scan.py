@@ -54,6 +54,7 @@ class Wanted(NamedTuple):
     codes      the code of attribute a: what it reads
     ticks      the nanoseconds of the unit of attribute a, if its values are times
     twins      the next attribute of the same child, or NO
+    optional   the number of attribute a among those that may be null, or NO
     """
 
     names: np.ndarray
@@ -66,6 +67,7 @@ class Wanted(NamedTuple):
     codes: np.ndarray
     ticks: np.ndarray
     twins: np.ndarray
+    optional: np.ndarray
 
 
 class FieldSpans(NamedTuple):
@@ -77,6 +79,7 @@ class FieldSpans(NamedTuple):
     seen      scratch memory: `seen[a]` is true if the current row has attribute a
     entered   scratch memory: `entered[n]` is true if the current row has node n
     stack     scratch memory: the child that was found last in each open node, the outermost node first; then the node
+    present   `present[o, r]` is true if the optional attribute with the number o is not null in row r
     """
 
     first: np.ndarray
@@ -85,6 +88,7 @@ class FieldSpans(NamedTuple):
     seen: np.ndarray
     entered: np.ndarray
     stack: np.ndarray
+    present: np.ndarray
 
 
 @kernel
@@ -93,11 +97,13 @@ def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans
     for row in range(len(sure)):
         for attribute in range(len(found.seen)):
             found.seen[attribute] = False
+            if wanted.optional[attribute] != NO:
+                _be_null(wanted, found, row, attribute)
         for node in range(len(found.entered)):
             found.entered[node] = False
         complete = _record(data, starts[row], starts[row + 1], wanted, found, row) == starts[row + 1]
         for attribute in range(len(found.seen)):
-            complete = complete and found.seen[attribute]
+            complete = complete and (found.seen[attribute] or wanted.optional[attribute] != NO)
         sure[row] = complete
 
 
@@ -211,6 +217,12 @@ def _value_of(  # noqa: PLR0917
     data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
 ) -> int:
     """Stores the value of an attribute. Returns the position behind it, or NO."""
+    number = wanted.optional[attribute]
+    if number != NO:
+        if data[i] == SMALL_N:
+            _be_null(wanted, found, row, attribute)
+            return grammar.literal(data, i, stop)
+        found.present[number, row] = True
     code = wanted.codes[attribute]
     if code >= SCANNED_DECIMAL:
         quote = int(data[i] == QUOTE)
@@ -225,6 +237,13 @@ def _value_of(  # noqa: PLR0917
     else:
         end, found.first[attribute, row] = _plain(data, i, stop, code, wanted.ticks[attribute])
     return end
+
+
+@kernel
+def _be_null(wanted: Wanted, found: FieldSpans, row: int, attribute: int) -> None:
+    found.present[wanted.optional[attribute], row] = False
+    found.first[attribute, row] = found.last[attribute, row] = 0
+    found.escaped[attribute, row] = False
 
 
 @kernel

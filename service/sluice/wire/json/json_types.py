@@ -245,9 +245,12 @@ class ListForm(JsonForm):
 class OptionalForm(JsonForm):
     """The form of the inner type, and null."""
 
+    digits = property(lambda optional: optional.present.digits)
+
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
         self.present = json_form(type_.present, spelling)
+        self.scanned, self.tick = self.present.scanned, self.present.tick
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         return None if value is None else self.present.read(value)

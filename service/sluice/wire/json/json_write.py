@@ -43,6 +43,25 @@ def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryAr
     return _bare(binary, frame, decimals, tuples, paths) if decimals else binary
 
 
+def encode_present(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryArray:
+    """As `encode`, without the members that are null (NU5): rows with the same members are encoded together."""
+    absent = [column.is_null().to_numpy(zero_copy_only=False) for column in tuples.columns if column.null_count]
+    if not absent:
+        return encode(tuples, members)
+    _, kinds = np.unique(np.array(absent), axis=1, return_inverse=True)
+    rows = [np.flatnonzero(kinds.ravel() == kind) for kind in range(int(kinds.max()) + 1)]
+    parts = [encode(_without_nulls(tuples.take(pa.array(places))), members) for places in rows]
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(rows))))
+
+
+def _without_nulls(tuples: pa.RecordBatch) -> pa.RecordBatch:
+    """Tuples that are null in the same attributes, without these attributes."""
+    kept = [name for name, column in zip(tuples.schema.names, tuples.columns, strict=True) if not column.null_count]
+    if kept:
+        return tuples.select(kept)
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * tuples.num_rows, pa.struct([])))
+
+
 def _bare(
     values: pa.BinaryArray, frame: pl.DataFrame, decimals: list[str], tuples: pa.RecordBatch, paths: Mapping[str, Steps]
 ) -> pa.BinaryArray:
