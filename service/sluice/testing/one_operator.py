@@ -188,10 +188,11 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
     if "event_time" in operator:
         schema[operator["event_time"]] = "int64" if "event_time_resolution" in operator else "float64"
     tuples = [e["tuple"] for e in events if "tuple" in e and (not join or e["port"] == stream)]
+    given = operator.get(f"schema{end}", {})
     for values in [operator.get(f"default{end}") or {}, *tuples]:
-        for name, value in values.items():
-            schema[name] = _type_of(value, schema.get(name))
-    schema |= operator.get(f"schema{end}", {})
+        for name in (name for name in values if name not in given):
+            schema[name] = _type_of(values[name], schema.get(name))
+    schema |= given
     return schema or {"nothing": "int64"}
 
 

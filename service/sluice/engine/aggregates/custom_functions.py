@@ -17,7 +17,7 @@ from sluice.api.custom import Custom
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words
 from sluice.engine.contents.fired_contents import FiredContents
-from sluice.model.types import Type
+from sluice.model.types import Type, optional_of
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def results(
         out = [_one(made, rows[a:b], result, failures) for a, b in zip([0, *ends], ends, strict=False)]
         if failures:
             LOG.warning("%d results of %s have no value, the first since:", len(failures), made, exc_info=failures[0])
-        return pa.array(out, form(result).handed).cast(form(result).arrow)
+        return form(optional_of(result)).from_user(out)
 
     return finish
 
@@ -54,7 +54,9 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
         custom.init()
         for row in rows:
             custom.add(*row)
-        return pa.scalar(custom.result(), form(type_).handed).as_py()
+        value = custom.result()
+        form(type_).from_user([value])
+        return value
     except Exception as error:  # noqa: BLE001 - whatever users' classes raise
         failures.append(error)
         return None

@@ -408,7 +408,7 @@ def _count_distinct(call: AggregateCall) -> Function:
 
 def _counted_distinct(call: AggregateCall) -> Function:
     value = call.arguments[0]
-    if value.type.element is not None and from_lists.has_floats(value.type):  # equal lists may have different words
+    if value.type.parts and from_lists.has_floats(value.type):  # equal values may have different words
         return _count_distinct(call)
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:

@@ -179,10 +179,18 @@ class AggregateShape(StatefulShape):
 
 
 class MapShape(FileModel):
-    """Gives one or no output tuple for each tuple, and forwards marks (SPL's Functor and Filter)."""
+    """Gives one or no output tuple for each tuple, with `each` one for each element of a list, and forwards marks (SPL's
+    Functor and Filter).
+    """
 
     name: Name = Field(description="The operator's name.")
     map: Input = Field(description=INPUT)
+    each: ExpressionText | None = Field(
+        None,
+        description="A list or map of the tuple, the name of its elements and, behind `at`, the name of their position "
+        "from 0. There is one tuple for each element, in their order; none for an empty list.",
+        examples=["items as item", "order.items as item at n"],
+    )
     where: ExpressionText | None = Field(
         None,
         description="A condition. Tuples for which it is not true are dropped.",

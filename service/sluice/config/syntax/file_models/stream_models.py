@@ -149,10 +149,20 @@ class MemberShape(FileModel):
     )
 
 
+MEMBER_KEYS = {info.alias or name for name, info in MemberShape.model_fields.items()}
+
+
+def is_member(value: object) -> bool:
+    """Whether a mapping says how the record has an attribute: if it has a key `type`, or only keys of MemberShape. Any
+    other mapping is a type, a struct.
+    """
+    return isinstance(value, MemberShape) or (isinstance(value, dict) and ("type" in value or value.keys() <= MEMBER_KEYS))
+
+
 #: a type alone, or a mapping
 AttributeShape = Annotated[
     Annotated[TypeName, Tag(NAMED)] | Annotated[MemberShape, Tag(MAPPING)],
-    Discriminator(lambda value: MAPPING if isinstance(value, dict | MemberShape) else NAMED),
+    Discriminator(lambda value: MAPPING if is_member(value) else NAMED),
 ]
 
 
