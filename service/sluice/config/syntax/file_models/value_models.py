@@ -22,7 +22,7 @@ from sluice.model.types import SCALARS
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
-MAPPING = "<mapping>"
+MAPPING, NAMED = "<mapping>", "<named>"
 #: the word for a limit that does not exist
 NO_LIMIT = "none"
 
