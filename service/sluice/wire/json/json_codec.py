@@ -120,7 +120,9 @@ def _whole(digits: str) -> int | Decimal:
 
 
 def _attribute(document: Any, written: Any, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """The value of the attribute (PA4). `written` is the document with the texts of its numbers."""
+    """The value of the attribute (PA4); null if it is optional and has none (NU2, NU3). `written` is the document with
+    the texts of its numbers.
+    """
     value, steps = at_path(document, wanted.path)
     if value is None and wanted.name in defaults:
         return defaults[wanted.name]
