@@ -72,7 +72,10 @@ def case_of(window: str, seed: int) -> dict[str, Any]:
     }  # fmt: skip
     if "timeInterval" in window or "session" in window:
         operator["event_time"] = "t"
-    return {"operator": operator, "input": [*events(random.Random(seed), 60), {"at": 1e4, "punct": "final"}]}
+        end = {"at": 1e4, "watermark": 1e4}
+    else:
+        end = {"at": 1e4, "punct": "final"}
+    return {"operator": operator, "input": [*events(random.Random(seed), 60), end]}
 
 
 def events(chance: random.Random, count: int) -> Any:

@@ -425,7 +425,9 @@ def _inside(avro: Avro, node: Node, step: str | int, path: Steps) -> Node:
     word = "array" if isinstance(step, int) else "record"
     branch = branch_of_type(avro, node, word)
     if branch is None:
-        raise AvroError(f"{word} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is")
+        raise AvroError(
+            f"{'an' if word == 'array' else 'a'} {word} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is"
+        )
     return branch
 
 

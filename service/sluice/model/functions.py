@@ -328,7 +328,7 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("CollectMaxN", "the first of the n tuples in which the second is largest, in this order; earlier of equals",
         "any, scalar, cap -> list<any>", optional=never),
     row("CollectMinN", "the first of the n tuples in which the second is smallest, in this order; earlier of equals",
-         "any, scalar, cap -> list<any>", optional=never),
+        "any, scalar, cap -> list<any>", optional=never),
     row("Median", "Percentile(v, 0.5)", "float64 -> float64", "decimal -> decimal by mean"),
     row("Percentile", "the value at the given share of the sorted values, interpolated linearly; NaN if a value is NaN",
         "float64, share -> float64", "decimal, share -> decimal by mean"),
@@ -494,19 +494,20 @@ def match(function: Function, types: tuple[Type, ...], values: tuple[Any, ...] =
 
 @lru_cache(maxsize=1024)
 def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
+    """An argument of an optional type fits the parameters that its present type fits, and stays optional."""
     if not function.nulls:
-        return declared(function, types, values)
+        return declared(function, types)
     present = tuple(given.present for given in types)
     found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
     chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
     return None if chosen is None else with_null(function, chosen, types)
 
 
-def declared(function: Function, types: tuple[Type, ...], values: tuple[int | None, ...]) -> Match | None:
+def declared(function: Function, types: tuple[Type, ...]) -> Match | None:
     """As `match`, for a function of which only the parameters whose type has a `?` take null."""
     for signature in function.signatures:
         words = [word.removesuffix("?") for word in signature.parameters]
-        fitted = fit(Signature(tuple(words), signature.result, ""), [given.present for given in types], values)
+        fitted = fit(Signature(tuple(words), signature.result, ""), [given.present for given in types], ())
         nulls = zip(signature.parameters, types, strict=False)
         if fitted and all(word.endswith("?") or not given.optional for word, given in nulls):
             return with_null(function, Match(signature, fitted.arguments, fitted.result), types)

@@ -50,10 +50,12 @@ class Member:
 
     path   its path in the value, or in the key if the attribute is in the key; (): the whole value or key; None: the
            member of the attribute's name
+    part   where the path begins, for messages: KEY if the file's path begins with it, else ""
     """
 
     path: Steps | None = None
     spelling: Spelling = STRICT
+    part: str = ""
 
 
 #: by attribute: what differs from the member of its name in its strict spelling
@@ -62,6 +64,7 @@ NO_MEMBERS: Members = {}
 
 
 def path_of(name: str, members: Members) -> Steps:
+    """The path of an attribute in its part of the record: without one in the file the member of its name (PA2)."""
     member = members.get(name)
     return (name,) if member is None or member.path is None else member.path
 
@@ -69,6 +72,12 @@ def path_of(name: str, members: Members) -> Steps:
 def spelling_of(name: str, members: Members) -> Spelling:
     member = members.get(name)
     return STRICT if member is None else member.spelling
+
+
+def part_of(name: str, members: Members) -> Steps:
+    """The step in front of the path of an attribute in the key."""
+    member = members.get(name)
+    return (member.part,) if member is not None and member.part else ()
 
 
 def paths_of(schema: Schema, members: Members) -> tuple[Steps, ...]:
@@ -90,8 +99,8 @@ def quoted(name: str) -> str:
 
 def place(name: str, members: Members) -> str:
     """Where the attribute is, for reasons of dead letters; empty if it is the member of its own name."""
-    path = path_of(name, members)
-    return "" if path in ((name,), ()) else f" at {text_of(path)}"
+    path, part = path_of(name, members), part_of(name, members)
+    return "" if (*part, *path) in ((name,), ()) else f" at {text_of((*part, *path))}"
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ class PathError(ValueError):
 
 
 def member_path(text: str) -> Steps:
-    """The steps of a path. Raises PathError."""
+    """The steps of a path (PA1). Raises PathError."""
     steps: list[str | int] = []
     at = 0
     while at < len(text) or not steps:
@@ -44,7 +44,7 @@ def _step(text: str, at: int, *, first: bool) -> tuple[str | int, int]:
     found = NAME.match(text, at + (not first))
     if found is None:
         hint = FOREIGN_START.sub("", text, count=1).replace("/", ".") if first else _with_quotes(text)
-        raise _fault(text, at + (not first), "the name of a member, or [", hint)
+        raise _fault(text, at + (not first), "the name of a member, or [", hint or None)
     return found[0], found.end()
 
 

@@ -228,16 +228,30 @@ class Typing:
         values = self.with_decimals(OPERATORS[sign], sides, values)
         return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
 
+    def beside_null(self, sides: Sequence[Tree[Token]]) -> list[Expression | None]:
+        """The typed sides. The constant null has the type of a side that is not null (NU16)."""
+        if all(map(is_null, sides)):
+            return [self.of(side) for side in sides]
+        values = [None if is_null(side) else self.of(side) for side in sides]
+        types = [value.type for value in values if value is not None]
+        null = Literal(None, optional_of(types[-1])) if types else None
+        return [null if is_null(side) else value for side, value in zip(sides, values, strict=True)]
+
+    def compared_with_null(self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]]) -> Expression | None:
+        """Reports `x == null`, which is always null."""
+        side = next((one for one in sides if not is_null(one)), sides[0])
+        written = f"isPresent({self.text[side.meta.start_pos : side.meta.end_pos]})"
+        wanted = f"not {written}" if sign == "==" else written
+        return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
+
     def with_decimals(
         self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
     ) -> list[Expression | None]:
         """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
         all numbers, else of those with a point.
         """
-        if not any(
-            value is not None and isinstance((value.type.present.element or value.type).present, DecimalType)
-            for value in values
-        ):
+        types = [value.type.present for value in values if value is not None]
+        if not any(isinstance(kind.element or kind, DecimalType) for kind in types):
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
             exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
@@ -255,22 +269,6 @@ class Typing:
         found = self.of(side)
         self.exact, self.faults[:] = before, faults
         return found or value
-
-    def beside_null(self, sides: Sequence[Tree[Token]]) -> list[Expression | None]:
-        """The typed sides. The constant null has the type of a side that is not null (NU16)."""
-        if all(map(is_null, sides)):
-            return [self.of(side) for side in sides]
-        values = [None if is_null(side) else self.of(side) for side in sides]
-        types = [value.type for value in values if value is not None]
-        null = Literal(None, optional_of(types[-1])) if types else None
-        return [null if is_null(side) else value for side, value in zip(sides, values, strict=True)]
-
-    def compared_with_null(self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]]) -> Expression | None:
-        """Reports `x == null`, which is always null."""
-        side = next((one for one in sides if not is_null(one)), sides[0])
-        written = f"isPresent({self.text[side.meta.start_pos : side.meta.end_pos]})"
-        wanted = f"not {written}" if sign == "==" else written
-        return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
 
     def with_conversion(
         self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
@@ -344,15 +342,15 @@ class Typing:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
         values = self.with_decimals(function, given, values)
-        values = self.in_pairs(tree, function, values)
-        return self.apply(tree, function, values, Call, self.with_float64(tree, function, given, values))
+        floats = self.with_float64(tree, function, given, values)
+        return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
     def with_float64(
         self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
         """The call with its decimals as float64, for a function that has only float64; None for others."""
-        types = tuple(value.type for value in values if value is not None)
-        places = [place for place, kind in enumerate(types) if isinstance(kind.present, DecimalType)]
+        types = tuple(value.type.present for value in values if value is not None)
+        places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
         as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
         if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
             return None

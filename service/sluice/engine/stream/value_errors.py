@@ -74,8 +74,7 @@ def in_results(column: pa.Array) -> np.ndarray | None:
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
     """The values that a kernel computed of the arguments, with the errors: the error of an argument if the result is
-    null. If no argument is null, a null is the kernel's own
-    error.
+    null. If no argument is null, a null says that the function has no value.
     """
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)

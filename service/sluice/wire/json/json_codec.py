@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.model.members import NO_MEMBERS, Members, Steps, path_of, place, spelling_of, text_of
+from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
@@ -56,11 +56,14 @@ def decode(
 
 
 class Wanted(NamedTuple):
-    """An attribute of the schema: its name, the form of its values, and its path with a text for messages."""
+    """An attribute of the schema: its name, the form of its values, its path, and for messages the part of the record
+    where the path begins and a text of both.
+    """
 
     name: str
     form: JsonForm
     path: Steps
+    part: Steps
     place: str
 
 
@@ -72,9 +75,12 @@ def decode_exactly(
 ) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [
-        Wanted(name, json_form(type_, spelling_of(name, members)), path_of(name, members), place(name, members))
+        Wanted(
+            name, json_form(type_, spelling_of(name, members)), path_of(name, members), part_of(name, members),
+            place(name, members),
+        )
         for name, type_ in schema
-    ]
+    ]  # fmt: skip
     digits = any(attribute.form.digits for attribute in attributes)
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
@@ -130,7 +136,7 @@ def _attribute(document: Any, written: Any, wanted: Wanted, defaults: Mapping[st
     if value is None and form.type.optional:
         return None
     if steps < len(wanted.path):
-        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document, wanted.path[:steps])}"))
+        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document, wanted, steps)}"))
     if value is None:
         raise Unusable(reason(Reason.NULL, f"{expected}, got null"))
     try:
@@ -150,13 +156,14 @@ def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401
     return document, len(path)
 
 
-def _instead(document: Any, path: Steps) -> str:  # noqa: ANN401
-    """What is at the end of a path whose next step is missing."""
+def _instead(document: Any, wanted: Wanted, steps: int) -> str:  # noqa: ANN401
+    """What is at the end of the first steps of a path whose next step is missing."""
+    path = wanted.path[:steps]
     value, _ = at_path(document, path)
     if not path or type(value) is dict:
         return "nothing"
     got = f"a list of {len(value)}" if type(value) is list else shown(value)
-    return f"{got} at {text_of(path)}"
+    return f"{got} at {text_of((*wanted.part, *path))}"
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

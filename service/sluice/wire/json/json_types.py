@@ -202,7 +202,7 @@ class TimestampForm(JsonForm):
     def remark(self, value: object) -> str:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
         if not self.spelling.unit and LAST_SECOND < abs(number) <= LAST_SECOND * 1000:
-            return " (a number is seconds since 1970; for milliseconds the type is int64)"
+            return " (a number is seconds since 1970; `unit: ms` of the attribute is for milliseconds)"
         return f" (the pattern is {self.spelling.pattern})" if self.spelling.pattern else ""
 
     def written(self, column: pl.Expr) -> pl.Expr | None:

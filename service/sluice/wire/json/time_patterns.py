@@ -22,14 +22,14 @@ OF_JAVA = {
     "SSS": "%f", "SSSSSS": "%f", "XXX": "%z", "'": "",
 }  # fmt: skip
 #: two times of which a pattern must keep the date; their hours differ by half a day
-SAMPLES = (datetime(2013, 2, 3, 4, 5, 6), datetime(1999, 12, 30, 16, 5, 6))  # noqa: DTZ001 - local times
+SAMPLES = (datetime(2013, 2, 3, 4, 5, 6, tzinfo=EPOCH.tzinfo), datetime(1999, 12, 30, 16, 5, 6, tzinfo=EPOCH.tzinfo))
 UTC = "UTC"
 #: directive of `strptime` -> that of polars, where they differ
 OF_POLARS = {"%f": "%6f"}
 
 
 def nanoseconds(text: str, pattern: str, zone: str) -> int:
-    """The nanoseconds since 1970 of a text of the pattern. Raises ValueError for other texts."""
+    """The nanoseconds since 1970 of a text of the pattern (PA13). Raises ValueError for other texts."""
     local = datetime.strptime(text, pattern)  # noqa: DTZ007 - a text without a zone gets one
     at = local if local.tzinfo else local.replace(tzinfo=_zone(zone or UTC))
     since = at - EPOCH
@@ -42,7 +42,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def fault(pattern: str) -> tuple[str, str | None] | None:
-    """What was expected in place of the pattern, and a pattern that is probably meant; None if the pattern is right."""
+    """What was expected in place of the pattern (PA12), and a pattern that is probably meant; None if it is right."""
     if "%" not in pattern:
         java = JAVA.sub(lambda found: OF_JAVA.get(found[0], found[0]), pattern)
         return "directives of strptime, such as %Y-%m-%d", java if "%" in java else None

@@ -1,4 +1,4 @@
-"""Attributes of JSON at paths, in every spelling: cases as a specification, and the scanner against the exact decoder."""
+"""Attributes of JSON at paths, in every spelling: cases, and the scanner against the exact decoder."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 from zoneinfo import available_timezones
 
 from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
@@ -64,11 +65,10 @@ class MemberChecks:
         for attribute, given in given_members(shape).items():
             self.check_direction((*path, attribute), given, written=written)
             steps = self.path((*path, attribute), given, written=written)
-            if attribute in types:
-                spelling = self.spelling((*path, attribute), given, types[attribute], shape)
-                result.members[attribute] = Member(steps, spelling)
-                if steps and not written and not str(given.source).startswith("["):
-                    self.place((*path, attribute), attribute, steps, result)
+            spelling = self.spelling((*path, attribute), given, types.get(attribute), shape)
+            result.members[attribute] = Member(steps, spelling)
+            if steps and not written and not str(given.source).startswith("["):
+                self.place((*path, attribute), attribute, steps, result)
         for attribute, _ in schema:
             if attribute not in result.members and (member := _default(attribute, shape)) is not None:
                 result.members[attribute] = member
@@ -85,10 +85,10 @@ class MemberChecks:
     def check_direction(self, path: Path, given: MemberShape, *, written: bool) -> None:
         """Checks that only a stream that is read has `from`, and only one that is written has `as` (PA6, PA7)."""
         if written and given.source is not None:
-            what = "no from, as an operator writes this stream; `as` is the path of the attribute in the record"
+            what = "`as` for the path of the attribute, as an operator writes this stream"
             self.report.problem((*path, "from"), what)
         if not written and given.target is not None:
-            what = "no as, as no operator writes this stream; `from` is the path of the attribute in the record"
+            what = "`from` for the path of the attribute, as no operator writes this stream"
             self.report.problem((*path, "as"), what)
         if not written and given.type is None:
             self.report.problem((*path, "type"), "a type, such as string", None)
@@ -113,7 +113,7 @@ class MemberChecks:
         spelling = result.members[attribute].spelling
         if steps[0] == KEY:
             result.keys.append(attribute)
-            result.members[attribute] = Member(steps[1:], spelling)
+            result.members[attribute] = Member(steps[1:], spelling, KEY)
         elif steps[0] == HEADER and len(steps) == 2 and isinstance(steps[1], str):  # noqa: PLR2004 - header and its name
             result.headers[attribute] = steps[1]
             result.members[attribute] = Member((), spelling)
@@ -150,19 +150,20 @@ class MemberChecks:
                 else f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
             )
             self.report.problem(("streams", name, "topic" if shape.topic is None else "format"), what)
-        for attribute, path in paths.items():
-            for other, longer in paths.items():
-                if other != attribute and longer[: len(path)] == path:
-                    what = f"a path apart from that of {attribute}, which is {text_of(path)}"
-                    self.report.problem(("streams", name, "schema", other), what, text_of(longer))
+        for (attribute, path), (other, longer) in permutations(paths.items(), 2):
+            earlier = list(paths).index(attribute) < list(paths).index(other)
+            if longer[: len(path)] == path and (earlier or longer != path):
+                what = f"a path apart from that of {attribute}, which is {text_of(path)}"
+                self.report.problem(("streams", name, "schema", other), what, text_of(longer))
 
     # ---- spellings ----
 
-    def spelling(self, path: Path, given: MemberShape, type_: Type, shape: StreamShape) -> Spelling:
-        """How the values of the attribute are spelled. Checks that the keys fit its type (PA11 to PA13)."""
-        is_time = _innermost(type_).time is TimeForm.INSTANT
+    def spelling(self, path: Path, given: MemberShape, type_: Type | None, shape: StreamShape) -> Spelling:
+        """How the values of the attribute are spelled. Checks that the keys fit its type, if it is known (PA11 to
+        PA13).
+        """
         for key in ("unit", "pattern", "zone"):
-            if getattr(given, key) is not None and not is_time:
+            if getattr(given, key) is not None and type_ is not None and not _is_time(type_):
                 self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")
             elif key != "zone" and getattr(given, key) is not None and shape.exchange:
                 self.report.problem((*path, key), f"no {key}, as the tuples of an exchange return as they were")
@@ -187,8 +188,10 @@ class MemberChecks:
             self.report.problem((*path, "zone"), what, given.zone, near)
 
 
-def _innermost(type_: Type) -> Type:
-    return type_ if type_.element is None else _innermost(type_.element)
+def _is_time(type_: Type) -> bool:
+    """Whether the values, or those in a list, are timestamps."""
+    present = type_.present
+    return present.time is TimeForm.INSTANT if present.element is None else _is_time(present.element)
 
 
 def _default(attribute: str, shape: StreamShape) -> Member | None:
