@@ -30,7 +30,7 @@ def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STR
 
 
 def encode_text(tuples: pa.RecordBatch, spelling: Spelling = STRICT) -> pa.BinaryArray:
-    """A text that begins with BOM gets a second one: readers drop the first."""
+    """A text that begins with BOM gets a second one: readers drop the first. A null is no bytes (NU6)."""
     texts = written(tuples.column(0), spelling)
     marked = pc.replace_substring_regex(texts, pattern=f"^{BOM}", replacement=BOM * 2)
     return marked.cast(pa.binary())

@@ -124,7 +124,7 @@ def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: 
 
 
 def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """The value of the attribute (PA4)."""
+    """The value of the attribute (PA4); null if it is optional and has none (NU2, NU3)."""
     value, steps = at_path(document.value, wanted.path)
     if value is None and wanted.name in defaults:
         return defaults[wanted.name]
