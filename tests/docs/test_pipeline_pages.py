@@ -12,7 +12,13 @@ from pydantic_core import PydanticUndefined
 from sluice.config.load import load_text
 from sluice.config.syntax.file_models.operator_models import SHAPES, AlignShape
 from sluice.config.syntax.file_models.pipeline_models import FileShape
-from sluice.config.syntax.file_models.stream_models import EventTimeShape, KeyShape, MarkWhenShape, StreamShape
+from sluice.config.syntax.file_models.stream_models import (
+    EventTimeShape,
+    KeyShape,
+    MarkWhenShape,
+    MemberShape,
+    StreamShape,
+)
 from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS
 from sluice.model.windows.kinds import SIGNATURES
 
@@ -47,7 +53,8 @@ def function_table(functions):
 
 
 @pytest.mark.parametrize(
-    "model", [FileShape, StreamShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, *SHAPES.values()]
+    "model",
+    [FileShape, StreamShape, MemberShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, *SHAPES.values()],
 )
 def test_keys_of_the_file(model):
     table = key_table(model)

@@ -60,9 +60,10 @@ class WindowHandler:
     """The base class of window handlers. A subclass defines the methods for the events that it handles.
 
     A method may return tuples; they are sent at once. Values are int, float, str and bool, and lists of them. A
-    timestamp is an int: nanoseconds since 1970. None is null, a value of the types with a `?`. The result of a method must depend on the window and the tuple alone.
-    It must not use another clock, random numbers, files, or attributes of the handler object: the service may replace
-    the object by a new one at any time. Use `window.memory` to keep data.
+    timestamp is an int: nanoseconds since 1970. None is null, a value of the types with a `?`. The result of a method
+    must depend on the window and the tuple alone. It must not use another clock, random numbers, files, or attributes
+    of the handler object: the service may replace the object by a new one at any time. Use `window.memory` to keep
+    data.
     """
 
     #: the attributes that the handler reads, and their types; if empty, all attributes of the input

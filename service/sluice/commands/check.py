@@ -10,9 +10,11 @@ import click
 from sluice.commands import options
 from sluice.config.load import check as check_file
 from sluice.model.errors import MAX_FINDINGS
-from sluice.model.spec import Pipeline, Stream
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Output, Pipeline, Stream
 from sluice.model.stream_marks import written_marks
 from sluice.model.types import Schema
+from sluice.model.unparse import nulls
 from sluice.planning.pipeline_set import cautions, links, problems
 
 
@@ -68,6 +70,15 @@ def summary(pipeline: Pipeline) -> Iterator[str]:
     for operator in pipeline.operators:
         outputs = ", ".join(output.stream for output in operator.outputs)
         yield f"  operator {operator.name}: {', '.join(operator.inputs)} -> {outputs}"
+        for output in operator.outputs:
+            yield from (f"    {output.stream}.{line}" for line in nulls_of(output))
+
+
+def nulls_of(output: Output) -> Iterator[str]:
+    """A line for each attribute that may be null, with what its null comes from (NU31)."""
+    for name, value in output.attributes:
+        if value.type.optional and not isinstance(value, Attribute):
+            yield f"{name} may be null: {nulls(value)} may be"
 
 
 def role(stream: Stream, pipeline: Pipeline) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastavro import parse_schema
 from fastavro.schema import SchemaParseException, UnknownType
 
+from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of, text_of
 from sluice.model.types import (
     BOOLEAN,
     BYTES,
@@ -382,30 +383,36 @@ def form_of(type_: Type) -> AvroForm:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def field_for(name: str, writer: Avro, reader: Avro | None) -> tuple[Field | None, Field | None]:
-    """The field of the attribute `name` in the writer's schema and in the reader's schema; None where there is none.
-
-    A schema that is no record has only one field, which fits any name. Raises AvroError if the reader's schema lacks
-    the field.
+def steps_in(avro: Avro, name: str, path: Steps | None) -> Steps:
+    """The path of an attribute in values of the schema, if the file gives it `path`. A schema that is no record is one
+    attribute of any name.
     """
-    if writer.meant(writer.root).type != "record":
-        return writer.fields[0], reader.fields[0] if reader else None
-    return field_of_record(name, writer.fields, None if reader is None else reader.fields)
+    if path is not None:
+        return path
+    return (name,) if avro.meant(avro.root).type == "record" else ()
 
 
-def field_of_record(
-    name: str, writer: Iterable[Field], reader: Iterable[Field] | None
-) -> tuple[Field | None, Field | None]:
-    """As `field_for`, for the fields of a record in both schemas."""
+def field_for(name: str, writer: Iterable[Field], reader: Iterable[Field] | None) -> tuple[Field | None, Field | None]:
+    """The field `name` of a record in the writer's schema and in the reader's schema; None where there is none.
+
+    Raises AvroError if the reader's schema lacks the field.
+    """
     if reader is None:
-        return _named(writer, [name]), None
-    theirs = _named(reader, [name])
+        return named(writer, [name]), None
+    theirs = named(reader, [name])
     if theirs is None:
         raise AvroError(f"a field {name}")
-    return _named(writer, [theirs.name, *theirs.aliases]), theirs
+    return named(writer, [theirs.name, *theirs.aliases]), theirs
 
 
-def _named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
+def branch_of_type(avro: Avro | None, node: Node | None, word: str) -> Node | None:
+    """The first branch of the node that has this Avro type; None if none has."""
+    if avro is None or node is None:
+        return None
+    return next((branch for branch in avro.branches(node) if branch.type == word), None)
+
+
+def named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
     by_name = {one.name: one for one in fields}
     return next((by_name[name] for name in names if name in by_name), None)
 
@@ -430,14 +437,36 @@ def _promotes(written: Node, meant: Node) -> bool:
     return same or written.type in PROMOTED.get(meant.type, ())
 
 
-def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool) -> None:
+def check_reading(
+    writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool, path: Steps | None = None
+) -> None:
     """Raises AvroError if records of the writer's schema do not give the attribute, and no default replaces it."""
-    theirs, ours = field_for(name, writer, reader)
-    assert ours is not None  # noqa: S101 - else field_for raised
-    if theirs is not None:
-        _check_reading(writer, theirs.node, None if reader is writer else reader, ours.node, type_)
-    elif not has_default and not ours.has_default and not type_.optional:
-        raise AvroError(f"a default of the field {ours.name}, which the records do not have")
+    node, meant = writer.root, reader.root
+    for number, step in enumerate(steps := steps_in(writer, name, path)):
+        inside = _inside(writer, node, step, steps[:number])
+        ours = _inside(reader, meant, step, steps[:number])
+        if isinstance(step, int):
+            node, meant = inside.inner[0], ours.inner[0]
+            continue
+        theirs, own = field_for(step, inside.fields, ours.fields)
+        assert own is not None  # noqa: S101 - else field_for raised
+        if theirs is None and (has_default or own.has_default or type_.optional):
+            return
+        if theirs is None:
+            raise AvroError(f"a default of the field {own.name}, which the records do not have")
+        node, meant = theirs.node, own.node
+    _check_reading(writer, node, None if reader is writer else reader, meant, type_)
+
+
+def _inside(avro: Avro, node: Node, step: str | int, path: Steps) -> Node:
+    """The branch of the node into which a step of a path leads (PA5). Raises AvroError if there is none."""
+    word = "array" if isinstance(step, int) else "record"
+    branch = branch_of_type(avro, node, word)
+    if branch is None:
+        raise AvroError(
+            f"{'an' if word == 'array' else 'a'} {word} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is"
+        )
+    return branch
 
 
 def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
@@ -455,8 +484,8 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
 
 
 def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, name: str, type_: Type) -> None:
-    theirs, ours = field_of_record(name, written.fields, meant.fields)
-    assert ours is not None  # noqa: S101 - else field_of_record raised
+    theirs, ours = field_for(name, written.fields, meant.fields)
+    assert ours is not None  # noqa: S101 - else field_for raised
     if theirs is not None:
         _check_reading(writer, theirs.node, reader, ours.node, type_)
     elif not ours.has_default and not type_.optional:
@@ -518,7 +547,7 @@ def null_branch(avro: Avro, node: Node) -> int:
 def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
     if isinstance(type_, StructType):
         for name, inner in type_.members:
-            ours = _named(node.fields, [name])
+            ours = named(node.fields, [name])
             if ours is None:
                 raise AvroError(f"a field {name} in {node.name}")
             branch_for(avro, ours.node, inner)
@@ -530,22 +559,46 @@ def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
         branch_for(avro, node.inner[0], type_.parts[-1])
 
 
-def check_writing(avro: Avro, name: str, type_: Type) -> None:
+def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None) -> None:
     """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
-    _, one = field_for(name, avro, avro)
-    assert one is not None  # noqa: S101 - else field_for raised
-    branch_for(avro, one.node, type_)
+    node = avro.root
+    for number, step in enumerate(steps := steps_in(avro, name, path)):
+        _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number]).fields)
+        assert own is not None  # noqa: S101 - else field_for raised
+        node = own.node
+    branch_for(avro, node, type_)
 
 
-def missing(avro: Avro, names: Iterable[str]) -> list[str]:
-    """The names of the fields that have no default and are not among the attributes `names`."""
-    if avro.meant(avro.root).type != "record":
-        return []
-    known = set(names)
-    return [one.name for one in avro.fields if one.name not in known and not one.has_default]
+def missing(avro: Avro, paths: Iterable[Steps]) -> list[str]:
+    """The fields, with their paths, that have no default and no attribute of these `paths`."""
+    root = avro.meant(avro.root)
+    return list(_missing(avro, root, PathTree.of(list(paths)), ())) if root.type == "record" else []
 
 
-def schema_of(name: str, schema: Schema) -> str:
-    """The JSON text of an Avro schema generated for tuples with these attributes."""
-    legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
-    return json.dumps({"type": "record", "name": legal, "fields": fields_of(schema, legal)}, separators=(",", ":"))
+def _missing(avro: Avro, record: Node, tree: PathTree, path: Steps) -> Iterator[str]:
+    for one in record.fields:
+        inner = tree.inner.get(one.name)
+        if inner is None and not one.has_default:
+            yield text_of((*path, one.name))
+        elif inner is not None and inner.inner and (inside := branch_of_type(avro, one.node, "record")):
+            yield from _missing(avro, inside, inner, (*path, one.name))
+
+
+def schema_of(name: str, schema: Schema, members: Members = NO_MEMBERS) -> str:
+    """The JSON text of an Avro schema generated for tuples with these attributes; objects are records (PA7, PA8)."""
+    tree = PathTree.of(paths_of(schema, members))
+    return json.dumps(_record_of(legal_name(name), tree, schema), separators=(",", ":"))
+
+
+def legal_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
+
+
+def _record_of(name: str, tree: PathTree, schema: Schema) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = []
+    for step, inner in tree.inner.items():
+        if inner.inner:
+            fields.append({"name": step, "type": _record_of(f"{name}_{legal_name(str(step))}", inner, schema)})
+        else:
+            fields += fields_of(((str(step), schema[inner.attributes[0]][1]),), name)
+    return {"type": "record", "name": name, "fields": fields}

@@ -50,7 +50,7 @@ class Signature:
 
 
 def if_any(types: Sequence[Type]) -> bool:
-    """The result is null if an argument is (NU7)."""
+    """The result is null if an argument is (NU7, NU17)."""
     return any(given.optional for given in types)
 
 
@@ -139,6 +139,7 @@ OPERATORS: Mapping[str, Function] = {f.name: f for f in (
     row("<=", "less or equal", "scalar, scalar -> boolean : less_equal"),
     row(">", "greater", "scalar, scalar -> boolean : greater"),
     row(">=", "greater or equal", "scalar, scalar -> boolean : greater_equal"),
+    # a comparison with null is null (NU9); false decides for `and`, true for `or`, also beside null (NU8)
     row("and", "true if both are true; also written &&", "boolean, boolean -> boolean : and_kleene"),
     row("or", "true if at least one is true; also written ||", "boolean, boolean -> boolean : or_kleene"),
     row("not", "true if the argument is false; also written !", "boolean -> boolean : invert"),
@@ -337,6 +338,7 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "scalar -> scalar", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
     row("MaxCount", "number of occurrences of the maximum", "scalar -> int64"),
     row("MinCount", "number of occurrences of the minimum", "scalar -> int64"),
+    # the second argument may be null in the tuple that the first one chooses (NU21)
     row("ArgMax", "the second argument in the first tuple in which the first argument is the maximum",
         "scalar, any -> any"),
     row("ArgMin", "the second argument in the first tuple in which the first argument is the minimum",
@@ -548,6 +550,7 @@ def declared(function: Function, types: tuple[Type, ...]) -> Match | None:
 
 
 def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match:
+    """The match for these types, of which some are optional: also of aggregation functions (NU18, NU22)."""
     arguments = tuple(optional_of(to) if given.optional else to
                       for to, given in zip(chosen.arguments, types, strict=True))  # fmt: skip
     result = optional_of(chosen.result) if function.optional(types) else chosen.result

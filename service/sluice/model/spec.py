@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
+from sluice.model.members import Member
 from sluice.model.secrets import is_secret
 from sluice.model.types import BOOLEAN, INT64, MapType, Schema, StructType, Type, Value
 from sluice.model.unparse import expression, seconds
@@ -395,6 +396,8 @@ class Stream:
     record_timestamp: str | None = None
     #: (attribute, its value for records without one); a timestamp is in nanoseconds
     defaults: tuple[tuple[str, Any], ...] = ()
+    #: (attribute, its member of the record), if that is not the strict one of the attribute's name
+    members: tuple[tuple[str, Member], ...] = ()
     #: how window marks are written: as a "header" of the last tuple of the firing (marks of firings without tuples are
     #: left out), as a "record" of their own, or "none". Of a stream that no operator writes to Kafka always "record"
     marks: str = "record"

@@ -242,12 +242,16 @@ def _keys(items: Items) -> pa.BinaryArray:
 
 
 def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.MapArray:
-    """The headers of each item, from the columns of header values of the tuples; null for a mark."""
+    """The headers of each item, from the columns of header values of the tuples; null for a mark. A null is no header
+    (NU5).
+    """
     names, columns = list(values), pa.concat_arrays(list(values.values()))
     rows, count = int(np.count_nonzero(is_tuple)), len(values)
     in_rows = columns.take(pa.array(np.arange(rows * count).reshape(count, rows).T.ravel()))
-    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
-    headers = pa.MapArray.from_arrays(offsets, pa.array(names * rows, pa.string()), in_rows)
+    there = in_rows.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(there)])[:: max(count, 1)].astype(np.int32)
+    keys = pa.array(names * rows, pa.string()).filter(pa.array(there))
+    headers = pa.MapArray.from_arrays(pa.array(offsets), keys, in_rows.drop_null())
     return headers.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
 
 

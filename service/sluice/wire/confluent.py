@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.avro_schema import Avro, AvroError
+from sluice.model.members import Members
 from sluice.model.types import Schema
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
@@ -39,6 +40,7 @@ class Confluent:
     #: the reader's schema, if the pipeline file names one
     reads_by: Avro | None
     defaults: Mapping[str, Any]
+    members: Members = field(default_factory=dict)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
@@ -71,7 +73,7 @@ class Confluent:
     def _reader(self, number: int) -> Reader:
         writer = self.registry.schema(number)
         try:
-            reader = Reader.of(self.schema, writer, self.reads_by, self.defaults)
+            reader = Reader.of(self.schema, writer, self.reads_by, self.defaults, self.members)
         except AvroError as error:
             raise UnknownSchemaError(
                 f"the schema {number} does not fit the schema of the stream: expected {error}"
@@ -87,7 +89,7 @@ class Confluent:
 
     @cached_property
     def _writer(self) -> Writer:
-        return Writer.of(self.schema, self.text)
+        return Writer.of(self.schema, self.text, self.members)
 
 
 def _prefixes(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.model.members import NO_MEMBERS, Members, Spelling, path_of, spelling_of
 from sluice.model.types import STRING, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
@@ -30,23 +32,31 @@ NEEDS_QUOTES = f"{SPECIAL}|^{BOM}"
 EMPTY = ""
 
 
-def decode(values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any]) -> Decoded:
-    """The tuples in these values.
+def decode(  # noqa: PLR0917 - a format's settings
+    values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any],
+    members: Members = NO_MEMBERS, columns: Sequence[str] = (),
+) -> Decoded:  # fmt: skip
+    """The tuples in these values. `columns` has the names of the fields; without it they are the attributes.
 
-    An empty field is an empty string, or null if the attribute is no string; null becomes the attribute's default.
+    An empty field is an empty string, or null if the attribute is no string; null becomes the attribute's default. Of
+    an optional attribute an empty field is null, unless it is in quotes (NU4).
     """
     reasons: dict[int, str] = {}
     texts, good = utf8(values)
     _note(reasons, np.flatnonzero(~good), reason(Reason.NOT_TEXT, "its bytes are not UTF-8"))
-    fields, rows = _fields(texts, np.flatnonzero(good), len(schema), delimiter, reasons)
-    columns, right = [], np.ones(len(rows), np.bool_)
+    layout = Layout(len(columns or schema), delimiter, any(type_.optional for _, type_ in schema))
+    fields, rows = _fields(texts, np.flatnonzero(good), layout, reasons)
+    if columns:
+        fields = [fields[columns.index(path_of(name, members)[0])] for name, _ in schema]
+    decoded, right = [], np.ones(len(rows), np.bool_)
     for (name, type_), field in zip(schema, fields, strict=True):
-        column, fits = _column(field, type_, defaults.get(name))
+        read_field = _optional if type_.optional else _column
+        column, fits = read_field(field, type_, defaults.get(name), spelling_of(name, members))
         for row in np.flatnonzero(~fits & right):
             reasons[int(rows[row])] = _why(name, type_, field[int(row)].as_py())
         right &= fits
-        columns.append((column, fits))
-    kept = [column.filter(pa.array(right[fits])) for column, fits in columns]
+        decoded.append((column, fits))
+    kept = [column.filter(pa.array(right[fits])) for column, fits in decoded]
     tuples = record_batch(kept, arrow_schema(schema), int(np.count_nonzero(right)))
     return Decoded(tuples, rows[right], sorted(reasons.items()))
 
@@ -61,8 +71,14 @@ def _why(name: str, type_: Type, text: str) -> str:
     return reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(text)}")
 
 
-def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array, np.ndarray]:  # noqa: ANN401
-    values, fits = read(texts, type_)
+def _column(
+    texts: pa.StringArray,
+    type_: Type,
+    default: Any,  # noqa: ANN401
+    spelling: Spelling,
+) -> tuple[pa.Array, np.ndarray]:
+    texts = pc.fill_null(texts, EMPTY) if texts.null_count else texts
+    values, fits = read(texts, type_, spelling)
     if default is None or type_ == STRING:
         return values, fits
     empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
@@ -71,13 +87,39 @@ def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array,
     return both.take(pa.array(places)), fits | empty
 
 
-def _fields(
-    texts: pa.StringArray, rows: np.ndarray, count: int, delimiter: str, reasons: dict[int, str]
-) -> tuple[list[pa.StringArray], np.ndarray]:
-    """Splits the rows into fields. Gives a column for each attribute, and the numbers of the rows in the columns.
+def _optional(
+    texts: pa.StringArray,
+    type_: Type,
+    default: Any,  # noqa: ANN401
+    spelling: Spelling,
+) -> tuple[pa.Array, np.ndarray]:
+    """As `_column`, for an optional attribute, whose empty fields are null."""
+    there = texts.is_valid().to_numpy(zero_copy_only=False)
+    values, fits = read(texts.drop_null(), type_, spelling)
+    good = ~there
+    good[there] = fits
+    places = pa.array((np.cumsum(good & there) - 1)[good], mask=~there[good])
+    column = values.take(places)
+    return column if default is None else pc.coalesce(column, array_of([default], type_)[0]), good
 
-    Rows with another number of fields than `count` get a reason and are left out.
+
+class Layout(NamedTuple):
+    """The rows of a stream: the number of fields, the character between them, and whether empty ones are null."""
+
+    fields: int
+    delimiter: str
+    nulls: bool
+
+
+def _fields(
+    texts: pa.StringArray, rows: np.ndarray, layout: Layout, reasons: dict[int, str]
+) -> tuple[list[pa.StringArray], np.ndarray]:
+    """Splits the rows into fields. Gives a column for each field, and the numbers of the rows in the columns. If the
+    layout has nulls, an empty field without quotes is null.
+
+    Rows with another number of fields get a reason and are left out.
     """
+    count, delimiter, nulls = layout
     texts = texts.take(pa.array(rows))
     special = pc.match_substring_regex(texts, SPECIAL).to_numpy(zero_copy_only=False) | (
         pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
@@ -89,9 +131,11 @@ def _fields(
         reasons[int(row)] = _wrong_number(count, int(length))
     plain = plain.filter(pa.array(whole))
     columns = [pc.list_element(plain, number) for number in range(count)]
+    if nulls:
+        columns = [pc.if_else(pc.equal(column, EMPTY), pa.scalar(None, column.type), column) for column in columns]
     if not special.any():
         return columns, rows[whole]
-    exact, exact_rows = _exactly(texts.filter(pa.array(special)), rows[special], count, delimiter, reasons)
+    exact, exact_rows = _exactly(texts.filter(pa.array(special)), rows[special], layout, reasons)
     found = np.concatenate([rows[~special][whole], exact_rows])
     order = np.argsort(found)
     merged = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(columns, exact, strict=True)]
@@ -103,10 +147,16 @@ def _wrong_number(expected: int, got: int) -> str:
 
 
 def _exactly(
-    texts: pa.StringArray, rows: np.ndarray, count: int, delimiter: str, reasons: dict[int, str]
+    texts: pa.StringArray, rows: np.ndarray, layout: Layout, reasons: dict[int, str]
 ) -> tuple[list[pa.StringArray], np.ndarray]:
-    good, found = [], []
+    good: list[int] = []
+    found: list[list[str | None]] = []
+    count, delimiter, nulls = layout
     for row, text in zip(map(int, rows), texts.to_pylist(), strict=True):
+        if not text and nulls and count == 1:
+            good.append(row)
+            found.append([None])
+            continue
         if not text:
             reasons[row] = reason(Reason.NO_VALUE, "expected a row of CSV, got nothing")
             continue
@@ -121,20 +171,33 @@ def _exactly(
             reasons[row] = _wrong_number(count, len(lines[0]))
         else:
             good.append(row)
-            found.append(lines[0])
+            found.append(_with_nulls(text, lines[0], delimiter) if nulls else [*lines[0]])
     columns = list(zip(*found, strict=True)) or [()] * count
     return [pa.array(column, pa.string()) for column in columns], np.array(good, np.int64)
 
 
-def encode(tuples: pa.RecordBatch, delimiter: str) -> pa.BinaryArray:
-    fields = [_quoted(written(column), delimiter, alone=tuples.num_columns == 1) for column in tuples.columns]
+def _with_nulls(text: str, fields: list[str], delimiter: str) -> list[str | None]:
+    """The fields of a valid row, None for each empty one without quotes."""
+    between = re.escape(delimiter)
+    found = re.finditer(rf'(?:^|{between})(?:(?P<quoted>"(?:[^"]|"")*")|[^{between}\r\n]*)', text)
+    quoted = [one["quoted"] is not None for one in found]
+    return [field or ("" if in_quotes else None) for field, in_quotes in zip(fields, quoted, strict=False)]
+
+
+def encode(
+    tuples: pa.RecordBatch, delimiter: str, members: Members = NO_MEMBERS, optional: Collection[str] = ()
+) -> pa.BinaryArray:
+    """The rows. Null is an empty field; an empty string of one of the `optional` attributes is in quotes (NU5)."""
+    texts = {name: written(tuples.column(name), spelling_of(name, members)) for name in tuples.schema.names}
+    fields = [_quoted(text, delimiter, empty=len(texts) == 1 or name in optional) for name, text in texts.items()]
+    fields = [pc.fill_null(field, EMPTY) if field.null_count else field for field in fields]
     return pc.binary_join_element_wise(*fields, pa.scalar(delimiter)).cast(pa.binary())
 
 
-def _quoted(texts: pa.StringArray, delimiter: str, *, alone: bool) -> pa.StringArray:
-    """Quotes the texts that contain special characters; in a row of one field also empty texts."""
+def _quoted(texts: pa.StringArray, delimiter: str, *, empty: bool) -> pa.StringArray:
+    """Quotes the texts that contain special characters; with `empty` also empty texts. Null stays null."""
     needed = pc.or_(pc.match_substring_regex(texts, NEEDS_QUOTES), pc.match_substring(texts, delimiter))
-    if alone:
+    if empty:
         needed = pc.or_(needed, pc.equal(texts, EMPTY))
     quote = pa.scalar('"')
     quoted = pc.binary_join_element_wise(quote, pc.replace_substring(texts, '"', '""'), quote, "")

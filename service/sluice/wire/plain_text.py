@@ -5,6 +5,9 @@ The text is that of JSON, but strings and times are without quotes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -12,9 +15,10 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of
 from sluice.columns.column_forms import type_of
+from sluice.model.members import STRICT, Member, Spelling
 from sluice.model.types import STRING, Type
-from sluice.wire.json.json_types import json_form
-from sluice.wire.json.json_values import NotOfTypeError
+from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_values import NotOfTypeError, as_written
 
 NAME = "v"
 #: a byte order mark, which some programs write before a text; it is no part of the text
@@ -44,13 +48,25 @@ def _text(value: bytes) -> str | None:
         return None
 
 
-def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
-    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid."""
-    form = json_form(type_)
-    if type_ == STRING:
+def read(texts: pa.StringArray, type_: Type, spelling: Spelling = STRICT) -> tuple[pa.Array, np.ndarray]:
+    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid. No text is null."""
+    if type_.present == STRING:
         return texts, np.ones(len(texts), np.bool_)
-    if not (form.bare or form.quoted):
-        return _exactly(texts, type_)
+    form = json_form(type_.present, spelling)
+    if spelling.pattern or not (form.bare or form.quoted):
+        return _one_by_one(texts, form)
+    values, good = _together(texts, form)
+    if not spelling.coerce or good.all():
+        return values, good
+    others = np.flatnonzero(~good)
+    more, fits = _one_by_one(texts.take(pa.array(others)), form)
+    places = np.concatenate([np.flatnonzero(good), others[fits]])
+    good[others[fits]] = True
+    return pa.concat_arrays([values, more]).take(pa.array(np.argsort(places))), good
+
+
+def _together(texts: pa.StringArray, form: JsonForm) -> tuple[pa.Array, np.ndarray]:
+    """As `read`, by the decoder of JSON."""
     bare, quoted = _matches(texts, form.bare), _matches(texts, form.quoted)
     bare &= ~quoted
     possible = bare | quoted
@@ -59,7 +75,8 @@ def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
     documents = pc.binary_join_element_wise(OPEN, quote, kept, quote, CLOSE, "").cast(pa.binary())
     from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
-    decoded = json_codec.decode(documents, ((NAME, type_),))
+    members = {NAME: Member(spelling=replace(form.spelling, coerce=False))}
+    decoded = json_codec.decode(documents, ((NAME, form.type),), members=members)
     good = np.zeros(len(texts), np.bool_)
     good[np.flatnonzero(possible)[decoded.good]] = True
     return decoded.tuples.column(0), good
@@ -71,26 +88,40 @@ def _matches(texts: pa.StringArray, pattern: str) -> np.ndarray:
     return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
-    form, values, good = json_form(type_), [], np.zeros(len(texts), np.bool_)
+def _one_by_one(texts: pa.StringArray, form: JsonForm) -> tuple[pa.Array, np.ndarray]:
+    values, good = [], np.zeros(len(texts), np.bool_)
     for row, text in enumerate(texts.to_pylist()):
         try:
-            value = orjson.loads(text)
-            values.append(form.read_text(text.strip()) if form.keeps_text else form.read(value))
+            values.append(_value(text, form))
             good[row] = True
         except (orjson.JSONDecodeError, NotOfTypeError):
             continue
-    return array_of(values, type_), good
+    return array_of(values, form.type), good
 
 
-def written(column: pa.Array) -> pa.StringArray:
-    """The text of each value, from which `read` gives the same value."""
+def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401
+    """The value of a text: of one that is no scalar, such as a list, the text is JSON."""
+    if form.bare or form.quoted:
+        return form.from_text(text)
+    document = orjson.loads(text)
+    if form.keeps_text:
+        return form.read_text(text.strip())
+    return form.coerced(as_written(text)) if form.spelling.coerce else form.read(document)
+
+
+def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
+    """The text of each value, from which `read` gives the same value; null stays null."""
+    if column.null_count:
+        there = column.is_valid()
+        texts = written(column.filter(there), spelling)
+        places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
+        return texts.take(pa.array(places, mask=~there.to_numpy(zero_copy_only=False)))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):
         return column
     from sluice.wire.json.json_write import text  # noqa: PLC0415 - it imports compiled kernels
 
-    texts = text(column)
+    texts = text(column, spelling)
     type_ = type_of(column.type)
     return texts if type_.parts or json_form(type_).keeps_text else pc.replace_substring(texts, '"', "")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.model.members import STRICT, Spelling
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
@@ -16,21 +17,21 @@ from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import BOM, read, utf8, written
 
 
-def decode_text(values: pa.BinaryArray, schema: Schema) -> Decoded:
+def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STRICT) -> Decoded:
     ((name, type_),) = schema
     texts, good = utf8(values)
     bad = [(int(row), reason(Reason.NOT_TEXT, "its bytes are not UTF-8")) for row in np.flatnonzero(~good)]
     rows, texts = np.flatnonzero(good), texts.filter(pa.array(good))
-    column, fits = read(texts, type_)
+    column, fits = read(texts, type_, spelling)
     for row in np.flatnonzero(~fits):
         got = shown(texts[int(row)].as_py())
         bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}")))
     return Decoded(record_batch([column], arrow_schema(schema), len(column)), rows[fits], sorted(bad))
 
 
-def encode_text(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    """A text that begins with BOM gets a second one: readers drop the first."""
-    texts = written(tuples.column(0))
+def encode_text(tuples: pa.RecordBatch, spelling: Spelling = STRICT) -> pa.BinaryArray:
+    """A text that begins with BOM gets a second one: readers drop the first. A null is no bytes (NU6)."""
+    texts = written(tuples.column(0), spelling)
     marked = pc.replace_substring_regex(texts, pattern=f"^{BOM}", replacement=BOM * 2)
     return marked.cast(pa.binary())
 

@@ -110,7 +110,7 @@ def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records
     defaults, types = dict(stream.defaults), dict(stream.schema)
 
     def form(coding: Coding, schema: Schema, of: str) -> Codec:
-        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties))
+        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties, members=dict(stream.members)))
 
     value = form(stream.value, stream.value_schema, "value")
     key = form(stream.key.coding, stream.key_schema, "key") if stream.key else None
@@ -154,7 +154,8 @@ def _timestamps(attribute: str, times: np.ndarray) -> Decoded:
 def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
     """Decodes keys or headers, of which some may be null.
 
-    The attributes of a null get their defaults. If one has no default, the row is bad.
+    The attributes of a null get their defaults, else null (NU2). If one has no default and is not optional, the row is
+    bad.
     """
     if not column.null_count:
         return form.decode(column)
@@ -165,9 +166,10 @@ def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: 
 
 def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
     fields = arrow_schema(schema)
-    name, type_ = next(((name, type_) for name, type_ in schema if name not in defaults), (None, None))
+    needed = ((name, type_) for name, type_ in schema if name not in defaults and not type_.optional)
+    name, type_ = next(needed, (None, None))
     if name is None:
-        columns = [array_of([defaults[one]] * len(rows), kind) for one, kind in schema]
+        columns = [array_of([defaults.get(one)] * len(rows), kind) for one, kind in schema]
         return Decoded(record_batch(columns, fields, len(rows)), rows, [])
     why = reason(Reason.MISSING, f"{name}: expected {type_}, got nothing")
     empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)

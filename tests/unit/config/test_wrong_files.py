@@ -14,6 +14,7 @@ FILES = [
     "wrong_feedback.txt",
     "wrong_words.txt",
     "wrong_mistakes.txt",
+    "wrong_members.txt",
 ]
 
 

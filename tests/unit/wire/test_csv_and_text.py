@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.model.members import Member, Spelling
 from sluice.model.spec import Coding, FormatOptions, Key, Stream
-from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, parse_type
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, parse_type
 from sluice.wire import csv_rows
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
@@ -212,3 +213,169 @@ def test_a_key_in_json_of_two_attributes():
     found = read(stream, (b'{"c":3}', b'{"a":1,"b":"x"}', None))
     assert found.tuples.to_pylist() == [{"a": 1, "b": "x", "c": 3}]
     assert Records.of(stream, {}).encode_keys(found.tuples).to_pylist() == [b'{"b":"x","a":1}']
+
+
+# ---- columns, paths and spellings ------------------------------------------------------------------------------------
+
+
+def spelled(path=None, **spelling):
+    return Member(path, Spelling(**spelling))
+
+
+def texts(word, type_, value, member, **coding):
+    """The value of attribute `a`, or the reason why the record is a dead letter."""
+    options = CsvOptions(**coding) if word == "csv" else FormatOptions()
+    found = codec(Part(Coding(word, options), (("a", type_),), members={"a": member})).decode(pa.array([value]))
+    if found.bad:
+        return found.bad[0][1]
+    column = found.tuples.column(0)
+    return column.cast(pa.int64())[0].as_py() if type_ == TIMESTAMP else column[0].as_py()
+
+
+def test_columns_name_the_fields_of_a_row():
+    schema, columns = (("id", STRING), ("amount", FLOAT64)), ("time", "order-id", "amount")
+    part = Part(Coding("csv", CsvOptions(columns=columns)), schema, members={"id": spelled(("order-id",))})
+    found = codec(part).decode(pa.array([b"10:00,a,1.5", b'"x,y",b,2', b"a,1.5"]))
+    assert found.tuples.to_pylist() == [{"id": "a", "amount": 1.5}, {"id": "b", "amount": 2.0}]
+    assert found.bad == [(2, "not CSV: expected 3 fields, got 2")]
+
+
+@pytest.mark.parametrize("word", ["csv", "text"])
+@pytest.mark.parametrize(
+    ("type_", "value", "expected"),
+    [
+        (INT64, b"7", 7),
+        (INT64, b"7.0", 7),
+        (INT64, b"1e3", 1000),
+        (INT64, b"7.5", 'wrong type: a: expected int64, got "7.5"'),
+        (INT64, b" 7", 'wrong type: a: expected int64, got " 7"'),
+        (FLOAT64, b"7", 7.0),
+        (BOOLEAN, b"1", True),
+        (BOOLEAN, b"FALSE", False),
+        (BOOLEAN, b"yes", 'wrong type: a: expected boolean, got "yes"'),
+        (STRING, b"1.10", "1.10"),
+        (TIMESTAMP, b"1.5", 1_500_000_000),
+        (parse_type("list<int64>"), b'["7"]', [7]),
+    ],
+)
+def test_coerce_in_texts(word, type_, value, expected):
+    assert texts(word, type_, value, spelled(coerce=True)) == expected
+
+
+@pytest.mark.parametrize("word", ["csv", "text"])
+@pytest.mark.parametrize(
+    ("spelling", "value", "expected"),
+    [
+        ({"unit": "ms"}, b"1500", 1_500_000_000),
+        ({"unit": "ms"}, b"1970-01-01", 0),
+        ({"unit": "ns"}, b"9223372036854775808", 'wrong type: a: expected timestamp, got "9223372036854775808"'),
+        ({"pattern": "%d.%m.%Y"}, b"02.01.1970", 86_400_000_000_000),
+        ({"pattern": "%Y%m%d"}, b"19700102", 86_400_000_000_000),
+        ({"pattern": "%d.%m.%Y"}, b"1970-01-02", 'wrong type: a: expected timestamp, got "1970-01-02"'),
+    ],
+)
+def test_times_in_texts(word, spelling, value, expected):
+    assert texts(word, TIMESTAMP, value, spelled(**spelling)) == expected
+
+
+@pytest.mark.parametrize("word", ["csv", "text"])
+def test_a_time_is_written_as_it_is_read(word):
+    time = pa.array([86_400_000_000_000]).view(pa.timestamp("ns", "UTC"))
+    batch = pa.RecordBatch.from_arrays([time], ["a"])
+    for spelling, value in [({"unit": "ms"}, b"86400000"), ({"pattern": "%d/%m/%Y"}, b"02/01/1970")]:
+        options = CsvOptions() if word == "csv" else FormatOptions()
+        form = codec(Part(Coding(word, options), (("a", TIMESTAMP),), members={"a": spelled(**spelling)}))
+        assert form.encode(batch).to_pylist() == [value]
+        assert form.decode(pa.array([value])).tuples.equals(batch.cast(form.decode(pa.array([value])).tuples.schema))
+
+
+def test_paths_into_the_key_and_headers():
+    members = (
+        ("id", Member(("customer", "id"), Spelling(coerce=True), "key")),
+        ("x", spelled(("a", "x"))),
+        ("sent", spelled((), unit="ms")),
+    )
+    stream = Stream(
+        "in", (("id", INT64), ("x", INT64), ("sent", TIMESTAMP)), "in", key=Key(("id",), Coding("json")),
+        headers=(("sent", "sent-ms"),), members=members,
+    )  # fmt: skip
+    good = (b'{"a":{"x":1}}', b'{"customer":{"id":"7"}}', [("sent-ms", b"1500")])
+    found = read(stream, good, (b'{"a":{"x":1}}', b'{"customer":null}', [("sent-ms", b"1500")]))
+    assert [list(row.values())[:2] for row in found.tuples.to_pylist()] == [[7, 1]]
+    assert found.bad == [(1, "missing attribute: id: expected int64 at key.customer.id, got null at key.customer")]
+    records = Records.of(stream, {})
+    assert records.encode_values(found.tuples).to_pylist() == [b'{"a":{"x":1}}']
+    assert records.encode_keys(found.tuples).to_pylist() == [b'{"customer":{"id":7}}']
+    assert records.encode_headers(found.tuples)["sent-ms"].to_pylist() == [b"1500"]
+
+
+def test_the_whole_key_in_json():
+    key, members = Key(("id",), Coding("json")), (("id", spelled(())),)
+    stream = Stream("in", (("id", INT64), ("x", INT64)), "in", key=key, members=members)
+    found = read(stream, (b'{"x":1}', b"7", None), (b'{"x":1}', None, None))
+    assert found.tuples.to_pylist() == [{"id": 7, "x": 1}]
+    assert found.bad == [(1, "missing attribute: id: expected int64, got nothing")]
+
+
+# ---- null ------------------------------------------------------------------------------------------------------------
+
+OPTIONAL = (("s", parse_type("string?")), ("n", parse_type("int64?")), ("t", STRING))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"a,1,b", ["a", 1, "b"]),
+        (b",,", [None, None, ""]),
+        (b'"",,""', ["", None, ""]),
+        (b'"x,y",,"z"', ["x,y", None, "z"]),
+        (b',2,"a\nb"', [None, 2, "a\nb"]),
+        (b'"a""b",,\r\n', ['a"b', None, ""]),
+    ],
+)
+def test_an_empty_field_without_quotes_is_null(text, values):
+    """NU4."""
+    assert row("csv", OPTIONAL, text) == values
+
+
+def test_an_empty_text_in_quotes_is_no_number():
+    assert why("csv", OPTIONAL, b'a,"",b') == "null attribute: n: expected int64?, got nothing"
+
+
+def test_a_default_takes_the_place_of_null():
+    assert row("csv", OPTIONAL, b",,b", defaults={"n": 7}) == [None, 7, "b"]
+
+
+def test_a_row_of_one_null():
+    assert row("csv", OPTIONAL[1:2], b"") == [None]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.text('a," \n\r;', max_size=3), st.none() | st.integers(-9, 9), st.text('a,"', max_size=2)
+        ),
+        max_size=4,
+    )
+)
+def test_null_comes_back_from_csv(rows):
+    """NU5."""
+    form = codec(Part(Coding("csv", CsvOptions()), OPTIONAL))
+    given_tuples = pa.RecordBatch.from_pylist(
+        [dict(zip("snt", one, strict=True)) for one in rows],
+        schema=pa.schema([("s", pa.string()), ("n", pa.int64()), ("t", pa.string())]),
+    )
+    found = form.decode(form.encode(given_tuples))
+    assert (found.tuples.to_pylist(), found.bad) == (given_tuples.to_pylist(), [])
+
+
+def test_a_null_key_is_no_key_and_a_null_header_is_no_header():
+    """NU2, NU5, NU6."""
+    stream = Stream("in", (("k", parse_type("int64?")), ("h", parse_type("string?")), ("v", INT64)), topic="in",
+                    key=Key(("k",), Coding("text")), headers=(("h", "trace"),))  # fmt: skip
+    records = Records.of(stream, {})
+    tuples = records.decode(pa.array([b'{"v":1}']), pa.array([None], pa.binary()), pa.array([None], HEADERS)).tuples
+    assert tuples.to_pylist() == [{"k": None, "h": None, "v": 1}]
+    assert records.encode_keys(tuples).to_pylist() == [None]
+    assert records.encode_headers(tuples)["trace"].to_pylist() == [None]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.config.checks.event_time_checks import sized_window, window_functions
+from sluice.config.checks.records.member_checks import steps_of
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import ExpressionError, check_syntax
@@ -178,8 +179,8 @@ class ExpressionChecks:
             self.report.problem(self.path(index, "output", stream), "at least one attribute")
         found: dict[str, Expression] = {}
         for name, text in given.items():
-            path = self.path(index, "output", stream, name)
-            self.streams.check_attribute(path, name)
+            path = self.path(index, "output", stream, *steps_of(name))
+            self.streams.check_attribute(path, name, written=True)
             expression = self.expression(path, text, scope, perhaps_text=True)
             if expression is not None:
                 found[name] = expression

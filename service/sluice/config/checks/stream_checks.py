@@ -7,18 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.config.checks.event_time_checks import event_time, inherited
+from sluice.config.checks.records.member_checks import is_path
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.table_checks import check_tables
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShape, OperatorShape, inputs_of
 from sluice.config.syntax.file_models.pipeline_models import FileShape
-from sluice.config.syntax.file_models.stream_models import StreamShape
+from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
 from sluice.config.syntax.file_models.value_models import NAME
 from sluice.config.syntax.other_systems import type_of_another_system
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, one_of, spell
 from sluice.model.expressions import Attribute, Call, Expression
+from sluice.model.members import text_of
 from sluice.model.spec import EventTime
 from sluice.model.topology import RETURNING, closing, cycle, upstream_first
 from sluice.model.types import Schema, Type, optional_of, parse_type, similar_type
@@ -43,6 +45,8 @@ class Streams:
     codings: StreamFormats
     #: the streams whose attributes are known, from the file or from the operator that writes the stream
     schemas: dict[str, Schema] = field(default_factory=dict)
+    #: the types of attributes that the file gives; None for one that is only written under another name
+    stated: dict[str, dict[str, Type | None]] = field(default_factory=dict)
     #: the event time of streams that have one
     event_times: dict[str, EventTime] = field(default_factory=dict)
     #: stream -> index in `operators` of the operator that writes it
@@ -63,8 +67,8 @@ class Streams:
 
     def check(self) -> None:
         self.check_names()
-        self.declare_streams()
         self.find_writers()
+        self.declare_streams()
         self.derive_from_formats()
         self.check_inputs()
         self.find_event_times()
@@ -110,25 +114,40 @@ class Streams:
             self.report.problem(path, f"a topic of its own ({topics[topic]} has this one)", topic)
         topics.setdefault(topic, stream)
 
-    def declare_schema(self, stream: str, attributes: Mapping[str, str]) -> None:
+    def declare_schema(self, stream: str, attributes: Mapping[str, str | MemberShape]) -> None:
         before = len(self.report.problems)
         path = ("streams", stream, "schema")
         if not attributes:
             self.report.problem(path, "at least one attribute")
-        schema = []
-        for name, text in attributes.items():
-            self.check_attribute((*path, name), name)
-            try:
-                schema.append((name, parse_type(text)))
-            except ValueError as error:
-                more = type_of_another_system(text)
-                self.report.problem((*path, name), f"{error}{more and f'; {more}'}", text, similar_type(text))
+        types: dict[str, Type | None] = {}
+        for name, given in attributes.items():
+            self.check_attribute((*path, name), name, written=stream in self.writers)
+            text = given.type if isinstance(given, MemberShape) else given
+            types[name] = None
+            if text is not None:
+                types[name] = self.type_of((*path, name, "type") if text is not given else (*path, name), text)
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
-            self.schemas[stream] = tuple(schema)
+            self.stated[stream] = types
+            if None not in types.values():
+                self.schemas[stream] = tuple((name, kind) for name, kind in types.items() if kind is not None)
 
-    def check_attribute(self, path: Path, name: str) -> None:
+    def type_of(self, path: Path, text: str) -> Type | None:
+        try:
+            return parse_type(text)
+        except ValueError as error:
+            more = type_of_another_system(text)
+            self.report.problem(path, f"{error}{more and f'; {more}'}", text, similar_type(text))
+            return None
+
+    def check_attribute(self, path: Path, name: str, *, written: bool = False) -> None:
+        """Checks the name of an attribute. That of one in an object of an output is its path (PA8)."""
+        if written and not ATTRIBUTE.fullmatch(name) and is_path(name):
+            return
         if not ATTRIBUTE.fullmatch(name):
-            self.report.problem(path, "a name of letters, digits and underscores", name)
+            expected, quoted = "a name of letters, digits and underscores", text_of((name,))
+            if path[2:3] == ("schema",) and not written:
+                expected += f"; {{from: '{quoted}', type: string}} reads a member of this name"
+            self.report.problem(path, expected, name, quoted if written else None)
         elif name in RESERVED:
             self.report.problem(path, f"a name that is not a word of expressions ({', '.join(RESERVED)})", name)
 
@@ -312,9 +331,9 @@ class Streams:
         `sources` are the streams that the writer reads, from which the stream inherits its event time.
         """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
-        if stated is not None and stream in self.schemas:
-            self.compare(("streams", stream, "schema"), writer, dict(self.schemas[stream]), outputs)
-        given = dict(self.schemas.get(stream, ())) if stated is not None else {}
+        given = self.stated.get(stream, {}) if stated is not None else {}
+        if given:
+            self.compare(("streams", stream, "schema"), writer, given, outputs)
         derived = tuple((name, _widest(e.type, given.get(name))) for name, e in outputs.items())
         self.schemas[stream] = derived
         if stream not in self.feedback and not self.state_event_time(stream):
@@ -323,7 +342,9 @@ class Streams:
             if found is not None:
                 self.event_times[stream] = found
 
-    def compare(self, path: Path, writer: str, stated: Mapping[str, Type], derived: Mapping[str, Expression]) -> None:
+    def compare(
+        self, path: Path, writer: str, stated: Mapping[str, Type | None], derived: Mapping[str, Expression]
+    ) -> None:
         for name, expression in derived.items():
             kind = expression.type
             if name not in stated:
@@ -331,7 +352,7 @@ class Streams:
             elif stated[name] == kind.present != kind:
                 what = f"{kind}, as {writer} writes it: null comes from {nulls(expression)}; {without_null(expression)}"
                 self.report.problem((*path, name), what, f"{stated[name]}")
-            elif stated[name] not in (kind, optional_of(kind)):
+            elif stated[name] not in (None, kind, optional_of(kind)):
                 self.report.problem((*path, name), f"{kind}, as {writer} writes it")
         for name in stated:
             if name not in derived:

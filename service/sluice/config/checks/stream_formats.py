@@ -11,9 +11,11 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from sluice.config.checks.constants import read_value
+from sluice.config.checks.records.member_checks import MemberChecks, Members, keys_of
 from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
-from sluice.model.errors import AS_WRITTEN, Path, nearest
+from sluice.model.errors import AS_WRITTEN, Path, nearest, spell
+from sluice.model.members import STRICT
 from sluice.model.spec import Coding, Key, Stream
 from sluice.model.types import Schema, TimeForm, Type
 from sluice.wire.formats.format_contract import Part
@@ -69,13 +71,15 @@ class StreamFormats:
     def stream(self, name: str, shape: StreamShape, schema: Schema | None, *, written: bool) -> Stream:
         """The stream. `schema` is None if its attributes are unknown; `written` says whether an operator writes it."""
         path: Path = ("streams", name)
+        members = MemberChecks(self.report).of(name, shape, schema or (), written=written)
         stream = Stream(
             name, schema or (), shape.topic,
             self.coding(path, shape),
-            Key(tuple(shape.key.attributes), self.coding((*path, "key"), shape.key)) if shape.key else None,
-            tuple(shape.headers.items()),
+            self.key(path, shape, members),
+            (*shape.headers.items(), *members.headers.items()),
             shape.record_timestamp,
             tuple(self.defaults(name, shape, dict(schema or ()))),
+            members=tuple(members.members.items()),
             watermarks=shape.watermarks, partitions=shape.partitions, exchange=shape.exchange,
             table=shape.table,
         )  # fmt: skip
@@ -91,6 +95,28 @@ class StreamFormats:
             self.check(stream, written=written)
         return stream
 
+    def key(self, path: Path, shape: StreamShape, members: Members) -> Key | None:
+        """The key: the attributes that the file names in `key`, and those whose path begins with `key` (PA3).
+
+        Without a format a key is text. A path that leads into it makes it JSON if the values are JSON.
+        """
+        attributes = keys_of(shape)
+        inside = next((name for name in members.keys if members.members[name].path), None)
+        if shape.key is None and inside is None:
+            return Key(attributes, Coding("text")) if attributes else None
+        if not attributes:
+            what = "the attributes of the key, as none has `from: key`"
+            self.report.problem((*path, "key", "attributes"), what, None)
+        if shape.key is None:
+            if shape.format != "json":
+                what = f"the format of the key, such as {{format: avro}}, as the path of {inside} leads into it"
+                self.report.problem((*path, "key"), what, None)
+            return Key(attributes, Coding("json"))
+        if inside is not None and not FORMATS[shape.key.format].has_paths:
+            what = f"a format with members, such as json, as the path of {inside} leads into the key"
+            self.report.problem((*path, "key", "format"), what, shape.key.format)
+        return Key(attributes, self.coding((*path, "key"), shape.key))
+
     def coding(self, path: Path, shape: StreamShape | KeyShape) -> Coding:
         if path not in self.codings:
             self.codings[path] = self.read_coding(path, shape)
@@ -105,7 +131,7 @@ class StreamFormats:
         if form.needs_registry and not self.has_registry:
             what = f"the URL of a schema registry, as a format is {word}"
             self.report.problem(("registry", "url"), what, None)
-        return Coding(word, form.options({key: getattr(shape, key) for key in form.keys}, finder))
+        return Coding(word, form.options({key: getattr(shape, key, None) for key in form.keys}, finder))
 
     def defaults(self, name: str, shape: StreamShape, schema: dict[str, Type]) -> Iterable[tuple[str, Any]]:
         for attribute, value in shape.defaults.items():
@@ -133,15 +159,19 @@ class StreamFormats:
         known = dict(stream.schema)
         before = len(self.report.problems)
         self.check_parts_of_record(path, stream, known, written=written)
+        self.check_spellings(path, stream)
         if written and stream.defaults:
             self.report.problem((*path, "defaults"), "no defaults, as an operator writes this stream")
         if len(self.report.problems) > before:
             return
         defaults = dict(stream.defaults)
         elsewhere = frozenset(known) - frozenset(name for name, _ in stream.value_schema)
-        self.check_part(path, Part(stream.value, stream.value_schema, defaults, written=written, elsewhere=elsewhere))
+        members = dict(stream.members)
+        value = Part(stream.value, stream.value_schema, defaults, written=written, members=members, elsewhere=elsewhere)
+        self.check_part(path, value)
         if stream.key:
-            self.check_part((*path, "key"), Part(stream.key.coding, stream.key_schema, defaults, written=written))
+            key = Part(stream.key.coding, stream.key_schema, defaults, written=written, members=members)
+            self.check_part((*path, "key"), key)
 
     def check_parts_of_record(self, path: Path, stream: Stream, known: dict[str, Type], *, written: bool) -> None:
         """Checks that each attribute in the key, in headers or in the timestamp of the record exists, and that it is in
@@ -151,13 +181,38 @@ class StreamFormats:
         for position, attribute in enumerate(stream.key.attributes if stream.key else ()):
             self.check_attribute_in_part((*path, "key", "attributes", position), attribute, known, taken)
         for attribute, header in stream.headers:
-            self.check_attribute_in_part((*path, "headers", attribute), attribute, known, taken)
+            place = self.place_of_header(path, attribute)
+            self.check_attribute_in_part(place, attribute, known, taken)
             if not header or header.startswith(RESERVED_PREFIX):
                 what = f"the name of a header that does not begin with {RESERVED_PREFIX}"
-                self.report.problem((*path, "headers", attribute), what, header)
+                self.report.problem(place, what, header)
         if stream.record_timestamp is not None:
             self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, known, taken)
             self.check_timestamp(path, stream.record_timestamp, stream, written=written)
+
+    def place_of_header(self, path: Path, attribute: str) -> Path:
+        """Where the file names the header of the attribute: in `headers`, or in its `from`."""
+        place: Path = (*path, "headers", attribute)
+        return place if place in self.report.source.texts else (*path, "schema", attribute, "from")
+
+    def check_spellings(self, path: Path, stream: Stream) -> None:
+        """Checks that the formats read the spellings of the attributes (PA10, PA11)."""
+        words = dict.fromkeys(dict(stream.headers), "text")
+        if stream.key:
+            words |= dict.fromkeys(stream.key.attributes, stream.key.coding.format)
+        for attribute, member in stream.members:
+            word = words.get(attribute, stream.value.format)
+            if member.spelling == STRICT or FORMATS[word].coerces:
+                continue
+            for key in ("coerce", "unit", "pattern"):
+                if getattr(member.spelling, key):
+                    own: Path = (*path, "schema", attribute, key)
+                    place = own if own in self.report.source.texts else (*path, key)
+                    self.once(place, f"no {key}, as the format is {word}, whose values have types of their own")
+
+    def once(self, path: Path, expected: str) -> None:
+        if not any(problem.path == spell(path) for problem in self.report.problems):
+            self.report.problem(path, expected)
 
     def check_timestamp(self, path: Path, attribute: str, stream: Stream, *, written: bool) -> None:
         """Each record has a timestamp, so the attribute needs no default."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluice.config.checks.records.member_checks import keys_of
 from sluice.config.syntax.file_models.operator_models import JoinShape, inputs_of
 from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.model.expressions import Attribute
@@ -43,7 +44,7 @@ def check_stream(streams: Streams, name: str, shape: StreamShape) -> None:
     if name in streams.writers:
         writer = streams.operators[streams.writers[name]].name
         report.problem((*path, "table"), f"false, as {writer} writes this stream: a table is read from Kafka (rule M1)")
-    if shape.key is None and not streams.shaped.partly((*path, "key")):
+    if not keys_of(shape) and not streams.shaped.partly((*path, "key")):
         what = "a key, as the stream is a table: a record without a value deletes the row of its key (rule M4)"
         report.problem((*path, "key"), what, None)
     for key in OF_STREAMS:
@@ -69,11 +70,11 @@ def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Sid
     if shape.algorithm not in ("inner", "leftOuter"):
         what = f"inner or leftOuter, as {shape.join.right} is a table: its rows are not emitted alone (rule M5)"
         report.problem(typed.path(index, "algorithm"), what)
-    of = typed.streams.file.streams[shape.join.right].key
-    if of is None or len(table.equality) < len(shape.equality_right):
+    keys = keys_of(typed.streams.file.streams[shape.join.right])
+    if not keys or len(table.equality) < len(shape.equality_right):
         return
     names = [e.name for e in table.equality if isinstance(e, Attribute)]
-    if sorted(names) != sorted(of.attributes) or len(names) < len(table.equality):
-        what = f"the key of the table {shape.join.right} ({', '.join(of.attributes)}), each attribute once (rule M2)"
+    if sorted(names) != sorted(keys) or len(names) < len(table.equality):
+        what = f"the key of the table {shape.join.right} ({', '.join(keys)}), each attribute once (rule M2)"
         got = ", ".join(shape.equality_right) or None
         report.problem(typed.path(index, "equality_right"), what, got)

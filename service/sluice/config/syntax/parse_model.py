@@ -25,7 +25,13 @@ from sluice.config.syntax.file_models.operator_models import (
     PortsShape,
 )
 from sluice.config.syntax.file_models.pipeline_models import FileShape
-from sluice.config.syntax.file_models.stream_models import EventTimeShape, KeyShape, MarkWhenShape, StreamShape
+from sluice.config.syntax.file_models.stream_models import (
+    EventTimeShape,
+    KeyShape,
+    MarkWhenShape,
+    MemberShape,
+    StreamShape,
+)
 from sluice.config.syntax.file_models.value_models import FileModel
 from sluice.config.syntax.other_systems import (
     key_of_a_stream_elsewhere,
@@ -287,7 +293,7 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     model: type[FileModel] = FileShape
     if path[:1] == ("streams",):
         inner: dict[str, type[FileModel]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
-        model = inner.get(str(path[2:3] and path[2]), StreamShape)
+        model = inner.get(str(path[2:3] and path[2]), MemberShape if path[2:3] == ("schema",) else StreamShape)
     elif path[:1] == ("operators",):
         model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
         inside: dict[str, type[FileModel]] = {"join": PortsShape, "align": AlignShape}

@@ -24,7 +24,7 @@ def converted(value: Expression, wanted: Type) -> Expression:
         digits = Literal(wanted.present.precision, INT64), Literal(wanted.present.scale, INT64)
         return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
-        return Literal(None if value.value is None else float(value.value), wanted)
+        return Literal(float(value.value), wanted)
     return Call("float64", (value,), wanted)
 
 

@@ -13,15 +13,12 @@ from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.functions import FUNCTIONS, OTHER_NAMES
 
 #: for a sign that gives a value in place of a missing one
-ABSENT = (
-    "orElse(x, y), for an x that may have no value; `defaults` of the stream has the values for null and for missing "
-    "attributes"
-)
+ABSENT = "x ?: y, which is y where x is null"
 #: what other languages write, at the position of the error: the number of characters before that position at which it
 #: begins, what was expected, and what to write
 SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
     (re.compile("==="), 2, "an operator", "=="),
-    (re.compile(r"\?\?|\?:"), 1, ABSENT, None),
+    (re.compile(r"\?\?"), 1, ABSENT, "?:"),
     (re.compile(r"\?\."), 1, "the name of an attribute alone, as an attribute holds no object", None),
     (re.compile(r"\*\*"), 1, "pow(x, y), in place of a sign for powers", None),
     (re.compile(r"\^"), 0, "pow(x, y), in place of a sign for powers, or bitXor(x, y)", None),
@@ -69,7 +66,7 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
     assert isinstance(error, UnexpectedToken)  # noqa: S101 - an LALR parser raises only these two kinds
     expected = expected_text(error.accepts or error.expected)
-    if error.token.type == "COMPARISON" and expected == "an operator":
+    if error.token.type == "COMPARISON" and expected in ("an operator", "the end of the expression"):
         expected = "one comparison, or two joined by and (1 < x and x < 3)"
     if ended:
         return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)

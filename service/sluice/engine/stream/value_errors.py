@@ -115,8 +115,8 @@ WITHOUT: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
 
 
 def choice(condition: Checked, yes: Checked, no: Checked) -> Checked:
-    """`condition ? yes : no`: the second branch for null. Only the errors of the condition and of the chosen branch
-    count.
+    """`condition ? yes : no` (NU10): the second branch for null. Only the errors of the condition and of the chosen
+    branch count.
     """
     holds = _holds(condition.values)
     found = _chosen(holds, yes, no)
@@ -124,7 +124,7 @@ def choice(condition: Checked, yes: Checked, no: Checked) -> Checked:
 
 
 def first_present(one: Checked, other: Checked) -> Checked:
-    """`one ?: other`. A value with an error is not absent."""
+    """`one ?: other` (NU12). A value with an error is not absent."""
     return _chosen(~_null(one.values) | _failed(one), one, other)
 
 
@@ -134,16 +134,17 @@ def value_for_error(one: Checked, other: Checked) -> Checked:
 
 
 def null_for_error(one: Checked) -> Checked:
-    """`try(one)`: the value of a row with an error is null."""
+    """`try(one)` (NU14): the value of a row with an error is null."""
     return Checked(one.values)
 
 
 def present(one: Checked) -> Checked:
-    """`one!`: an error where it is null."""
+    """`one!` (NU13): an error where it is null."""
     return _with_errors(one.values, np.where(_null(one.values) & ~_failed(one), Error.ABSENT, _errors(one)))
 
 
 def is_present(one: Checked) -> Checked:
+    """`isPresent(one)` (NU11)."""
     found = Checked(pc.is_valid(one.values))
     return found if one.errors is None else _failing(found, one.errors)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from sluice.model import expressions, spec
+from sluice.model import expressions, members, spec
 from sluice.model.errors import SluiceError
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Coding, Join, Pipeline, Settings, Side, Stream
@@ -24,7 +24,7 @@ from sluice.model.windows.policies.policy_table import POLICIES
 CLASSES: Mapping[str, type] = {
     one.__name__: one
     for one in [
-        *(of for module in (spec, expressions) for of in vars(module).values()),
+        *(of for module in (spec, expressions, members) for of in vars(module).values()),
         *kinds.KINDS.values(),
         *JOIN_WINDOWS.values(),
         *POLICIES.values(),

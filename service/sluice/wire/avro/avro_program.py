@@ -9,9 +9,10 @@ that use it; the compilation does not fail.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,10 +25,13 @@ from sluice.model.avro_schema import (
     Node,
     accepts,
     branch_of_default,
+    branch_of_type,
     field_for,
-    field_of_record,
     form_of,
+    named,
+    steps_in,
 )
+from sluice.model.members import Members, PathTree
 from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
@@ -71,6 +75,10 @@ class Op(IntEnum):
     TEXT = auto()  # a: buffer
     BYTES = auto()  # a: buffer, b: the most bytes
     FIXED = auto()  # a: buffer, b: number of bytes
+    OPEN = auto()  # starts an array whose items are read one by one
+    NEXT = auto()  # starts its next item; a: target if it has no more items
+    MARK = auto()  # remembers the position
+    BACK = auto()  # goes back to the position that was remembered last
 
 
 class Fault(IntEnum):
@@ -88,6 +96,7 @@ class Fault(IntEnum):
     MISSING = auto()
     RANGE = auto()
     MISMATCH = auto()
+    ABSENT = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +160,8 @@ class Compiler:
     schema: Schema
     #: the values for attributes that are missing or null: an int, a float, a text, or a list of these
     defaults: Mapping[str, Any]
+    members: Members = field(default_factory=dict)
+    kept: tuple[Slot, ...] = ()
     code: list[list[int]] = field(default_factory=list)
     constants: list[tuple[int, int]] = field(default_factory=list)
     texts: bytearray = field(default_factory=bytearray)
@@ -167,12 +178,10 @@ class Compiler:
         self.weightless = _weightless(self.writer.names)
 
     def program(self) -> Program:
-        kept = tuple(self._slot(type_, in_items=False) for _, type_ in self.schema)
-        members = [
-            (type_, slot, number, *field_for(name, self.writer, self.reader))
-            for number, ((name, type_), slot) in enumerate(zip(self.schema, kept, strict=True))
-        ]
-        self._fields(self.writer.fields, members, top=True)
+        self.kept = kept = tuple(self._slot(type_, in_items=False) for _, type_ in self.schema)
+        given = [(name, member.path if (member := self.members.get(name)) else None) for name, _ in self.schema]
+        tree = PathTree.of([steps_in(self.writer, name, path) for name, path in given])
+        self._read(self.writer.root, self.reader.root if self.reader else None, tree)
         self._emit(Op.END)
         self._subroutines()
         texts = dict.fromkeys(self.numbers, TEXTS)
@@ -231,6 +240,106 @@ class Compiler:
             ends.append(self._emit(Op.JUMP))
         self._here(*ends)
 
+    # ---- following paths ----
+
+    def _read(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        """Emits the code that reads a value and the attributes in it. A value of several attributes is read several
+        times.
+        """
+        readings = [partial(self._attribute, node, ours, number) for number in tree.attributes]
+        if tree.inner or not readings:
+            readings.append(partial(self._enter, node, ours, tree))
+        for reading in readings[:-1]:
+            self._emit(Op.MARK)
+            reading()
+            self._emit(Op.BACK)
+        readings[-1]()
+
+    def _attribute(self, node: Node, ours: Node | None, number: int) -> None:
+        self._take(node, ours, self.schema[number][1], self.kept[number], number, top=True)
+
+    def _enter(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        """Emits the code that reads the attributes in a record or an array (PA5)."""
+        node = self.writer.meant(node)
+        if node.type != "union":
+            self._enter_value(node, ours, tree)
+            return
+        for branch in self._branch(node.inner):
+            self._enter_value(self.writer.meant(branch), ours, tree)
+
+    def _enter_value(self, node: Node, ours: Node | None, tree: PathTree) -> None:
+        meant = branch_of_type(self.reader, ours, node.type)
+        known = self.reader is None or meant is not None
+        records = {step: inner for step, inner in tree.inner.items() if isinstance(step, str)}
+        items = {step: inner for step, inner in tree.inner.items() if isinstance(step, int)}
+        if node.type == "record" and known:
+            self._enter_fields(node, meant, records)
+            self._nothing(items.values())
+        elif node.type == "array" and known and items and not self._is_weightless(node.inner[0]):
+            self._enter_items(node.inner[0], meant.inner[0] if meant else None, items)
+            self._nothing(records.values())
+        else:
+            self._pass(node)
+            self._nothing(tree.inner.values())
+
+    def _enter_fields(self, record: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+        taken: dict[str, tuple[PathTree, Field | None]] = {}
+        absent = []
+        for name, tree in wanted.items():
+            theirs, ours = field_for(name, record.fields, meant.fields if meant else None)
+            if theirs is None or theirs.name in taken:
+                absent.append((tree, ours))
+            else:
+                taken[theirs.name] = tree, ours
+        for one in record.fields:
+            if one.name in taken:
+                tree, ours = taken[one.name]
+                self._read(one.node, ours.node if ours else None, tree)
+            else:
+                self._pass(one.node)
+        for tree, ours in absent:
+            self._lacks(tree, ours)
+
+    def _enter_items(self, item: Node, meant: Node | None, wanted: Mapping[int, PathTree]) -> None:
+        """Emits the code that reads the items of an array up to the last one with attributes, and skips the others."""
+        self._emit(Op.OPEN)
+        ends = []
+        for index in range(max(wanted) + 1):
+            ends.append(self._emit(Op.NEXT))
+            if index in wanted:
+                self._read(item, meant, wanted[index])
+            else:
+                self._pass(item)
+        rest = self._emit(Op.NEXT)
+        self._pass(item)
+        self._emit(Op.JUMP, rest)
+        behind = []
+        for index, end in enumerate(ends):
+            self._here(end)
+            self._nothing(tree for step, tree in wanted.items() if step >= index)
+            behind.append(self._emit(Op.JUMP))
+        self._here(rest, *behind)
+
+    def _nothing(self, trees: Iterable[PathTree]) -> None:
+        """Emits the attributes of these trees for a record in which something on the way is no record or array."""
+        for number in (number for tree in trees for number in tree.everything()):
+            self._absent(number, None, self.schema[number][1], self.kept[number], top=True, fault=Fault.ABSENT)
+
+    def _lacks(self, tree: PathTree, ours: Field | None) -> None:
+        """Emits the attributes of a field that the writer's schema lacks: the defaults in the default of the field."""
+        for number in tree.attributes:
+            self._absent(number, ours, self.schema[number][1], self.kept[number], top=True)
+        for step, inner in tree.inner.items():
+            self._lacks(inner, self._default_within(ours, step))
+
+    def _default_within(self, ours: Field | None, step: str | int) -> Field | None:
+        """The field of a record that is the default of a field, with its value there; None if there is none."""
+        if ours is None or not isinstance(ours.default, dict):
+            return None
+        record = branch_of_type(self.reader, ours.node, "record")
+        one = named(record.fields, [str(step)]) if record else None
+        return None if one is None else replace(one, default=ours.default.get(one.name, one.default), has_default=True)
+
     # ---- reading a value ----
 
     def _take(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
@@ -274,7 +383,7 @@ class Compiler:
     def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
         fields = None if meant is None else meant.fields
         members = [
-            (inner, part, attribute, *field_of_record(name, node.fields, fields))
+            (inner, part, attribute, *field_for(name, node.fields, fields))
             for (name, inner), part in zip(type_.members, slot.inner, strict=True)
         ]
         self._fields(node.fields, members, top=False)
@@ -337,7 +446,9 @@ class Compiler:
 
     # ---- values that are not in the record ----
 
-    def _absent(self, attribute: int, ours: Field | None, type_: Type, slot: Slot, *, top: bool) -> None:
+    def _absent(
+        self, attribute: int, ours: Field | None, type_: Type, slot: Slot, *, top: bool, fault: Fault = Fault.MISSING
+    ) -> None:
         """Emits what the writer's schema lacks: the default of the pipeline file, else of the reader, else null."""
         name = self.schema[attribute][0]
         if top and name in self.defaults:
@@ -347,7 +458,7 @@ class Compiler:
         elif type_.optional:
             self._constant(None, type_, slot)
         else:
-            self._emit(Op.FAULT, Fault.MISSING, 0, attribute)
+            self._emit(Op.FAULT, fault, 0, attribute)
 
     def _default(self, ours: Field, type_: Type, slot: Slot, attribute: int) -> None:
         assert self.reader is not None  # noqa: S101 - the default is the reader's
@@ -486,7 +597,7 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
 
 
 def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str, type_: Type) -> Any:  # noqa: ANN401 - JSON
-    _, one = field_of_record(name, (), node.fields)
+    _, one = field_for(name, (), node.fields)
     assert one is not None  # noqa: S101 - else field_of_record raised
     if name not in value and not one.has_default:
         raise AvroError(f"a default with the field {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import MapForm, WordForm, form, spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
+from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
 from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
@@ -30,6 +31,7 @@ FAULTS = {
     Fault.DEPTH: (Reason.NOT_AVRO, "its values are nested too deeply"),
     Fault.NULL: (Reason.NULL, "{name}: expected {type}, got null"),
     Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: the schema of the record has no such field"),
+    Fault.ABSENT: (Reason.MISSING, "{name}: expected {type}, got nothing: a part on the way is null or another type"),
     Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number outside of the range of this type"),
     Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see the schema of the record"),
 }
@@ -41,10 +43,14 @@ class Reader:
 
     schema: Schema
     program: Program
+    members: Members = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schema: Schema, writer: Avro, reader: Avro | None, defaults: Mapping[str, Any]) -> Reader:
-        return cls(schema, Compiler(writer, reader, schema, defaults).program())
+    def of(
+        cls, schema: Schema, writer: Avro, reader: Avro | None, defaults: Mapping[str, Any],
+        members: Members = NO_MEMBERS,
+    ) -> Reader:  # fmt: skip
+        return cls(schema, Compiler(writer, reader, schema, defaults, members).program(), members)
 
     def read(self, values: pa.BinaryArray, skipped: int = 0) -> Decoded:
         """The tuples in these values. The first `skipped` bytes of each value are not part of the Avro data."""
@@ -103,7 +109,7 @@ class Reader:
     def _why(self, fault: int, attribute: int) -> str:
         word, text = FAULTS[Fault(fault)]
         name, type_ = self.schema[attribute] if attribute >= 0 else ("", "")
-        return reason(word, text.format(name=name, type=type_))
+        return reason(word, text.format(name=name, type=f"{type_}{place(name, self.members)}"))
 
 
 @dataclass(frozen=True, slots=True)

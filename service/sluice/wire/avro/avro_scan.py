@@ -22,9 +22,9 @@ STACK = 256
 (
     END, FAULT, JUMP, CALL, RETURN, BRANCH, BLOCK, AGAIN, EMPTY_BLOCKS, CLOSE, CONSTANT, PASS_NUMBER, PASS_INT,
     PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
-    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED,
+    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK,
 ) = map(int, Op)  # fmt: skip
-NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH = map(int, Fault)
+NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT = map(int, Fault)
 INT_MOST = 2**31 - 1
 LONG_MOST = 2**63 - 1
 
@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
     """Scratch memory.
 
     before         the values of `filled` before the current record, to undo a record with a fault
-    stack          return positions of calls, and numbers of remaining items of blocks
+    stack          return positions of calls, numbers of remaining items of blocks, and positions in the record
     bits, single   one 32-bit word, as an int and as a float
     """
 
@@ -159,6 +159,23 @@ def _record(
         elif op == RETURN:
             top -= 1
             at = stack[top]
+        elif op == OPEN or op == MARK:
+            if top + 1 > len(stack) - 1:
+                fault = DEPTH
+            else:
+                stack[top] = i if op == MARK else 0
+                top += 1
+        elif op == NEXT:
+            if stack[top - 1] == 0:
+                stack[top - 1], i, fault = _block(data, i, stop)
+            if fault == NONE:
+                stack[top - 1] -= 1
+                if stack[top - 1] < 0:
+                    top -= 1
+                    at = a
+        elif op == BACK:
+            top -= 1
+            i = stack[top]
         elif op == EMPTY_BLOCKS:
             value = 1
             while value != 0 and fault == NONE:

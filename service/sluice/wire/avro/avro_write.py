@@ -6,6 +6,7 @@ Each column is encoded as an array of byte strings, one for each value. Then the
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ import pyarrow.compute as pc
 from sluice.columns import number_columns
 from sluice.columns.column_forms import spread
 from sluice.columns.kernel import kernel
-from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse
+from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse, steps_in
+from sluice.model.members import NO_MEMBERS, Members, PathTree
 from sluice.model.types import MapType, Schema, StructType, Type
 from sluice.wire.decoded import bytes_of
 
@@ -30,33 +32,47 @@ class Writer:
 
     avro: Avro
     schema: Schema
-    #: for each field the name of its attribute, or the bytes of its default if there is no such attribute
-    parts: tuple[str | bytes, ...]
+    #: in the order of the fields the number of an attribute with the node that it is written as, or the bytes of the
+    #: default of a field without an attribute
+    parts: tuple[tuple[int, Node] | bytes, ...]
 
     @classmethod
-    def of(cls, schema: Schema, text: str) -> Writer:
+    def of(cls, schema: Schema, text: str, members: Members = NO_MEMBERS) -> Writer:
         avro = parse(text)
-        if avro.meant(avro.root).type != "record":
-            return cls(avro, schema, (schema[0][0],))
-        names = {name for name, _ in schema}
-        parts = (one.name if one.name in names else default(avro, one.node, one.default) for one in avro.fields)
-        return cls(avro, schema, tuple(parts))
+        given = [(name, member.path if (member := members.get(name)) else None) for name, _ in schema]
+        tree = PathTree.of([steps_in(avro, name, path) for name, path in given])
+        return cls(avro, schema, tuple(_parts(avro, avro.root, tree)))
 
     def write(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         if not self.parts:
             return pa.array([b""] * tuples.num_rows, pa.binary())
         pieces = [
-            pa.scalar(part, pa.binary()) if isinstance(part, bytes) else self._column(tuples, part)
+            pa.scalar(part, pa.binary()) if isinstance(part, bytes) else self._column(tuples, *part)
             for part in self.parts
         ]
         if not any(isinstance(piece, pa.Array) for piece in pieces):
             pieces.append(pa.array([b""] * tuples.num_rows, pa.binary()))
         return _joined(*pieces)
 
-    def _column(self, tuples: pa.RecordBatch, name: str) -> pa.BinaryArray:
-        fields = self.avro.fields
-        node = next((one.node for one in fields if one.name == name), fields[0].node)
-        return _pieces(tuples.column(name), dict(self.schema)[name], node, self.avro)
+    def _column(self, tuples: pa.RecordBatch, number: int, node: Node) -> pa.BinaryArray:
+        name, type_ = self.schema[number]
+        return _pieces(tuples.column(name), type_, node, self.avro)
+
+
+def _parts(avro: Avro, node: Node, tree: PathTree) -> Iterator[tuple[int, Node] | bytes]:
+    """The parts of a value with the attributes of the tree: of an attribute itself, or of a record (PA7)."""
+    if tree.attributes:
+        yield tree.attributes[0], node
+        return
+    branches = avro.branches(node)
+    number, record = next((number, one) for number, one in enumerate(branches) if one.type == "record")
+    if avro.meant(node).type == "union":
+        yield _varint(number)
+    for one in record.fields:
+        if one.name in tree.inner:
+            yield from _parts(avro, one.node, tree.inner[one.name])
+        else:
+            yield default(avro, one.node, one.default)
 
 
 def default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401 - JSON

@@ -27,6 +27,7 @@ from sluice.model.avro_schema import (
     schema_of,
 )
 from sluice.model.errors import SluiceError
+from sluice.model.members import paths_of
 from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
@@ -80,6 +81,7 @@ class ConfluentFormat(Format):
 
     keys = {SCHEMA: SCHEMA_KEY}  # noqa: RUF012 - a ClassVar of the base class
     in_keys = True
+    has_paths = True
     needs_registry = True
     schema_key = SCHEMA
 
@@ -116,9 +118,10 @@ class ConfluentFormat(Format):
             raise NoRegistryClientError(install(str(error.name), "registry")) from None
 
         text = part.options.avro_schema
+        written = text or schema_of(part.subject, part.schema, part.members)
         both = Confluent(
-            part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
-            parse(text) if text else None, part.defaults,
+            part.schema, registry(part.registry), part.subject, written,
+            parse(text) if text else None, part.defaults, part.members,
         )  # fmt: skip
         return Codec(both.decode, both.encode)
 
@@ -144,8 +147,9 @@ class AvroFormat(ConfluentFormat):
 
         text, written = str(part.options.avro_schema), part.options.avro_writer_schema
         own = parse(text)
-        reader = Reader.of(part.schema, parse(written) if written else own, own if written else None, part.defaults)
-        return Codec(reader.read, lambda tuples: Writer.of(part.schema, text).write(tuples))
+        theirs, meant = (parse(written), own) if written else (own, None)
+        reader = Reader.of(part.schema, theirs, meant, part.defaults, part.members)
+        return Codec(reader.read, lambda tuples: Writer.of(part.schema, text, part.members).write(tuples))
 
 
 def _text(key: str, given: str | dict[str, Any] | None, finder: Finder) -> str | None:
@@ -180,14 +184,15 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
         finder.problem(SCHEMA, f"an Avro schema of a record, as there are {len(part.schema)} attributes")
         return
     for name, type_ in part.schema:
+        path = part.members[name].path if name in part.members else None
         try:
             if part.written:
-                check_writing(avro, name, type_)
+                check_writing(avro, name, type_, path)
             else:
-                check_reading(writer, avro, name, type_, has_default=name in part.defaults)
+                check_reading(writer, avro, name, type_, has_default=name in part.defaults, path=path)
         except AvroError as error:
             finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
-    lacking = missing(avro, [name for name, _ in part.schema]) if part.written else []
+    lacking = missing(avro, paths_of(part.schema, part.members)) if part.written else []
     if apart := [name for name in lacking if name in part.elsewhere]:
         what = "no field for an attribute that is in the key or in a header, unless it has a default"
         finder.problem(SCHEMA, f"{what} ({', '.join(apart)})")
@@ -197,6 +202,6 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
 
 def _check_names(part: Part, finder: Finder) -> None:
     """Checks that Avro permits the names of the attributes from which a schema is generated."""
-    for name, _ in part.schema:
+    for name in dict.fromkeys(str(step) for path in paths_of(part.schema, part.members) for step in path):
         if not NAME.fullmatch(name):
             finder.problem(SCHEMA, f"a schema, as Avro has no names like {name}", None)

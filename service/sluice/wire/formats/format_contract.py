@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from sluice.model.errors import AS_WRITTEN
+from sluice.model.members import Members
 from sluice.model.spec import Coding, FormatOptions
 from sluice.model.types import Schema
 
@@ -51,6 +52,8 @@ class Part:
     subject: str = ""
     registry: tuple[tuple[str, str], ...] = ()
     written: bool = False
+    #: where the part has its attributes, and in which spelling, if not under their names
+    members: Members = field(default_factory=dict)
     #: the attributes of the stream that are in other parts of the record
     elsewhere: frozenset[str] = frozenset()
 
@@ -94,6 +97,10 @@ class Format(ABC):
     keys: ClassVar[Mapping[str, FormatKey]] = {}
     #: whether the format may code the keys of records, too
     in_keys: ClassVar[bool] = False
+    #: whether the values are trees, in which a path of several steps leads to an attribute (PA5)
+    has_paths: ClassVar[bool] = False
+    #: whether attributes may be coerced, and times may have a unit and a pattern (PA10 to PA12)
+    coerces: ClassVar[bool] = False
     #: whether the pipeline file must name a schema registry
     needs_registry: ClassVar[bool] = False
     #: the key from whose value the attributes of a stream without `schema` follow; None: they do not

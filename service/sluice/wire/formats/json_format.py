@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from sluice.model.members import Members
 from sluice.model.spec import FormatOptions
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
@@ -24,11 +25,16 @@ NUMBER, BASE64 = "number", "base64"
 class JsonOptions(FormatOptions):
     #: how decimals are written, and with `base64` also read (DE18)
     decimals: str = NUMBER
+    #: whether a null is written as no member (NU5)
+    omit: bool = False
 
 
 class JsonFormat(Format):
-    in_keys = True
     keys = {  # noqa: RUF012 - a ClassVar of the base class
+        "nulls": FormatKey(
+            "the form of null", Literal["write", "omit"],
+            Field("write", description="For `json`: whether the member of a null is written, or left out (rule NU5)."),
+        ),
         "decimals": FormatKey(
             "decimals", Literal["number", "string", "base64"],
             Field(
@@ -39,24 +45,29 @@ class JsonFormat(Format):
             of_key="For `json`: how decimals of the key are written. The default is `number`.",
         ),
     }  # fmt: skip
+    in_keys = True
+    has_paths = True
+    coerces = True
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
         """The options of a stream that sets none are those of any format."""
-        return FormatOptions() if given["decimals"] in (None, NUMBER) else JsonOptions(given["decimals"])
+        given_options = JsonOptions(given["decimals"] or NUMBER, given["nulls"] == "omit")
+        return FormatOptions() if given_options == JsonOptions() else given_options
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
-        spelling = getattr(part.options, "decimals", NUMBER)
-        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults)
-        if spelling == BASE64:
+        options = part.options if isinstance(part.options, JsonOptions) else JsonOptions()
+        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults, members=part.members)
+        if options.decimals == BASE64:
             from sluice.wire.json import json_decimals  # noqa: PLC0415
 
-            decode = partial(json_decimals.decode, schema=part.schema, defaults=part.defaults, codec=json_codec.decode)
-        return Codec(decode, partial(_encode, spelling=spelling))
+            inner = partial(json_codec.decode, members=part.members)
+            decode = partial(json_decimals.decode, schema=part.schema, defaults=part.defaults, codec=inner)
+        return Codec(decode, partial(_encode, members=part.members, options=options))
 
 
-def _encode(tuples: pa.RecordBatch, spelling: str) -> pa.BinaryArray:
+def _encode(tuples: pa.RecordBatch, members: Members, options: JsonOptions) -> pa.BinaryArray:
     """Imports the encoder and polars, which takes 0.15 s and 15 MB, when there are tuples: many processes have none.
 
     Raises ModuleNotFoundError, also without tuples, if polars is missing, which the extra `run` brings.
@@ -65,10 +76,10 @@ def _encode(tuples: pa.RecordBatch, spelling: str) -> pa.BinaryArray:
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.array([], pa.binary())
-    from sluice.wire.json.json_write import encode  # noqa: PLC0415
+    from sluice.wire.json.json_write import encode, encode_present  # noqa: PLC0415
 
-    if spelling != NUMBER:
+    if options.decimals != NUMBER:
         from sluice.wire.json import json_decimals  # noqa: PLC0415
 
-        tuples = json_decimals.encoded(tuples, spelling)
-    return encode(tuples)
+        tuples = json_decimals.encoded(tuples, options.decimals)
+    return (encode_present if options.omit else encode)(tuples, members)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from sluice.model.members import spelling_of
 from sluice.model.types import STRING
 from sluice.wire.formats.format_contract import Codec, Finder, Format, Part, names_of
 
 
 class TextFormat(Format):
     in_keys = True
+    coerces = True
 
     def check(self, part: Part, finder: Finder) -> None:
         if len(part.schema) != 1:
@@ -22,11 +24,16 @@ class TextFormat(Format):
     def codec(self, part: Part) -> Codec:
         from sluice.wire import plain_values  # noqa: PLC0415 - it imports pyarrow
 
-        return Codec(partial(plain_values.decode_text, schema=part.schema), plain_values.encode_text)
+        spelling = spelling_of(part.schema[0][0], part.members)
+        return Codec(
+            partial(plain_values.decode_text, schema=part.schema, spelling=spelling),
+            partial(plain_values.encode_text, spelling=spelling),
+        )
 
 
 class RawFormat(TextFormat):
     in_keys = False
+    coerces = False
 
     def check(self, part: Part, finder: Finder) -> None:
         if len(part.schema) != 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -12,53 +13,117 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.kernel import kernel
-from sluice.model.types import JSON, Schema, Type
+from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
+from sluice.model.types import JSON, Schema
 from sluice.wire.decoded import bytes_of, record_batch
 from sluice.wire.json import json_types
+from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
-from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_types import JsonForm, json_form
 from sluice.wire.json.json_values import NotOfTypeError, parsed
 
 
-def scannable(schema: Schema) -> bool:
-    """Whether the scanner supports all types of the schema."""
-    return None not in _codes(schema)
+def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
+    """Whether the scanner supports all types, spellings and paths of the schema."""
+    return _plan(schema, tuple(members.items()), frozenset()) is not None
+
+
+class Plan(NamedTuple):
+    """What the scanner reads for a schema. `depth` is the number of nodes that may be open at once."""
+
+    forms: list[JsonForm]
+    wanted: Wanted
+    depth: int
 
 
 @lru_cache(maxsize=1024)
-def _codes(schema: Schema) -> tuple[int | None, ...]:
-    return tuple(json_form(type_).scanned for _, type_ in schema)
+def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: frozenset[str]) -> Plan | None:
+    """The plan of the scanner; None if it does not support the schema. `defaults`: the attributes that have a default,
+    which only the exact decoder sets.
+    """
+    given = dict(members)
+    forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
+    paths = paths_of(schema, given)
+    root = PathTree.of(paths)
+    if any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())) or root.is_list:
+        return None
+    optional = [type_.optional and name not in defaults for name, type_ in schema]
+    return Plan(forms, _wanted(root, forms, optional), max(map(len, paths), default=1))
 
 
-def decode_scannable(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
-    """The tuples of the rows that the scanner accepts, and for each row whether it does."""
+def _apart(node: PathTree) -> bool:
+    """Whether the node has either an attribute or inner nodes, and its inner nodes are either named or counted."""
+    return not (node.attributes and node.inner) and len({type(step) for step in node.inner}) <= 1
+
+
+def _wanted(root: PathTree, forms: list[JsonForm], optional: list[bool]) -> Wanted:
+    """The tables of the tree (see Wanted)."""
+    nodes = [node for node in root.nodes() if node.inner or node is root]
+    numbers = {id(node): number for number, node in enumerate(nodes)}
+    children = [child for node in nodes for child in node.inner.items()]
+    names, starts = bytes_of(pa.array([str(step).encode() for step, _ in children], pa.binary()))
+    twins = np.full(len(forms), NO, np.int64)
+    for _, node in children:
+        twins[node.attributes[:-1]] = node.attributes[1:]
+    return Wanted(
+        names, starts,
+        np.array([step if isinstance(step, int) else NO for step, _ in children], np.int64),
+        np.array([numbers.get(id(node), NO) for _, node in children], np.int64),
+        np.array([node.attributes[0] if node.attributes else NO for _, node in children], np.int64),
+        np.cumsum([0, *(len(node.inner) for node in nodes)]),
+        np.array([OPEN_LIST if node.is_list else OPEN_OBJECT for node in nodes], np.int64),
+        np.array([form.scanned for form in forms], np.int64),
+        np.array([form.tick for form in forms], np.int64),
+        twins,
+        np.where(optional, np.cumsum(optional, dtype=np.int64) - 1, NO),
+    )  # fmt: skip
+
+
+def decode_scannable(
+    values: pa.BinaryArray, schema: Schema, members: Members = NO_MEMBERS, defaults: Iterable[str] = ()
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The tuples of the rows that the scanner accepts, and for each row whether it does. The schema is scannable. A
+    null of an attribute with one of the `defaults` is not accepted.
+    """
     data, starts = bytes_of(values)
-    names = pa.array([name.encode() for name, _ in schema], pa.binary())
-    codes = _codes(schema)
-    wanted = Wanted(*bytes_of(names), np.array(codes, np.int64))
-    found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
-    scan(data, starts, wanted, found, sure)
+    plan = _plan(schema, tuple(members.items()), frozenset(defaults))
+    assert plan is not None  # noqa: S101 - the schema is scannable
+    found, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
+    scan(data, starts, plan.wanted, found, sure)
     arrow = arrow_schema(schema)
     whole = {
-        a: _values(schema[a][1], data, found.first[a, sure], found.last[a, sure])
-        for a, code in enumerate(codes)
+        a: _values(
+            plan.forms[a], data, found.first[a, sure], found.last[a, sure],
+            None if number == NO else ~found.present[number, sure],
+        )
+        for a, (code, number) in enumerate(zip(plan.wanted.codes, plan.wanted.optional, strict=True))
         if code == json_types.SCANNED_VALUE
-    }
+    }  # fmt: skip
     right = np.logical_and.reduce([np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in whole.values())])
     sure[sure] = right
     columns = [
         whole[a][0].filter(pa.array(right[whole[a][1]]))
         if a in whole
-        else _column(code, field.type, data, (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]))
-        for a, (code, field) in enumerate(zip(codes, arrow, strict=True))
+        else _column(
+            code,
+            field.type,
+            data,
+            (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]),
+            None if number == NO else ~found.present[number, sure],
+        )
+        for a, (code, field, number) in enumerate(zip(plan.wanted.codes, arrow, plan.wanted.optional, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
 
 
-def _values(type_: Type, data: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+def _values(
+    form: JsonForm, data: np.ndarray, first: np.ndarray, last: np.ndarray, null: np.ndarray | None
+) -> tuple[pa.Array, np.ndarray]:
     """The values of an attribute whose texts are in these spans: of those of its type, and which texts are."""
-    form, texts = json_form(type_), _texts(data, first, last)
-    if type_ == JSON:
+    texts = _texts(data, first, last)
+    if null is not None:
+        texts = pc.if_else(pa.array(null), "null", texts)
+    if form.type == JSON:
         good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
         return texts.filter(pa.array(good)).cast(pa.large_string()), good
     good, values = np.ones(len(texts), np.bool_), []
@@ -67,34 +132,44 @@ def _values(type_: Type, data: np.ndarray, first: np.ndarray, last: np.ndarray) 
             values.append(form.read_text(value) if form.keeps_text else form.read(value))
         except NotOfTypeError:
             good[row] = False
-    return array_of(values, type_), good
+    return array_of(values, form.type), good
 
 
 def _parsed(texts: pa.StringArray, *, digits: bool) -> list[Any]:
     return parsed(f"[{','.join(texts.to_pylist())}]", digits=digits)  # type: ignore[no-any-return]
 
 
-def _room(attributes: int, rows: int) -> FieldSpans:
+def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:
     first, last = np.empty((2, attributes, rows), np.int64)
-    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
+    seen, entered = np.empty(attributes, np.bool_), np.empty(len(plan.wanted.opens), np.bool_)
+    stack = np.empty((2, plan.depth), np.int64)
+    present = np.empty((np.count_nonzero(plan.wanted.optional != NO), rows), np.bool_)
+    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), seen, entered, stack, present)
 
 
 def _column(
-    code: int | None, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray]
-) -> pa.Array:
-    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans)."""
+    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray],
+    null: np.ndarray | None,
+) -> pa.Array:  # fmt: skip
+    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans); `null`
+    says where it is null, None if the attribute is not optional.
+    """
     first, last, escaped = found
     match code:
         case json_types.SCANNED_BOOLEAN:
-            return pa.array(first.astype(np.bool_))
+            return pa.array(first.astype(np.bool_), mask=null)
         case json_types.SCANNED_NUMBER:
-            return pc.cast(_texts(data, first, last), type_)
+            return pc.cast(_or_null(_texts(data, first, last), null), type_)
         case decimal if decimal is not None and decimal >= json_types.SCANNED_DECIMAL:
-            return pc.cast(_texts(data, first, last), type_)
+            return pc.cast(_or_null(_texts(data, first, last), null), type_)
         case json_types.SCANNED_STRING:
-            return _without_escapes(_texts(data, first, last), escaped)
+            return _or_null(_without_escapes(_texts(data, first, last), escaped), null)
         case _:
-            return pa.array(first).view(type_)
+            return pa.array(first, mask=null).view(type_)
+
+
+def _or_null(texts: pa.StringArray, null: np.ndarray | None) -> pa.StringArray:
+    return texts if null is None else pc.if_else(pa.array(null), pa.scalar(None, texts.type), texts)
 
 
 def _without_escapes(texts: pa.StringArray, escaped: np.ndarray) -> pa.StringArray:

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.model.json_texts import members_of
+from sluice.model.json_texts import items_of, members_of
+from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, parsed, shown
+from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -29,25 +30,53 @@ class Unusable(ValueError):  # noqa: N818
     """A value is not a tuple of the schema. The text of the exception is the reason."""
 
 
-def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+def decode(
+    values: pa.BinaryArray,
+    schema: Schema,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    members: Members = NO_MEMBERS,
+) -> Decoded:
     """The tuples in these values. `defaults` has the values for attributes that are missing or null.
 
-    Names that are not in the schema are ignored. If a name occurs several times, its last value counts.
+    Members that no attribute has are ignored. If a name occurs several times, its last value counts.
     """
-    if not scannable(schema):
-        return decode_exactly(values, schema, defaults)
-    tuples, sure = decode_scannable(values, schema)
+    if not scannable(schema, members):
+        return decode_exactly(values, schema, defaults, members)
+    tuples, sure = decode_scannable(values, schema, members, defaults)
     if sure.all():
         return Decoded(tuples, np.arange(len(values)), [])
     doubtful = np.flatnonzero(~sure)
-    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults)
+    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults, members)
     return in_order(Decoded(tuples, np.flatnonzero(sure), []), exact.at(doubtful))
 
 
-def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+class Wanted(NamedTuple):
+    """An attribute of the schema: its name, the form of its values, its path, and for messages the part of the record
+    where the path begins and a text of both.
+    """
+
+    name: str
+    form: JsonForm
+    path: Steps
+    part: Steps
+    place: str
+
+
+def decode_exactly(
+    values: pa.BinaryArray,
+    schema: Schema,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    members: Members = NO_MEMBERS,
+) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
-    attributes = [(name, json_form(type_)) for name, type_ in schema]
-    digits = any(form.digits for _, form in attributes)
+    attributes = [
+        Wanted(
+            name, json_form(type_, spelling_of(name, members)), path_of(name, members), part_of(name, members),
+            place(name, members),
+        )
+        for name, type_ in schema
+    ]  # fmt: skip
+    digits = any(attribute.form.digits for attribute in attributes)
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
@@ -58,48 +87,93 @@ def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(
-    value: bytes | None, attributes: list[tuple[str, JsonForm]], defaults: Mapping[str, Any], *, digits: bool
-) -> list[Any]:
-    document = _parsed(value, digits=digits)
-    texts = members_of(_text(value)) if any(form.keeps_text for _, form in attributes) else {}
-    return [
-        defaults[name]
-        if name in defaults and document.get(name) is None
-        else _attribute(document, name, form, texts.get(name))
-        for name, form in attributes
-    ]
+class Document(NamedTuple):
+    """A record: its parsed text; the same with the texts of its numbers, if values are coerced; and the text."""
+
+    value: Any
+    written: Any
+    text: str
 
 
-def _text(value: bytes | None) -> str:
-    return (value or b"").removeprefix(BOM_UTF8).decode()
+def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str, Any], *, digits: bool) -> list[Any]:
+    parsed_value = _parsed(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    text = (value or b"").removeprefix(BOM_UTF8).decode()
+    coerces = any(attribute.form.spelling.coerce for attribute in attributes)
+    try:
+        document = Document(parsed_value, as_written(text) if coerces else None, text)
+    except RecursionError as error:
+        raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
+    return [_attribute(document, attribute, defaults) for attribute in attributes]
 
 
-def _parsed(value: bytes | None, *, digits: bool) -> dict[str, Any]:
-    """The object. With `digits` its numbers with a point or an exponent are Decimal, else float."""
+def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: ANN401 - JSON
+    """The document: an object, or any value if an attribute is the `whole` document. With `digits` its numbers with a
+    point or an exponent are Decimal, else float.
+    """
     text = (value or b"").removeprefix(BOM_UTF8)
+    expected = "a JSON value" if whole else "a JSON object"
     if not text:
-        raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
+        raise Unusable(reason(Reason.NO_VALUE, f"expected {expected}, got nothing"))
     try:
         document = parsed(text, digits=digits)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
-    if type(document) is not dict:
+    if type(document) is not dict and not whole:
         raise Unusable(reason(Reason.NOT_AN_OBJECT, f"expected a JSON object, got {shown(document)}"))
     return document
 
 
-def _attribute(document: dict[str, Any], name: str, form: JsonForm, text: str | None) -> Any:  # noqa: ANN401
-    value = document.get(name)
-    if value is None and not form.type.optional:
-        word = Reason.NULL if name in document else Reason.MISSING
-        raise Unusable(reason(word, f"{name}: expected {form.type}, got {'null' if name in document else 'nothing'}"))
+def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The value of the attribute (PA4); null if it is optional and has none (NU2, NU3)."""
+    value, steps = at_path(document.value, wanted.path)
+    if value is None and wanted.name in defaults:
+        return defaults[wanted.name]
+    form, expected = wanted.form, f"{wanted.name}: expected {wanted.form.type}{wanted.place}"
+    if value is None and form.type.optional:
+        return None
+    if steps < len(wanted.path):
+        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document.value, wanted, steps)}"))
+    if value is None:
+        raise Unusable(reason(Reason.NULL, f"{expected}, got null"))
     try:
-        return form.read_text(text) if form.keeps_text and text is not None else form.read(value)
+        return _read(document, wanted, value)
     except NotOfTypeError:
-        raise Unusable(
-            reason(Reason.WRONG_TYPE, f"{name}: expected {form.type}, got {shown(value)}{form.remark(value)}")
-        ) from None
+        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {shown(value)}{form.remark(value)}")) from None
+
+
+def _read(document: Document, wanted: Wanted, value: Any) -> Any:  # noqa: ANN401
+    form = wanted.form
+    if form.keeps_text:
+        return form.read_text(text_at(document.text, wanted.path))
+    return form.coerced(at_path(document.written, wanted.path)[0]) if form.spelling.coerce else form.read(value)
+
+
+def text_at(text: str, path: Steps) -> str:
+    """The text of the value at a path that exists."""
+    for step in path:
+        text = items_of(text)[step] if isinstance(step, int) else members_of(text)[step]
+    return text.strip()
+
+
+def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401
+    """The value at the path, None if it is null or missing, and how many steps of the path exist (PA4)."""
+    for number, step in enumerate(path):
+        if type(document) is not (list if isinstance(step, int) else dict):
+            return None, number
+        if step not in (range(len(document)) if isinstance(step, int) else document):
+            return None, number
+        document = document[step]  # type: ignore[index]
+    return document, len(path)
+
+
+def _instead(document: Any, wanted: Wanted, steps: int) -> str:  # noqa: ANN401
+    """What is at the end of the first steps of a path whose next step is missing."""
+    path = wanted.path[:steps]
+    value, _ = at_path(document, path)
+    if not path or type(value) is dict:
+        return "nothing"
+    got = f"a list of {len(value)}" if type(value) is list else shown(value)
+    return f"{got} at {text_of((*wanted.part, *path))}"
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from sluice.columns.kernel import kernel
 from sluice.time_units import SECOND
 from sluice.wire.json.json_grammar import COLON, MINUS, NO, PLUS, POINT, SPACE, ZERO, digits
 
+LARGEST = 2**63 - 1
 BIG_T, SMALL_T, BIG_Z, SMALL_Z = (ord(c) for c in "TtZz")
 
 
@@ -42,6 +43,14 @@ def seconds(data: np.ndarray, i: int, stop: int, point: int) -> tuple[int, bool]
         return 0, False
     value = whole * SECOND + (0 if point == NO else _fraction(data, point + 1, stop))
     return (-value if negative else value), True
+
+
+@kernel
+def units(data: np.ndarray, i: int, stop: int, point: int, tick: int) -> tuple[int, bool]:
+    """The nanoseconds of a number of units of `tick` nanoseconds. One with a decimal point is not certain."""
+    value, sure = integer(data, i, stop)
+    within = -(LARGEST // tick) <= value <= LARGEST // tick
+    return (value * tick if within else 0), sure and within and point == NO
 
 
 @kernel

@@ -12,9 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns.kernel import kernel
+from sluice.time_units import SECOND
 from sluice.wire.json import json_grammar as grammar
-from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
-from sluice.wire.json.json_numbers import integer, moment, seconds
+from sluice.wire.json.json_grammar import (
+    COMMA,
+    MINUS,
+    NO,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    QUOTE,
+    SMALL_N,
+    SMALL_T,
+    ZERO,
+)
+from sluice.wire.json.json_numbers import integer, moment, seconds, units
 from sluice.wire.json.json_types import (
     DIGITS,
     SCANNED_BOOLEAN,
@@ -28,14 +39,36 @@ from sluice.wire.json.json_types import (
 
 NINE = ord("9")
 MINUS_ZERO = 2  # the length of the text -0
+TO_CLOSE = 2  # from the character that opens an object or a list to the one that closes it
 
 
 class Wanted(NamedTuple):
-    """The attributes to find. Attribute a has the name `names[starts[a]:starts[a + 1]]` and the code `codes[a]`."""
+    """The attributes to find, as a tree of their paths: node 0 is the object of the record, and each other node is an
+    object or a list in it that has attributes. The children of node n are first[n] to first[n + 1].
+
+    names      child c has the name `names[starts[c]:starts[c + 1]]`
+    indices    the index of child c in its list, NO if it is a member of an object
+    nodes      the node of child c, NO if it has an attribute
+    attribute  the first attribute of child c, NO if it has a node
+    first      see above
+    opens      the bracket that opens node n
+    codes      the code of attribute a: what it reads
+    ticks      the nanoseconds of the unit of attribute a, if its values are times
+    twins      the next attribute of the same child, or NO
+    optional   the number of attribute a among those that may be null, or NO
+    """
 
     names: np.ndarray
     starts: np.ndarray
+    indices: np.ndarray
+    nodes: np.ndarray
+    attribute: np.ndarray
+    first: np.ndarray
+    opens: np.ndarray
     codes: np.ndarray
+    ticks: np.ndarray
+    twins: np.ndarray
+    optional: np.ndarray
 
 
 class FieldSpans(NamedTuple):
@@ -45,12 +78,18 @@ class FieldSpans(NamedTuple):
     last      `last[a, r]` is the position behind the last byte of a string or float
     escaped   `escaped[a, r]` is true if the string contains escapes
     seen      scratch memory: `seen[a]` is true if the current row has attribute a
+    entered   scratch memory: `entered[n]` is true if the current row has node n
+    stack     scratch memory: the child that was found last in each open node, the outermost node first; then the node
+    present   `present[o, r]` is true if the optional attribute with the number o is not null in row r
     """
 
     first: np.ndarray
     last: np.ndarray
     escaped: np.ndarray
     seen: np.ndarray
+    entered: np.ndarray
+    stack: np.ndarray
+    present: np.ndarray
 
 
 @kernel
@@ -59,62 +98,132 @@ def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans
     for row in range(len(sure)):
         for attribute in range(len(found.seen)):
             found.seen[attribute] = False
-        complete = _object(data, starts[row], starts[row + 1], wanted, found, row) == starts[row + 1]
+            if wanted.optional[attribute] != NO:
+                _be_null(wanted, found, row, attribute)
+        for node in range(len(found.entered)):
+            found.entered[node] = False
+        complete = _record(data, starts[row], starts[row + 1], wanted, found, row) == starts[row + 1]
         for attribute in range(len(found.seen)):
-            complete = complete and found.seen[attribute]
+            complete = complete and (found.seen[attribute] or wanted.optional[attribute] != NO)
         sure[row] = complete
 
 
 @kernel
-def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int) -> int:  # noqa: PLR0917
-    """Reads an object. Returns the position behind it and behind the space around it, or NO."""
+def _record(  # noqa: C901, PLR0917 - one loop over the open objects, as kernels do not call themselves
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int
+) -> int:
+    """Reads the object of a record. Returns the position behind it and behind the space around it, or NO.
+
+    Values without attributes are skipped as a whole.
+    """
     i = grammar.space(data, grammar.mark(data, i, stop), stop)
     if i == stop or data[i] != OPEN_OBJECT:
         return NO
     i = grammar.space(data, i + 1, stop)
-    attribute, more = NO, i < stop and data[i] != CLOSE_OBJECT
-    while more:
-        end, has_escape = grammar.string(data, i, stop)
-        if end == NO or has_escape:
-            return NO
-        attribute = _attribute(data, i + 1, end - 1, wanted, attribute + 1)
-        i = _value_of(data, grammar.colon(data, end, stop), stop, wanted, found, row, attribute)
-        if i == NO:
-            return NO
-        if attribute != NO:
-            found.seen[attribute] = True
-        i = grammar.space(data, i, stop)
-        more = i < stop and data[i] == COMMA
-        if more:
+    node, depth, at, fresh = 0, 0, NO, True
+    while i < stop:
+        if not fresh or data[i] != wanted.opens[node] + TO_CLOSE:
+            i, child, at = _child(data, i, stop, wanted, node, at)
+            inner = wanted.nodes[child] if child != NO else NO
+            # of a name that stands twice the last counts, so what was found in the first would be wrong
+            if not NO < i < stop or (inner != NO and found.entered[inner]):
+                return NO
+            if inner != NO and data[i] == wanted.opens[inner]:
+                found.entered[inner] = True
+                found.stack[0, depth], found.stack[1, depth] = node, at
+                node, depth, at, fresh = inner, depth + 1, NO, True
+                i = grammar.space(data, i + 1, stop)
+                continue
+            if inner != NO or child == NO:
+                i = grammar.value(data, i, stop)
+            else:
+                i = _values(data, i, stop, wanted, found, row, wanted.attribute[child])
+            if i == NO:
+                return NO
+            i = grammar.space(data, i, stop)
+        while i < stop and data[i] == wanted.opens[node] + TO_CLOSE:
             i = grammar.space(data, i + 1, stop)
-    return grammar.space(data, i + 1, stop) if i < stop and data[i] == CLOSE_OBJECT else NO
+            if depth == 0:
+                return i
+            depth -= 1
+            node, at = found.stack[0, depth], found.stack[1, depth]
+        if i == stop or data[i] != COMMA:
+            return NO
+        i, fresh = grammar.space(data, i + 1, stop), False
+    return NO
 
 
 @kernel
-def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected: int) -> int:
-    """The number of the attribute whose name is `data[start:stop]`, or NO. The search starts at `expected`."""
-    count = len(wanted.codes)
-    for step in range(count):
-        attribute = (expected + step) % count
-        at = wanted.starts[attribute]
-        if wanted.starts[attribute + 1] - at == stop - start:
+def _child(  # noqa: PLR0917
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, node: int, at: int
+) -> tuple[int, int, int]:
+    """Reads the name of the member, or counts the element, that starts here.
+
+    Returns the position of its value, or NO; its child, or NO; and the next `at`: the child that was found last in an
+    object, or the index of the element in a list.
+    """
+    if wanted.opens[node] == OPEN_LIST:
+        return i, _element(wanted, node, at + 1), at + 1
+    end, has_escape = grammar.string(data, i, stop)
+    if end == NO or has_escape:
+        return NO, NO, NO
+    child = _member(data, i + 1, end - 1, wanted, node, at + 1)
+    return grammar.colon(data, end, stop), child, child
+
+
+@kernel
+def _element(wanted: Wanted, node: int, index: int) -> int:
+    for child in range(wanted.first[node], wanted.first[node + 1]):
+        if wanted.indices[child] == index:
+            return child
+    return NO
+
+
+@kernel
+def _member(  # noqa: PLR0917
+    data: np.ndarray, start: int, stop: int, wanted: Wanted, node: int, expected: int
+) -> int:
+    """The child of the node whose name is `data[start:stop]`, or NO. The search starts at `expected`."""
+    low, high = wanted.first[node], wanted.first[node + 1]
+    child = expected if low <= expected < high else low
+    for _ in range(high - low):
+        at = wanted.starts[child]
+        if wanted.starts[child + 1] - at == stop - start:
             i = 0
             while i < stop - start and data[start + i] == wanted.names[at + i]:
                 i += 1
             if i == stop - start:
-                return attribute
+                return child
+        child = child + 1 if child + 1 < high else low
     return NO
+
+
+@kernel
+def _values(  # noqa: PLR0917
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
+) -> int:
+    """Stores the value that starts here for the attribute and its twins. Returns the position behind it, or NO."""
+    end = NO
+    while attribute != NO:
+        end = _value_of(data, i, stop, wanted, found, row, attribute)
+        if end == NO:
+            return NO
+        found.seen[attribute] = True
+        attribute = wanted.twins[attribute]
+    return end
 
 
 @kernel
 def _value_of(  # noqa: PLR0917
     data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
 ) -> int:
-    """Stores the value of an attribute, or skips it if `attribute` is NO. Returns the position behind it, or NO."""
-    if not NO < i < stop:
-        return NO
-    if attribute == NO:
-        return grammar.value(data, i, stop)
+    """Stores the value of an attribute. Returns the position behind it, or NO."""
+    number = wanted.optional[attribute]
+    if number != NO:
+        if data[i] == SMALL_N:
+            _be_null(wanted, found, row, attribute)
+            return grammar.literal(data, i, stop)
+        found.present[number, row] = True
     code = wanted.codes[attribute]
     if code == SCANNED_VALUE:
         end = grammar.value(data, i, stop)
@@ -130,8 +239,15 @@ def _value_of(  # noqa: PLR0917
         quote = int(code == SCANNED_STRING)
         found.first[attribute, row], found.last[attribute, row] = i + quote, end - quote
     else:
-        end, found.first[attribute, row] = _plain(data, i, stop, code)
+        end, found.first[attribute, row] = _plain(data, i, stop, code, wanted.ticks[attribute])
     return end
+
+
+@kernel
+def _be_null(wanted: Wanted, found: FieldSpans, row: int, attribute: int) -> None:
+    found.present[wanted.optional[attribute], row] = False
+    found.first[attribute, row] = found.last[attribute, row] = 0
+    found.escaped[attribute, row] = False
 
 
 @kernel
@@ -157,8 +273,10 @@ def _decimal(data: np.ndarray, i: int, stop: int, digits: int) -> int:
 
 
 @kernel
-def _plain(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, int]:
-    """Reads a boolean, int64 or timestamp. Returns the position behind it, or NO, and the value."""
+def _plain(data: np.ndarray, i: int, stop: int, code: int, tick: int) -> tuple[int, int]:
+    """Reads a boolean, int64 or timestamp, whose unit has `tick` nanoseconds. Returns the position behind it, or NO,
+    and the value.
+    """
     if code == SCANNED_BOOLEAN:
         end = grammar.literal(data, i, stop)
         return (NO if data[i] == SMALL_N else end), int(data[i] == SMALL_T)
@@ -169,5 +287,10 @@ def _plain(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, int]:
     end, point, has_exponent = grammar.number(data, i, stop)
     if end == NO or has_exponent or (code == SCANNED_INT64 and point != NO):
         return NO, 0
-    value, sure = integer(data, i, end) if code == SCANNED_INT64 else seconds(data, i, end, point)
+    if code == SCANNED_INT64:
+        value, sure = integer(data, i, end)
+    elif tick == SECOND:
+        value, sure = seconds(data, i, end, point)
+    else:
+        value, sure = units(data, i, end, point, tick)
     return (end if sure else NO), value

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
 from base64 import b64decode
 from binascii import Error as NotBase64Error
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from sluice.model.json_texts import items_of, members_of
+from sluice.model.members import STRICT, UNITS, Spelling
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -33,6 +36,7 @@ from sluice.model.types import (
 )
 from sluice.model.types.decimal_type import number_of
 from sluice.time_units import SECOND
+from sluice.wire.json import time_patterns
 from sluice.wire.json.json_values import (
     INT64,
     LAST_SECOND,
@@ -57,6 +61,10 @@ SCANNED_DECIMAL, DIGITS = 64, 64
 BARE = "\ufdd0"
 #: the pattern of the texts of a number
 NUMBER = "^[-+.0-9eE]+$"
+#: the most digits of an int64; the text of an integer whose zero has no sign
+INT64_DIGITS, MINUS_ZERO = 19, "-0"
+#: a number of JSON
+JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
 
 
 class JsonForm(ABC):
@@ -67,13 +75,27 @@ class JsonForm(ABC):
     #: patterns of the texts that can be JSON values without quotes and with quotes; empty: none can
     bare: ClassVar[str] = ""
     quoted: ClassVar[str] = ""
+    #: the nanoseconds of the unit of a number that is a time
+    tick: int = SECOND
 
-    def __init__(self, type_: Type) -> None:
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         self.type = type_
+        self.spelling = spelling
 
     @abstractmethod
     def read(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
         """The value of the model that a parsed JSON value gives. Raises NotOfTypeError."""
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        """The value that the text of a scalar gives with `coerce` (PA10). Raises NotOfTypeError."""
+        raise NotOfTypeError(text)
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        """The value that a JSON value gives with `coerce`; its numbers are their texts. Raises NotOfTypeError."""
+        if type(value) is bool:
+            return self.from_text(str(value).lower())
+        require(isinstance(value, str))
+        return self.from_text(value)
 
     @property
     def digits(self) -> bool:
@@ -106,6 +128,13 @@ class BooleanForm(JsonForm):
         require(type(value) is bool)
         return value
 
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        number = decimal(text)
+        require(number in (0, 1))
+        return number == 1
+
 
 class Int64Form(JsonForm):
     scanned = SCANNED_INT64
@@ -114,6 +143,12 @@ class Int64Form(JsonForm):
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is int and value in INT64)
         return value
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        number = decimal(text)
+        require(not number or number.adjusted() < INT64_DIGITS)
+        require(number == number.to_integral_value())
+        return within_int64(int(number))
 
 
 class Float64Form(JsonForm):
@@ -128,6 +163,12 @@ class Float64Form(JsonForm):
             raise NotOfTypeError
         return float(value)
 
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        if text in NOT_FINITE:
+            return NOT_FINITE[text]
+        require(JSON_NUMBER.fullmatch(text) is not None and math.isfinite(float(text)))
+        return 0.0 if text == MINUS_ZERO else float(text)
+
 
 class StringForm(JsonForm):
     scanned = SCANNED_STRING
@@ -136,33 +177,66 @@ class StringForm(JsonForm):
         require(type(value) is str)
         return value
 
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        return str(text)
+
 
 class TimestampForm(JsonForm):
-    scanned = SCANNED_SECONDS
     bare = NUMBER
     quoted = "^[0-9]{4}-[-+0-9:.,TtZz ]*$"
 
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
+        self.tick = UNITS[spelling.unit or "s"]
+
+    @property
+    def scanned(self) -> int | None:  # type: ignore[override]
+        return None if self.spelling.pattern else SCANNED_SECONDS
+
     def read(self, value: Any) -> Any:  # noqa: ANN401
-        """Nanoseconds of a text, or of a number of seconds.
+        """Nanoseconds of a text, or of a number of units (PA11, PA12, PA14).
 
         A float64 counts as the shortest decimal number that is read as this float64.
         """
         if type(value) is str:
-            return nanoseconds(value)
+            return self.instant(value)
+        require(not self.spelling.pattern)
         if type(value) is int:
-            return within_int64(value * SECOND)
+            return within_int64(value * self.tick)
         if type(value) not in (float, Decimal):
             raise NotOfTypeError
-        return within_int64(int((Decimal(repr(float(value))) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
+        return within_int64(int((Decimal(repr(float(value))) * self.tick).to_integral_value(ROUND_HALF_EVEN)))
+
+    def instant(self, text: str) -> int:
+        if not self.spelling.pattern:
+            return nanoseconds(text)
+        try:
+            return within_int64(time_patterns.nanoseconds(text, self.spelling.pattern, self.spelling.zone))
+        except (ValueError, OverflowError) as error:
+            raise NotOfTypeError from error
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        number = None if self.spelling.pattern else JSON_NUMBER.fullmatch(text)
+        if number is None:
+            return self.instant(text)
+        value = float(text) if number["fraction"] or number["exponent"] else int(decimal(text))
+        require(math.isfinite(value))
+        return self.read(value)
 
     def remark(self, value: object) -> str:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-        if LAST_SECOND < abs(number) <= LAST_SECOND * 1000:
-            return " (a number is seconds since 1970; for milliseconds the type is int64)"
-        return ""
+        if not self.spelling.unit and LAST_SECOND < abs(number) <= LAST_SECOND * 1000:
+            return " (a number is seconds since 1970; `unit: ms` of the attribute is for milliseconds)"
+        return f" (the pattern is {self.spelling.pattern})" if self.spelling.pattern else ""
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
-        """ISO 8601 texts in UTC with the shortest fraction."""
+        """A number of units, or a text of the pattern (PA15); else ISO 8601 texts in UTC with the shortest fraction."""
+        if self.spelling.pattern:
+            return time_patterns.written(column, self.spelling.pattern, self.spelling.zone)
+        if self.spelling.unit:
+            import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+            return column.cast(pl.Int64) // self.tick
         # %.f writes no fraction or one of 3, 6 or 9 digits.
         return column.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ").str.replace(r"(\.\d*[1-9])0+Z", "${1}Z")
 
@@ -180,6 +254,9 @@ class BytesForm(JsonForm):
         except (NotBase64Error, ValueError):
             raise NotOfTypeError from None
         return value
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        return self.read(text)
 
     def remark(self, value: object) -> str:
         return " (base64 with padding)" if isinstance(value, str) else ""
@@ -208,14 +285,18 @@ class StructForm(JsonForm):
 
     scanned = SCANNED_VALUE
 
-    def __init__(self, type_: Type) -> None:
-        super().__init__(type_)
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
         assert isinstance(type_, StructType)  # noqa: S101 - by the table
-        self.members = [(name, json_form(inner)) for name, inner in type_.members]
+        self.members = [(name, json_form(inner, spelling)) for name, inner in type_.members]
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is dict)
         return tuple([form.read(value.get(name)) for name, form in self.members])
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return tuple([form.coerced(value.get(name)) for name, form in self.members])
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         require(text.startswith("{"))
@@ -228,13 +309,18 @@ class MapForm(JsonForm):
 
     scanned = SCANNED_VALUE
 
-    def __init__(self, type_: Type) -> None:
-        super().__init__(type_)
-        self.key, self.value = map(json_form, type_.parts)
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
+        key, value = type_.parts
+        self.key, self.value = json_form(key), json_form(value, spelling)
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is dict)
         return self._in_order((self.read_key(name), self.value.read(item)) for name, item in value.items())
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return self._in_order((self.read_key(name), self.value.coerced(item)) for name, item in value.items())
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         require(text.startswith("{"))
@@ -260,14 +346,18 @@ class MapForm(JsonForm):
 class ListForm(JsonForm):
     scanned = SCANNED_VALUE
 
-    def __init__(self, type_: Type) -> None:
-        super().__init__(type_)
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
         assert type_.element is not None  # noqa: S101 - a list has elements
-        self.element = json_form(type_.element)
+        self.element = json_form(type_.element, spelling)
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is list)
         return [self.element.read(item) for item in value]
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is list)
+        return [self.element.coerced(item) for item in value]
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         require(text.startswith("["))
@@ -283,12 +373,19 @@ class ListForm(JsonForm):
 class OptionalForm(JsonForm):
     """The form of the inner type, and null."""
 
-    def __init__(self, type_: Type) -> None:
-        super().__init__(type_)
-        self.present = json_form(type_.present)
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
+        self.present = json_form(type_.present, spelling)
+        self.scanned, self.tick = self.present.scanned, self.present.tick
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         return None if value is None else self.present.read(value)
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        return None if value is None else self.present.coerced(value)
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        return self.present.from_text(text)
 
     @property
     def keeps_text(self) -> bool:
@@ -314,8 +411,8 @@ class DecimalForm(JsonForm):
     bare = NUMBER
     digits = True
 
-    def __init__(self, type_: Type) -> None:
-        super().__init__(type_)
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
         assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
         self.decimal = type_
         self.scanned = SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
@@ -325,6 +422,9 @@ class DecimalForm(JsonForm):
         if exact is None:
             raise NotOfTypeError
         return exact
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        return self.read(decimal(text))
 
     def remark(self, value: object) -> str:
         number = number_of(value)
@@ -356,5 +456,14 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
 
 
 @cache
-def json_form(type_: Type) -> JsonForm:
-    return FORMS[type(type_)](type_)
+def json_form(type_: Type, spelling: Spelling = STRICT) -> JsonForm:
+    return FORMS[type(type_)](type_, spelling)
+
+
+def decimal(text: str) -> Decimal:
+    """The exact value of a number of JSON. Raises NotOfTypeError for other texts."""
+    require(JSON_NUMBER.fullmatch(text) is not None)
+    try:
+        return Decimal(text)
+    except ArithmeticError as error:
+        raise NotOfTypeError from error

@@ -54,6 +54,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
+def as_written(text: str) -> Any:  # noqa: ANN401 - JSON
+    """The document of a valid text, in which each number is its text (PA10). Raises RecursionError if too deep."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
 def _number(value: object) -> object:
     """A number that was read with all its digits."""
     if isinstance(value, Decimal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,36 +14,69 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import type_of
+from sluice.model.members import NO_MEMBERS, STRICT, Member, Members, PathTree, Spelling, Steps, path_of, spelling_of
 from sluice.wire.json.json_types import BARE, json_form
 from sluice.wire.json.json_values import finite_or_word
 
 MARK = BARE.encode()
 
 
-def encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    """One JSON object per row, with the attributes in the order of the schema."""
+def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryArray:
+    """One JSON object per row, with the attributes in the order of the schema; an object in it has the place of its
+    first attribute (PA7 to PA9).
+    """
     if not tuples.num_columns:
         return pa.array([b"{}"] * tuples.num_rows, pa.binary())
     if any(map(_in_parts, tuples.schema.types)):
-        return _object(tuples.schema.names, tuples.columns).cast(pa.binary())
+        paths = [path_of(name, members) for name in tuples.schema.names]
+        return _record(tuples, PathTree.of(paths), members).cast(pa.binary())
     frame = pl.DataFrame(tuples)
-    written = [json_form(type_of(field.type)).written(pl.col(field.name)) for field in tuples.schema]
+    written = [
+        json_form(type_of(field.type), spelling_of(field.name, members)).written(pl.col(field.name))
+        for field in tuples.schema
+    ]
     if changed := [column for column in written if column is not None]:
         frame = frame.with_columns(changed)
-    values = frame.to_struct().struct.json_encode()  # a small batch takes a quarter of the time that `select` takes
+    places = {name: path_of(name, members) for name in frame.columns}
+    # for a small batch it takes a quarter of the time that `select` takes
+    values = _nested(frame, places).to_struct().struct.json_encode()
     binary = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
-    binary = _with_words(binary, frame, _has_word(tuples))
+    binary = _with_words(binary, frame, _has_word(tuples), places)
     decimals = [field.name for field in tuples.schema if json_form(type_of(field.type)).digits]
-    return _bare(binary, frame, decimals, tuples) if decimals else binary
+    return _bare(binary, frame, decimals, tuples, places) if decimals else binary
 
 
-def _bare(values: pa.BinaryArray, frame: pl.DataFrame, decimals: list[str], tuples: pa.RecordBatch) -> pa.BinaryArray:
+def encode_present(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryArray:
+    """As `encode`, without the members that are null (NU5): rows with the same members are encoded together."""
+    absent = [column.is_null().to_numpy(zero_copy_only=False) for column in tuples.columns if column.null_count]
+    if not absent:
+        return encode(tuples, members)
+    _, kinds = np.unique(np.array(absent), axis=1, return_inverse=True)
+    rows = [np.flatnonzero(kinds.ravel() == kind) for kind in range(int(kinds.max()) + 1)]
+    parts = [encode(_without_nulls(tuples.take(pa.array(places))), members) for places in rows]
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(rows))))
+
+
+def _without_nulls(tuples: pa.RecordBatch) -> pa.RecordBatch:
+    """Tuples that are null in the same attributes, without these attributes."""
+    kept = [name for name, column in zip(tuples.schema.names, tuples.columns, strict=True) if not column.null_count]
+    if kept:
+        return tuples.select(kept)
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * tuples.num_rows, pa.struct([])))
+
+
+def _bare(
+    values: pa.BinaryArray, frame: pl.DataFrame, decimals: list[str], tuples: pa.RecordBatch, paths: Mapping[str, Steps]
+) -> pa.BinaryArray:
     """Removes the quotes around decimals, beside which a mark stands. If a text has the mark, it encodes row by row."""
     if not any(_has_mark(column) for column in tuples.columns):
         return pc.replace_substring(pc.replace_substring(values, b'"' + MARK, b""), MARK + b'"', b"")
     texts = [
         orjson.dumps(
-            {name: _numbers(value) if name in decimals else finite_or_word(value) for name, value in row.items()}
+            _document(
+                {name: _numbers(value) if name in decimals else finite_or_word(value) for name, value in row.items()},
+                paths,
+            )
         )
         for row in frame.to_dicts()
     ]
@@ -62,11 +95,37 @@ def _numbers(value: Any) -> Any:  # noqa: ANN401 - a text, or a list of them
     return None if value is None else orjson.Fragment(value.strip(BARE))
 
 
-def text(column: pa.Array) -> pa.StringArray:
+def _nested(frame: pl.DataFrame, paths: Mapping[str, Steps]) -> pl.DataFrame:
+    """The frame with the objects of the record as columns of structs."""
+    if all(path == (name,) for name, path in paths.items()):
+        return frame
+    return frame.select(_structs(PathTree.of(list(paths.values())), frame.columns))
+
+
+def _document(row: Mapping[str, Any], paths: Mapping[str, Steps]) -> dict[str, Any]:
+    """The object of a record with these values of attributes."""
+    document: dict[str, Any] = {}
+    for name, value in row.items():
+        *way, last = map(str, paths[name])
+        inner = document
+        for step in way:
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return document
+
+
+def _structs(tree: PathTree, names: Sequence[str]) -> list[pl.Expr]:
+    return [
+        (pl.struct(_structs(inner, names)) if inner.inner else pl.col(names[inner.attributes[0]])).alias(str(step))
+        for step, inner in tree.inner.items()
+    ]
+
+
+def text(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
     """The JSON text of each value; null is the text null."""
     if column.null_count:
-        return pc.coalesce(_present_text(column), NULL)
-    return _present_text(column)
+        return pc.coalesce(_present_text(column, spelling), NULL)
+    return _present_text(column, spelling)
 
 
 # ---- values of which parts are written apart -------------------------------------------------------------------------
@@ -87,25 +146,36 @@ def _in_parts(type_: pa.DataType) -> bool:
     return bool(pa.types.is_map(type_) or pa.types.is_large_string(type_))
 
 
-def _present_text(column: pa.Array) -> pa.StringArray:
+def _present_text(column: pa.Array, spelling: Spelling) -> pa.StringArray:
     if not _in_parts(column.type):
-        documents = encode(pa.RecordBatch.from_arrays([column], names=[NAME]))
+        documents = encode(pa.RecordBatch.from_arrays([column], names=[NAME]), {NAME: Member(spelling=spelling)})
         return pc.binary_slice(documents, len(NAME) + len('{"":'), -1).cast(pa.string())
     if pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_struct(column.type):
-        texts = _object(column.type.names, [column.field(place) for place in range(column.type.num_fields)])
-        return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
+        texts = [text(column.field(place), spelling) for place in range(column.type.num_fields)]
+        return pc.if_else(column.is_valid(), _object(column.type.names, texts), pa.scalar(None, pa.string()))
     if pa.types.is_map(column.type):
-        entries = pc.binary_join_element_wise(_names(column.keys), text(column.items), ":")
+        entries = pc.binary_join_element_wise(_names(column.keys), text(column.items, spelling), ":")
         return _enclosed("{", _joined(column, entries), "}")
-    return _enclosed("[", _joined(column, text(column.values)), "]")
+    return _enclosed("[", _joined(column, text(column.values, spelling)), "]")
 
 
-def _object(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.StringArray:
+def _record(tuples: pa.RecordBatch, tree: PathTree, members: Members) -> pa.StringArray:
+    """The text of an object with the attributes of the tree."""
+    texts = [
+        _record(tuples, inner, members)
+        if inner.inner
+        else text(tuples.column(inner.attributes[0]), spelling_of(tuples.schema.names[inner.attributes[0]], members))
+        for inner in tree.inner.values()
+    ]
+    return _object([str(step) for step in tree.inner], texts)
+
+
+def _object(names: Sequence[str], texts: Sequence[pa.StringArray]) -> pa.StringArray:
     pieces: list[pa.Array | str] = []
-    for name, column in zip(names, columns, strict=True):
-        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode()}:", text(column)]
+    for name, column in zip(names, texts, strict=True):
+        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode()}:", column]
     return pc.binary_join_element_wise(*pieces, "}", "")
 
 
@@ -147,12 +217,14 @@ def _find_words(rows: np.ndarray, column: pa.Array, found: np.ndarray) -> None:
         found[rows[~np.isfinite(column.to_numpy(zero_copy_only=False))]] = True
 
 
-def _with_words(values: pa.BinaryArray, frame: pl.DataFrame, rows: np.ndarray) -> pa.BinaryArray:
+def _with_words(
+    values: pa.BinaryArray, frame: pl.DataFrame, rows: np.ndarray, paths: Mapping[str, Steps]
+) -> pa.BinaryArray:
     """Replaces the values of the given rows, with NaN and infinities as words. The rows are encoded one by one."""
     if not rows.any():
         return values
     texts = [
-        orjson.dumps({name: finite_or_word(value) for name, value in row.items()})
+        orjson.dumps(_document({name: finite_or_word(value) for name, value in row.items()}, paths))
         for row in frame.filter(pl.Series(rows)).to_dicts()
     ]
     return pc.replace_with_mask(values, pa.array(rows), pa.array(texts, pa.binary()))

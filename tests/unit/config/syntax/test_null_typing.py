@@ -2,8 +2,10 @@
 
 import pytest
 
+from sluice.api.custom import function
 from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.typed_expressions import Scope, parse
+from sluice.model.functions import match
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, parse_type
 from sluice.model.unparse import expression as written
 
@@ -104,3 +106,29 @@ def test_an_expression_that_is_refused(text, fault):
 def test_null_alone_has_no_type(text):
     with pytest.raises(ExpressionError, match="where the other one has a type"):
         parse(text, SCOPE)
+
+
+class OfPresent:
+    signature = "float64 -> float64"
+
+
+class OfNull:
+    signature = "float64?, int64 -> string?"
+
+
+@pytest.mark.parametrize(
+    ("given", "types", "result"),
+    [
+        (OfPresent, "float64", "float64"),
+        (OfPresent, "int64", "float64"),
+        (OfPresent, "float64?", None),
+        (OfNull, "float64?, int64", "string?"),
+        (OfNull, "float64, int64", "string?"),
+        (OfNull, "int64?, int64", "string?"),
+        (OfNull, "float64?, int64?", None),
+    ],
+)
+def test_a_parameter_takes_null_if_its_type_has_a_question_mark(given, types, result):
+    """NU23."""
+    found = match(function(given), tuple(map(parse_type, types.split(", "))))
+    assert (found and str(found.result)) == result

@@ -95,7 +95,7 @@ def test_nan_is_read_from_its_word():
             TIMESTAMP,
             (
                 "wrong type: a: expected timestamp, got 1704103200000 "
-                "(a number is seconds since 1970; for milliseconds the type is int64)"
+                "(a number is seconds since 1970; `unit: ms` of the attribute is for milliseconds)"
             ),
         ),
         ('{"a": "2013-01-01T24:00Z"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "2013-01-01T24:00Z"'),

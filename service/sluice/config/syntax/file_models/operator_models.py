@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name
 from sluice.model.errors import one_of
+from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
@@ -43,13 +44,43 @@ Input = Annotated[
 INPUT = "The input stream, or a list of streams with the same attributes, which are read as one."
 #: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
-Attributes = dict[str, ExpressionText]
+
+
+def flat(given: object) -> object:
+    """The attributes of an output, of which one within mappings has its path as its name (PA8)."""
+    if not isinstance(given, dict) or not any(isinstance(inner, dict) for inner in given.values()):
+        return given
+    return {text_of(path) if len(path) > 1 else path[0]: inner for path, inner in _leaves(given)}
+
+
+def _leaves(given: dict[Any, Any]) -> Iterator[tuple[tuple[Any, ...], object]]:
+    for name, inner in given.items():
+        if isinstance(inner, dict) and inner and all(isinstance(key, str) for key in (name, *inner)):
+            yield from (((name, *path), leaf) for path, leaf in _leaves(inner))
+        else:
+            yield (name,), inner
+
+
+#: the attributes of an output; a mapping in place of an expression is an object of the record
+Attributes = Annotated[
+    dict[str, ExpressionText],
+    BeforeValidator(flat),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "type": ["string", "number", "boolean", "object"],
+                "examples": ["Sum(price * size) / Sum(size)", "symbol", {"id": "id", "name": "name"}],
+            },
+        }
+    ),
+]
 Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
     Field(
-        description="For each output stream its attributes, each with an expression. "
-        "A list of streams writes the attributes of the input unchanged.",
+        description="For each output stream its attributes, each with an expression; a mapping of attributes is an "
+        "object in the record. A list of streams writes the attributes of the input unchanged.",
         examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
     ),
 ]

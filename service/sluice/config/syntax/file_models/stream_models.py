@@ -37,7 +37,9 @@ class KeyHead(FileModel):
     """The keys of `KeyShape` that do not depend on formats."""
 
     attributes: list[str] = Field(
-        description="The attributes that the key holds. They are not part of the value.", min_length=1
+        [],
+        description="The attributes that the key holds. They are not part of the value. Attributes with `from: key` "
+        "need not be listed.",
     )
     format: str = Field(
         "text",
@@ -114,6 +116,65 @@ class MarkWhenShape(FileModel):
     )
 
 
+class MemberShape(FileModel):
+    """An attribute: its type, its path in the record, and how its values are spelled there."""
+
+    type: TypeName | None = Field(None, description="The type. Of a stream that an operator writes it may be left out.")
+    source: str | None = Field(
+        None,
+        alias="from",
+        max_length=4_000,
+        description="For a stream that is read: the path of the attribute in the record, such as "
+        '`payload.after.amount`, `items[0].price` or `["order-id"]`. `key.customer.id` and `header.trace` are in '
+        "the key and in a header.",
+        examples=["payload.after.amount", '["order-id"]', "key.customer.id", "header.trace"],
+    )
+    target: str | None = Field(
+        None,
+        alias="as",
+        max_length=4_000,
+        description="For a stream that an operator writes: the path of the attribute in the record. Several names make "
+        "nested objects.",
+        examples=["customer.id", '["order-id"]'],
+    )
+    coerce: bool | None = Field(
+        None,
+        description="Whether a number, a text or a boolean counts as its text, which is read as the type: `7.0` and "
+        '`"7"` as an int64, `7` as a string. The default is `coerce` of the stream.',
+    )
+    unit: Literal["s", "ms", "us", "ns"] | None = Field(
+        None, description="The unit of a number that is a timestamp, counted since 1970. The default is seconds."
+    )
+    pattern: str | None = Field(
+        None,
+        max_length=200,
+        description="The form of a text that is a timestamp, in the directives of Python's strptime.",
+        examples=["%d/%m/%Y %H:%M:%S"],
+    )
+    zone: str | None = Field(
+        None, description="The time zone of texts of `pattern`. The default is UTC.", examples=["Europe/Berlin"]
+    )
+
+
+MEMBER_KEYS = {info.alias or name for name, info in MemberShape.model_fields.items()}
+
+
+def is_member(value: object) -> bool:
+    """Whether a mapping says how the record has an attribute: if it has a key `type`, or only keys of MemberShape. Any
+    other mapping is a type, a struct.
+    """
+    return isinstance(value, MemberShape) or (
+        isinstance(value, dict) and ("type" in value or value.keys() <= MEMBER_KEYS)
+    )
+
+
+#: a type alone, or a mapping
+AttributeShape = Annotated[
+    Annotated[TypeName, Tag(NAMED)] | Annotated[MemberShape, Tag(MAPPING)],
+    Discriminator(lambda value: MAPPING if is_member(value) else NAMED),
+]
+
+
 class StreamHead(FileModel):
     """The first keys of a stream. The keys of its format and the others follow in `StreamShape`."""
 
@@ -121,13 +182,16 @@ class StreamHead(FileModel):
         None, description="The Kafka topic. A stream without a topic exists only inside the service."
     )
     format: str = Field("json", description="How a tuple is encoded as the value of a record.")
-    attributes: dict[str, TypeName] | None = Field(
+    attributes: dict[str, AttributeShape] | None = Field(
         None,
         alias="schema",
         description="The attributes and their types. Required for a stream that is read from Kafka. For other "
         "streams it is derived from the operator that writes the stream, and compared with this schema "
         "if one is given.",
-        examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
+        examples=[
+            {"symbol": "string", "price": "float64", "time": "timestamp"},
+            {"amount": {"from": "payload.after.amount", "type": "float64"}},
+        ],
     )
 
 
@@ -144,6 +208,10 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         {},
         description="Attributes that are stored in headers of the record, as text: attribute -> name of the header.",
         examples=[{"trace": "trace-id"}],
+    )
+    coerce: bool = Field(
+        default=False,
+        description="For an input stream: `coerce` of all of its attributes.",
     )
     record_timestamp: str | None = Field(
         None,

@@ -1,0 +1,1 @@
+"""Checks where the records of a stream have its attributes."""

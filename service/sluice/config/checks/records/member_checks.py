@@ -1,0 +1,223 @@
+"""Checks where the records of a stream have its attributes, and how their values are spelled (PA1 to PA15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from zoneinfo import available_timezones
+
+from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
+from sluice.config.syntax.member_path import PathError, member_path
+from sluice.config.syntax.problem_report import Report
+from sluice.model.errors import Path, nearest
+from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
+from sluice.model.members import HEADER, KEY, NAME, STRICT, Member, Spelling, Steps, quoted, text_of
+from sluice.model.types import Schema, TimeForm, Type
+from sluice.wire.formats.format_table import FORMATS
+from sluice.wire.json import time_patterns
+
+#: the formats whose records may have objects within objects
+NESTED = tuple(word for word, form in FORMATS.items() if form.has_paths)
+
+
+@dataclass(slots=True)
+class Members:
+    """Where the records of a stream have its attributes.
+
+    members   by attribute: its path within its part of the record, and its spelling, if they are not the plain ones
+    keys      the attributes in the key by their `from`
+    headers   by attribute: the header of its `from`
+    """
+
+    members: dict[str, Member] = field(default_factory=dict)
+    keys: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def given_members(shape: StreamShape) -> dict[str, MemberShape]:
+    """The attributes for which the file has a mapping and not only a type."""
+    given = (shape.attributes or {}).items()
+    return {name: one for name, one in given if isinstance(one, MemberShape)}
+
+
+def keys_of(shape: StreamShape) -> tuple[str, ...]:
+    """The attributes in the key of the records: those of `key`, and those whose path begins with `key` (PA3)."""
+    of_block = tuple(shape.key.attributes) if shape.key else ()
+    named = [name for name, one in given_members(shape).items() if (steps := _steps(one.source)) and steps[0] == KEY]
+    return (*of_block, *(name for name in named if name not in of_block))
+
+
+def _steps(text: str | None) -> Steps:
+    try:
+        return member_path(text) if text is not None and not text.startswith("[") else ()
+    except PathError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChecks:
+    report: Report
+
+    def of(self, name: str, shape: StreamShape, schema: Schema, *, written: bool) -> Members:
+        """The members of a stream. `written` says whether an operator writes it."""
+        result, types, path = Members(), dict(schema), ("streams", name, "schema")
+        for attribute, given in given_members(shape).items():
+            self.check_direction((*path, attribute), given, written=written)
+            steps = self.path((*path, attribute), given, written=written)
+            spelling = self.spelling((*path, attribute), given, types.get(attribute), shape)
+            result.members[attribute] = Member(steps, spelling)
+            if steps and not written and not str(given.source).startswith("["):
+                self.place((*path, attribute), attribute, steps, result)
+        for attribute, _ in schema:
+            if attribute not in result.members and (member := _default(attribute, shape)) is not None:
+                result.members[attribute] = member
+        if written:
+            self.check_written(name, shape, schema, result.members)
+            if shape.coerce:
+                self.report.problem(("streams", name, "coerce"), "no coerce, as an operator writes this stream")
+        else:
+            self.check_read(path, shape, result)
+        return result
+
+    # ---- paths ----
+
+    def check_direction(self, path: Path, given: MemberShape, *, written: bool) -> None:
+        """Checks that only a stream that is read has `from`, and only one that is written has `as` (PA6, PA7)."""
+        if written and given.source is not None:
+            what = "`as` for the path of the attribute, as an operator writes this stream"
+            self.report.problem((*path, "from"), what)
+        if not written and given.target is not None:
+            what = "`from` for the path of the attribute, as no operator writes this stream"
+            self.report.problem((*path, "as"), what)
+        if not written and given.type is None:
+            self.report.problem((*path, "type"), "a type, such as string", None)
+
+    def path(self, path: Path, given: MemberShape, *, written: bool) -> Steps | None:
+        """The path of the attribute; None if the file has none, or a wrong one, which is reported."""
+        key, text = ("as", given.target) if written else ("from", given.source)
+        if text is None:
+            return None
+        try:
+            steps = member_path(text)
+        except PathError as error:
+            self.report.fault((*path, key), error.fault)
+            return None
+        if written and any(isinstance(step, int) for step in steps):
+            self.report.problem((*path, key), "names only, as a record is written with objects and no lists", text)
+            return None
+        return steps
+
+    def place(self, path: Path, attribute: str, steps: Steps, result: Members) -> None:
+        """Moves the attribute to the key or to the headers if its path begins there (PA3)."""
+        spelling = result.members[attribute].spelling
+        if steps[0] == KEY:
+            result.keys.append(attribute)
+            result.members[attribute] = Member(steps[1:], spelling, KEY)
+        elif steps[0] == HEADER and len(steps) == 2 and isinstance(steps[1], str):  # noqa: PLR2004 - header and its name
+            result.headers[attribute] = steps[1]
+            result.members[attribute] = Member((), spelling)
+        elif steps[0] == HEADER:
+            what = 'header and the name of a header, such as header.trace or header["trace-id"]'
+            hint = f"header[{quoted('.'.join(map(str, steps[1:])))}]" if steps[1:] else None
+            self.report.problem((*path, "from"), what, text_of(steps), hint)
+
+    def check_read(self, path: Path, shape: StreamShape, result: Members) -> None:
+        """Checks that the format of the value has members at these paths (PA5)."""
+        form = FORMATS[shape.format]
+        for attribute, member in result.members.items():
+            elsewhere = attribute in result.keys or attribute in result.headers
+            if form.has_paths or elsewhere or not member.path:
+                continue
+            if shape.format != "csv":
+                what = f"key or header.NAME, as a value of the format {shape.format} has no members"
+                self.report.problem((*path, attribute, "from"), what)
+            elif shape.columns is None:
+                what = "`columns` of the stream, a list of the names of all fields, as the format is csv"
+                self.report.problem((*path, attribute, "from"), what)
+            elif len(member.path) > 1 or isinstance(member.path[0], int):
+                what = f"one of the columns ({', '.join(shape.columns)}), as the format is csv"
+                self.report.problem((*path, attribute, "from"), what)
+
+    def check_written(self, name: str, shape: StreamShape, schema: Schema, members: Mapping[str, Member]) -> None:
+        """Checks that the record has one place for each attribute (PA8, PA9)."""
+        paths = {attribute: _path(attribute, members) for attribute, _ in schema}
+        nested = [attribute for attribute, path in paths.items() if len(path) > 1]
+        if nested and (shape.topic is None or shape.format not in NESTED):
+            what = (
+                f"flat attributes, as {name} has no topic: objects are made where records are written"
+                if shape.topic is None
+                else f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
+            )
+            self.report.problem(("streams", name, "topic" if shape.topic is None else "format"), what)
+        for (attribute, path), (other, longer) in permutations(paths.items(), 2):
+            earlier = list(paths).index(attribute) < list(paths).index(other)
+            if longer[: len(path)] == path and (earlier or longer != path):
+                what = f"a path apart from that of {attribute}, which is {text_of(path)}"
+                self.report.problem(("streams", name, "schema", other), what, text_of(longer))
+
+    # ---- spellings ----
+
+    def spelling(self, path: Path, given: MemberShape, type_: Type | None, shape: StreamShape) -> Spelling:
+        """How the values of the attribute are spelled. Checks that the keys fit its type, if it is known (PA11 to
+        PA13).
+        """
+        for key in ("unit", "pattern", "zone"):
+            if getattr(given, key) is not None and type_ is not None and not _is_time(type_):
+                self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")
+            elif key != "zone" and getattr(given, key) is not None and shape.exchange:
+                self.report.problem((*path, key), f"no {key}, as the tuples of an exchange return as they were")
+        if given.unit is not None and given.pattern is not None:
+            self.report.problem((*path, "unit"), "either a unit of numbers or a pattern of texts")
+        self.check_pattern(path, given)
+        coerce = shape.coerce if given.coerce is None else given.coerce
+        return Spelling(coerce, given.unit or "", given.pattern or "", given.zone or "")
+
+    def check_pattern(self, path: Path, given: MemberShape) -> None:
+        wrong = None if given.pattern is None else time_patterns.fault(given.pattern)
+        if wrong is not None:
+            self.report.problem((*path, "pattern"), wrong[0], given.pattern, wrong[1])
+        if given.zone is None:
+            return
+        if given.pattern is None or "%z" in given.pattern:
+            what = "no zone without a pattern" if given.pattern is None else "no zone, as %z of the pattern has it"
+            self.report.problem((*path, "zone"), what)
+        elif not is_zone(given.zone):
+            near = nearest(given.zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
+            what = "a time zone by its name in the time zone database, such as Europe/Berlin"
+            self.report.problem((*path, "zone"), what, given.zone, near)
+
+
+def _is_time(type_: Type) -> bool:
+    """Whether the values, or those in a list, are timestamps."""
+    present = type_.present
+    return present.time is TimeForm.INSTANT if present.element is None else _is_time(present.element)
+
+
+def _default(attribute: str, shape: StreamShape) -> Member | None:
+    """The member of an attribute without a mapping: None if it is the strict one of its name."""
+    spelling = Spelling(coerce=shape.coerce) if shape.coerce else STRICT
+    if not NAME.fullmatch(attribute):
+        return Member(_path(attribute, {}), spelling)
+    return Member(None, spelling) if shape.coerce else None
+
+
+def _path(attribute: str, members: Mapping[str, Member]) -> Steps:
+    """The path of an attribute. The name of one in an object of an output is its path (PA8)."""
+    member = members.get(attribute)
+    if member is not None and member.path is not None:
+        return member.path
+    return (attribute,) if NAME.fullmatch(attribute) else member_path(attribute)
+
+
+def is_path(name: str) -> bool:
+    """Whether the name of an attribute is a path of names (PA8)."""
+    try:
+        return all(isinstance(step, str) for step in member_path(name))
+    except PathError:
+        return False
+
+
+def steps_of(name: str) -> tuple[str, ...]:
+    """The keys of the file that lead to an attribute of an output (PA8): several if it is in an object."""
+    return tuple(map(str, member_path(name))) if is_path(name) else (name,)

@@ -1,0 +1,92 @@
+"""Null in JSON (NU2, NU3, NU5): the scanner and the exact decoder agree, and null is written or left out."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.model.members import Member
+from sluice.model.spec import Coding
+from sluice.model.types import parse_type
+from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_table import codec
+from sluice.wire.formats.json_format import JsonOptions
+from sluice.wire.json import json_batch, json_codec
+
+TYPES = ("int64?", "float64?", "string?", "boolean?", "timestamp?", "decimal(2)?", "int64")
+SCHEMA = tuple(zip("abcdefg", map(parse_type, TYPES), strict=True))
+ABSENT = dict.fromkeys("abcdef")
+VALUES = st.sampled_from(
+    ["null", "1", "2.5", '"x"', '"\\n"', "true", '"2020-01-01T00:00:00Z"', "nul", "[]", '"NaN"', "-0", "{}"]
+)
+RECORDS = st.lists(st.tuples(st.sampled_from("abcdefgh"), VALUES), max_size=8)
+
+
+def decoded(text, schema=SCHEMA, **how):
+    found = json_codec.decode(pa.array([text]), schema, **how)
+    return found.tuples.to_pylist()[0] if not found.bad else found.bad[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b'{"g":1}', ABSENT | {"g": 1}),
+        (b'{"a":null,"c":null,"g":1}', ABSENT | {"g": 1}),
+        (b'{"a":1,"a":null,"g":1}', ABSENT | {"g": 1}),
+        (b'{"a":null,"a":7,"g":1}', ABSENT | {"a": 7, "g": 1}),
+    ],
+)
+def test_a_missing_or_null_optional_attribute_is_null(text, values):
+    assert decoded(text) == values
+    assert json_batch.decode_scannable(pa.array([text]), SCHEMA)[1].all()  # not one by one
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"{}", "missing attribute: g: expected int64, got nothing"),
+        (b'{"g":null}', "null attribute: g: expected int64, got null"),
+        (b'{"a":"x","g":1}', 'wrong type: a: expected int64?, got "x"'),
+    ],
+)
+def test_a_record_that_is_a_dead_letter(text, reason):
+    assert decoded(text) == reason
+
+
+def test_a_default_takes_the_place_of_null():
+    assert decoded(b'{"b":null,"g":1}', defaults={"a": 9, "b": 0.5}) == ABSENT | {"a": 9, "b": 0.5, "g": 1}
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"p":null}', b'{"p":5}', b'{"p":{}}', b'{"p":{"q":null}}'])
+def test_null_at_a_path(text):
+    """A step of the path may be missing, too (NU2)."""
+    assert decoded(text, (("a", parse_type("int64?")),), members={"a": Member(path=("p", "q"))}) == {"a": None}
+
+
+@settings(max_examples=300)
+@given(st.lists(RECORDS, min_size=1, max_size=4), st.sampled_from([{}, {"a": 9}]))
+def test_the_scanner_and_the_exact_decoder_agree(records, defaults):
+    texts = ["{" + ",".join(f'"{name}":{value}' for name, value in record) + "}" for record in records]
+    values = pa.array([text.encode() for text in texts])
+    found = json_codec.decode(values, SCHEMA, defaults)
+    exact = json_codec.decode_exactly(values, SCHEMA, defaults)
+    assert (found.tuples, found.good.tolist(), found.bad) == (exact.tuples, exact.good.tolist(), exact.bad)
+
+
+ROWS = [{"a": 1, "b": None, "c": "x"}, {"a": None, "b": None, "c": None}, {"a": None, "b": 2.5, "c": None}]
+
+
+def encoded(options):
+    form = codec(Part(Coding("json", options), SCHEMA[:3]))
+    return form.encode(pa.RecordBatch.from_pylist(ROWS, schema=arrow_schema(SCHEMA[:3]))).to_pylist()
+
+
+def test_null_is_written_as_null():
+    assert encoded(JsonOptions()) == [
+        b'{"a":1,"b":null,"c":"x"}', b'{"a":null,"b":null,"c":null}', b'{"a":null,"b":2.5,"c":null}',
+    ]  # fmt: skip
+
+
+def test_null_is_left_out():
+    assert encoded(JsonOptions(omit=True)) == [b'{"a":1,"c":"x"}', b"{}", b'{"b":2.5}']
