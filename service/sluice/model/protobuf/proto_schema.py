@@ -66,6 +66,7 @@ class ProtoField:
 
     type_name  the full name of the message or the enum
     presence   whether a record says if the field is set
+    required   whether proto2 requires it
     default    what the field has if it is not set: the default that is declared, else that of its kind
     declared   whether the schema declares this default
     oneof      the oneof that it is a member of; empty: none
@@ -78,6 +79,7 @@ class ProtoField:
     type_name: str = ""
     repeated: bool = False
     presence: bool = False
+    required: bool = False
     packed: bool = False
     default: bool | int | float | str = 0
     declared: bool = False
@@ -218,7 +220,8 @@ class _Resolver:
             or features["field_presence"] != "IMPLICIT"
         )  # fmt: skip
         return ProtoField(
-            one.name, one.number, kind, type_name, repeated, presence and not repeated, packable and packed,
+            one.name, one.number, kind, type_name, repeated, presence and not repeated,
+            one.label == "required" or features["field_presence"] == "LEGACY_REQUIRED", packable and packed,
             self.default(kind, type_name, one), one.default is not None, one.oneof,
             one.group or (kind == "message" and features["message_encoding"] == "DELIMITED"),
         )  # fmt: skip

@@ -1,0 +1,173 @@
+"""Decodes messages of Protocol Buffers to tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.columns.column_forms import WordForm, form
+from sluice.model.protobuf.proto_fit import SPAN, kind_of
+from sluice.model.protobuf.proto_schema import ProtoEnum, Protobuf, ProtoMessage
+from sluice.model.types import Float64Type, Schema, StringType, Type
+from sluice.time_units import SECOND
+from sluice.wire.dead_letter_record import Reason, reason
+from sluice.wire.decoded import Decoded, bytes_of, record_batch
+from sluice.wire.gathered_texts import Texts
+from sluice.wire.protobuf.proto_program import MAX_DEPTH, Compiler, Fault, Items, Leaf, Program, Shape
+from sluice.wire.protobuf.proto_scan import GROUPS, Code, Scratch, Slots, scan
+
+FAULTS = {
+    Fault.CUT: (Reason.NOT_PROTOBUF, "the bytes end in the middle of a field"),
+    Fault.TAG: (Reason.NOT_PROTOBUF, "no field has this number or this wire type"),
+    Fault.NUMBER: (Reason.NOT_PROTOBUF, "a number has more than ten bytes"),
+    Fault.TEXT: (Reason.NOT_PROTOBUF, "a string is not UTF-8"),
+    Fault.DEPTH: (Reason.NOT_PROTOBUF, "groups are nested too deeply"),
+    Fault.GROUP: (Reason.NOT_PROTOBUF, "a group ends that has not begun"),
+    Fault.WIRE: (Reason.WRONG_TYPE, "expected {type}, got another wire type: the record has another schema"),
+    Fault.MISSING: (Reason.MISSING, "expected {type}, got nothing"),
+    Fault.RANGE: (Reason.WRONG_TYPE, "expected {type}, got a number outside of the range of this type"),
+}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Decodes messages of one type."""
+
+    schema: Schema
+    proto: Protobuf
+    program: Program
+    shapes: tuple[Shape, ...]
+    texts: bytes
+    defaults: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any]) -> Reader:
+        """Raises ProtobufError if the message does not give the attributes."""
+        compiler = Compiler(proto, message, schema, defaults)
+        program, shapes = compiler.compile()
+        return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults)
+
+    def read(self, values: pa.BinaryArray, skipped: np.ndarray | None = None) -> Decoded:
+        """The tuples in these values. The first `skipped[i]` bytes of value i are not part of the message."""
+        if (absent := self._absent()) is not None:
+            return self._none(len(values), absent)
+        data, starts = bytes_of(values)
+        skipped = np.zeros(len(values), np.int64) if skipped is None else skipped
+        faults = np.zeros((3, len(values)), np.int64)
+        to = self._run(data, starts, skipped, faults)
+        good = faults[0] == Fault.NONE
+        columns = _Columns(to, self.program, self.proto, Texts(data, self.texts))
+        arrays = [self._column(columns, number) for number in range(len(self.schema))]
+        bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
+        tuples = record_batch(arrays, arrow_schema(self.schema), int(to.filled[0]))
+        return Decoded(tuples, np.flatnonzero(good), bad)
+
+    def _absent(self) -> str | None:
+        """Why no record gives a tuple: the message lacks a field."""
+        for (name, type_), shape in zip(self.schema, self.shapes, strict=True):
+            if shape is None and name not in self.defaults and not type_.optional:
+                text = f"{name}: expected {type_}, got nothing: the message of the record has no such field"
+                return reason(Reason.MISSING, text)
+        return None
+
+    def _none(self, rows: int, why: str) -> Decoded:
+        arrow = arrow_schema(self.schema)
+        empty = record_batch([pa.array([], one.type) for one in arrow], arrow, 0)
+        return Decoded(empty, np.zeros(0, np.int64), [(row, why) for row in range(rows)])
+
+    def _column(self, columns: _Columns, number: int) -> pa.Array:
+        (name, type_), shape = self.schema[number], self.shapes[number]
+        if shape is None:
+            return array_of([self.defaults.get(name)] * int(columns.to.filled[0]), type_)
+        return columns.column(shape)
+
+    def _run(self, data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, faults: np.ndarray) -> Slots:
+        """Runs the program over all records. If there are lists, a first run counts the rows of their items."""
+        room = np.zeros(len(self.program.own), np.int64)
+        room[0] = faults.shape[1]
+        if len(room) > 1:
+            room[1:] = self._scan(data, starts, skipped, room, faults).filled[1:]
+        return self._scan(data, starts, skipped, room, faults)
+
+    def _scan(
+        self, data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, room: np.ndarray, faults: np.ndarray
+    ) -> Slots:
+        sizes = room[self.program.slots[:, 0]]
+        words, ends = np.empty((2, int(sizes.sum())), np.int64)
+        present = np.empty(len(words), np.bool_)
+        base = np.cumsum(sizes) - sizes
+        to = Slots(words, words.view(np.float64), ends, present, base, room.copy(), np.zeros(len(room), np.int64))
+        bits = np.zeros(1, np.uint32)
+        scratch = Scratch(
+            np.zeros(len(room), np.int64), np.zeros((len(room), len(room)), np.int64), np.zeros((MAX_DEPTH + 4, 4), np.int64),
+            np.zeros(GROUPS, np.int64), bits, bits.view(np.float32),
+        )  # fmt: skip
+        scan(data, starts, skipped, Code(*self.program), to, scratch, faults)
+        return to
+
+    def _why(self, fault: int, attribute: int, at: int) -> str:
+        word, text = FAULTS[Fault(fault)]
+        if attribute < 0:
+            return reason(word, f"{text} (at byte {at})")
+        name, type_ = self.schema[attribute]
+        return reason(word, f"{name}: {text.format(type=type_)} (at byte {at})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Makes columns from the slots that the interpreter has filled."""
+
+    to: Slots
+    program: Program
+    proto: Protobuf
+    texts: Texts
+
+    def column(self, shape: Leaf | Items) -> pa.Array:
+        if isinstance(shape, Leaf):
+            return self._leaf(shape)
+        ends = np.concatenate([[0], self._of(self.to.words, shape.slot)])
+        if ends[-1] > np.iinfo(np.int32).max:
+            raise OverflowError("more than 2 billion items in the lists of one batch")
+        assert shape.item is not None  # noqa: S101 - an item is a field that the message has
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self.column(shape.item))
+
+    def _of(self, values: np.ndarray, slot: int) -> np.ndarray:
+        """The values of a slot in all rows of its table."""
+        start = self.to.base[slot]
+        return values[start : start + self.to.filled[self.program.slots[slot, 0]]]
+
+    def _leaf(self, leaf: Leaf) -> pa.Array:
+        words, present = self._of(self.to.words, leaf.slot), self._of(self.to.present, leaf.slot)
+        values = self._values(leaf, leaf.type.present, words)
+        if not leaf.type.optional or present.all():
+            return values
+        return pc.if_else(pa.array(present), values, pa.scalar(None, values.type))
+
+    def _values(self, leaf: Leaf, type_: Type, words: np.ndarray) -> pa.Array:
+        shape, ends = form(type_), self._of(self.to.ends, leaf.slot)
+        enum = self.proto.enums.get(leaf.field.type_name)
+        if isinstance(type_, StringType) and enum is not None:
+            return self._names(enum, words, ends)
+        if isinstance(type_, Float64Type) and kind_of(self.proto, leaf.field) == SPAN:
+            return pa.array(words / SECOND)
+        return shape.values(words) if isinstance(shape, WordForm) else self.texts.cut(words, ends, shape.arrow)
+
+    def _names(self, enum: ProtoEnum, words: np.ndarray, ends: np.ndarray) -> pa.Array:
+        """The names of values of an enum; a number without a name is written as a number. `ends` is not 0 where the
+        word is that of a text.
+        """
+        numbers, places = np.unique(words, return_inverse=True)
+        known = enum.by_number
+        names = pa.array([known.get(number, str(number)) for number in numbers.tolist()], pa.string())
+        named = names.take(pa.array(places))
+        given = ends < 0
+        if not given.any():
+            return named
+        texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string())
+        return pc.if_else(pa.array(given), texts, named)
