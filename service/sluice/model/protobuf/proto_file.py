@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 #: a feature of an edition, such as `field_presence`, and its value, such as `IMPLICIT`
-Features = Mapping[str, str]
+Features = dict[str, str]
 #: the features of the syntax proto2, of proto3, and of each edition
 PROTO2: Features = {
     "field_presence": "EXPLICIT", "enum_type": "CLOSED", "repeated_field_encoding": "EXPANDED",
@@ -65,7 +65,7 @@ class MessageText:
 
 @dataclass(slots=True)
 class FileText:
-    """A file. `syntax` is `proto2`, `proto3` or, for an edition, the edition's name. `messages` are those at the top."""
+    """A file. `syntax` is `proto2`, `proto3` or, of an edition, its name. It has the messages and enums at the top."""
 
     name: str
     package: str = ""

@@ -105,48 +105,53 @@ class _Reader:
 
     def file(self) -> FileText:
         file = FileText(self.name)
+        rules: dict[str, Callable[[], object]] = {
+            "syntax": lambda: self.syntax(file),
+            "edition": lambda: self.syntax(file),
+            "package": lambda: self.package(file),
+            "import": lambda: self.imported(file),
+            "option": lambda: self.option(file.features),
+            "message": lambda: file.messages.append(self.message()),
+            "enum": lambda: file.enums.append(self.enum()),
+            "extend": lambda: self.extension(file.messages),
+            "service": self.service,
+        }
         while self.next.kind != "end":
-            match self.word("a definition"):
-                case "syntax" | "edition":
-                    self.need("=")
-                    file.syntax = self.string("the syntax in quotes")
-                    self.need(";")
-                case "package":
-                    file.package = self.word("the name of a package")
-                    self.need(";")
-                case "import":
-                    if self.next.kind == "word":
-                        self.word("public, weak or option")
-                    file.imports.append(self.string("the name of a file in quotes"))
-                    self.need(";")
-                case "option":
-                    self.option(file.features)
-                case "message":
-                    file.messages.append(self.message(file.messages))
-                case "enum":
-                    file.enums.append(self.enum())
-                case "extend":
-                    self.word("the name of a message")
-                    self.block(file.messages)
-                case "service":
-                    self.word("the name of a service")
-                    self.skip_block()
-                case _:
-                    self.at -= 1
+            if not self.has(";"):
+                if self.next.text not in rules:
                     self.fail("message, enum, import, package, option, extend or service")
-            self.has(";")
+                rules[self.word("a definition")]()
         return file
 
-    def block(self, groups: list[MessageText]) -> MessageText:
+    def syntax(self, file: FileText) -> None:
+        self.need("=")
+        file.syntax = self.string("the syntax in quotes")
+        self.need(";")
+
+    def package(self, file: FileText) -> None:
+        file.package = self.word("the name of a package")
+        self.need(";")
+
+    def imported(self, file: FileText) -> None:
+        if self.next.kind == "word":
+            self.word("public, weak or option")
+        file.imports.append(self.string("the name of a file in quotes"))
+        self.need(";")
+
+    def service(self) -> None:
+        self.word("the name of a service")
+        self.skip_block()
+
+    def extension(self, groups: list[MessageText]) -> None:
         """Reads the fields of an extension, which are dropped: records with them have unknown fields."""
+        self.word("the name of a message")
         dropped = MessageText("")
         self.body(dropped)
         groups += dropped.messages
-        return dropped
 
     # ---- messages ----
 
-    def message(self, _: list[MessageText]) -> MessageText:
+    def message(self) -> MessageText:
         message = MessageText(self.word("the name of a message"))
         self.body(message)
         return message
@@ -167,11 +172,11 @@ class _Reader:
             return
         word = self.word("a field or a definition")
         rules: dict[str, Callable[[], object]] = {
-            "message": lambda: message.messages.append(self.message([])),
+            "message": lambda: message.messages.append(self.message()),
             "enum": lambda: message.enums.append(self.enum()),
             "option": lambda: self.option(message.features),
             "oneof": lambda: self.oneof(message),
-            "extend": lambda: (self.word("the name of a message"), self.block(message.messages)),
+            "extend": lambda: self.extension(message.messages),
             "extensions": self.skip_statement,
             "reserved": self.skip_statement,
         }
@@ -299,7 +304,7 @@ class _Reader:
             return ""
         if self.next.kind == "text":
             return self.string("a value")
-        sign = "-" if self.has("-") else "" if self.has("+") else ""
+        sign = "-" if self.has("-") else ""
         if self.next.kind not in ("word", "number"):
             self.fail("a value")
         self.at += 1

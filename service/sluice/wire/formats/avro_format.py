@@ -74,6 +74,10 @@ class NoRegistryClientError(SluiceError):
 
     exit_code = EXIT_CODE
 
+    @classmethod
+    def of(cls, error: ModuleNotFoundError) -> NoRegistryClientError:
+        return cls(install(str(error.name), "registry"))
+
 
 class ConfluentFormat(Format):
     """avro-confluent. Without `avro_schema` it writes a schema that is derived from the attributes."""
@@ -81,7 +85,7 @@ class ConfluentFormat(Format):
     keys = {SCHEMA: SCHEMA_KEY}  # noqa: RUF012 - a ClassVar of the base class
     in_keys = True
     needs_registry = True
-    schema_key = SCHEMA
+    schema_keys = (SCHEMA,)
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
         texts = {key: _text(key, given.get(key), finder) for key in self.keys}
@@ -113,7 +117,7 @@ class ConfluentFormat(Format):
             from sluice.wire.confluent import Confluent  # noqa: PLC0415 - it imports compiled kernels
             from sluice.wire.schema_registry import registry  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise NoRegistryClientError(install(str(error.name), "registry")) from None
+            raise NoRegistryClientError.of(error) from None
 
         text = part.options.avro_schema
         both = Confluent(

@@ -9,11 +9,14 @@ from sluice.wire.formats.csv_format import CsvFormat
 from sluice.wire.formats.format_contract import Codec, Format, Part
 from sluice.wire.formats.json_format import JsonFormat
 from sluice.wire.formats.plain_format import RawFormat, TextFormat
+from sluice.wire.formats.protobuf_format import ProtobufConfluentFormat, ProtobufFormat
 
 FORMATS: Mapping[str, Format] = {
     "json": JsonFormat(),
     "avro": AvroFormat(),
     "avro-confluent": ConfluentFormat(),
+    "protobuf": ProtobufFormat(),
+    "protobuf-confluent": ProtobufConfluentFormat(),
     "csv": CsvFormat(),
     "text": TextFormat(),
     "raw": RawFormat(),

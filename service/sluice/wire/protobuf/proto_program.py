@@ -82,9 +82,9 @@ class Program(NamedTuple):
     """A compiled program, as arrays for the interpreter.
 
     steps      a row for each step, those of a scope together, by number: number of the field, Op, slot (NO: none),
-               scope of the message (of a repeated number or text: the slot of its list), table of the items (NO: not repeated), attribute, whether a whole number becomes a
-               float64, first and last place in `known` of a closed enum (both 0: open), first and last place in
-               `cleared`
+               scope of the message (of a repeated number or text: the slot of its list), table of the items (NO: not
+               repeated), attribute, whether a whole number becomes a float64, first and last place in `known` of a
+               closed enum (both the same: open), first and last place in `cleared`
     scopes     a row for each scope: its first step and the step behind its last one, first and last place in `implied`
     implied    the slots that have their default once the message of the scope is there
     cleared    the slots of the other members of a oneof
@@ -228,7 +228,7 @@ class Compiler:
         elif not made.present and not type_.optional:
             self.checks.append((where.table, slot, NO, attribute))
         shape = Leaf(slot, type_, one)
-        self._step(scope, one, slot, attribute, type_, shape)
+        self._read(scope, _Step(one, Op.SKIP, slot, NO, NO, attribute, shape=shape), type_)
         return shape
 
     def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Items:
@@ -239,25 +239,22 @@ class Compiler:
         self.slots[slot].items, self.slots[slot].present = table, True
         inner = wrapped(self.proto, one)
         if inner is not one:
-            return self._messages(scope, one, type_, attribute, slot, table)
+            step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
+            return self._messages(scope, step, type_)
         item = self._slot(scope, one.name, table)
         shape = Items(slot, table, type_, Leaf(item, element, one))
-        self._step(scope, one, item, attribute, element, shape, table, slot)
+        self._read(scope, _Step(one, Op.SKIP, item, slot, table, attribute, shape=shape), element)
         return shape
 
-    def _messages(
-        self, scope: int, one: ProtoField, type_: Type, attribute: int, slot: int, table: int
-    ) -> Items:  # fmt: skip
+    def _messages(self, scope: int, step: _Step, type_: Type) -> Items:
         """Reads the field `value` of each message of a repeated field."""
-        element = type_.present.element
+        element, one = type_.present.element, step.one
         assert element is not None  # noqa: S101 - as in `_repeated`
-        number = len(self.scopes)
-        path = (*self.scopes[scope].path, (scope, one.name))
-        self.scopes.append(_Scope(self.proto.message_of(one), table, path, is_row=True))
-        item = self._field(number, wrapped(self.proto, one), element, attribute)
-        shape = Items(slot, table, type_, item)
-        op = Op.GROUP if one.group else Op.MESSAGE
-        self.scopes[scope].steps[one.name] = _Step(one, op, slot, number, table, attribute, shape=shape)
+        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, one.name))
+        self.scopes.append(_Scope(self.proto.message_of(one), step.table, path, is_row=True))
+        item = self._field(step.scope, wrapped(self.proto, one), element, step.attribute)
+        shape = step.shape = Items(step.slot, step.table, type_, item)
+        self.scopes[scope].steps[one.name] = step
         return shape
 
     def _enter(self, scope: int, one: ProtoField, attribute: int) -> int:
@@ -283,13 +280,12 @@ class Compiler:
         self.slots.append(_Slot(where.table if table == NO else table, (*where.path, (scope, name))))
         return len(self.slots) - 1
 
-    def _step(
-        self, scope: int, one: ProtoField, slot: int, attribute: int, type_: Type, shape: Shape, table: int = NO,
-        lists: int = NO,
-    ) -> None:  # fmt: skip
-        kind = kind_of(self.proto, one)
-        real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
-        self.scopes[scope].steps[one.name] = _Step(one, OPS[kind], slot, lists, table, attribute, real, shape)
+    def _read(self, scope: int, step: _Step, type_: Type) -> None:
+        """Adds a step that reads a value of this type."""
+        kind = kind_of(self.proto, step.one)
+        step.op = OPS[kind]
+        step.real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
+        self.scopes[scope].steps[step.one.name] = step
 
     def _words(self, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
         """The words of a constant. A text is stored as ~start and ~end of its bytes, which are negative."""
@@ -320,16 +316,18 @@ class Compiler:
         if not step.one.oneof:
             return []
         members = self.scopes[number].message.fields
-        others = {
-            (number, one.name) for one in members if one.oneof == step.one.oneof and one.name != step.one.name
-        }
+        others = {(number, one.name) for one in members if one.oneof == step.one.oneof and one.name != step.one.name}
         table = self.scopes[number].table
         return [at for at, slot in enumerate(self.slots) if slot.table == table and others.intersection(slot.path)]
 
     # ---- arrays ----
 
     def _program(self) -> Program:
-        steps, scopes, implied, cleared, known = [], [], [], [], []
+        steps: list[tuple[int, ...]] = []
+        scopes: list[tuple[int, ...]] = []
+        implied: list[int] = []
+        cleared: list[int] = []
+        known: list[int] = []
         for number, scope in enumerate(self.scopes):
             scopes.append((len(steps), len(steps) + len(scope.steps), len(implied), len(implied) + len(scope.implied)))
             implied += scope.implied

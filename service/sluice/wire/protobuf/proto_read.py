@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import WordForm, form
 from sluice.model.protobuf.proto_fit import SPAN, kind_of
-from sluice.model.protobuf.proto_schema import ProtoEnum, Protobuf, ProtoMessage
+from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
 from sluice.model.types import Float64Type, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
@@ -105,8 +105,8 @@ class Reader:
         to = Slots(words, words.view(np.float64), ends, present, base, room.copy(), np.zeros(len(room), np.int64))
         bits = np.zeros(1, np.uint32)
         scratch = Scratch(
-            np.zeros(len(room), np.int64), np.zeros((len(room), len(room)), np.int64), np.zeros((MAX_DEPTH + 4, 4), np.int64),
-            np.zeros(GROUPS, np.int64), bits, bits.view(np.float32),
+            np.zeros(len(room), np.int64), np.zeros((len(room), len(room)), np.int64),
+            np.zeros((MAX_DEPTH + 4, 4), np.int64), np.zeros(GROUPS, np.int64), bits, bits.view(np.float32),
         )  # fmt: skip
         scan(data, starts, skipped, Code(*self.program), to, scratch, faults)
         return to

@@ -4,7 +4,7 @@ It makes no Python objects. Each record gives a row or a fault. The contents of 
 and the time for a record is proportional to its bytes: a length is compared with the bytes that are left before it is
 used, and messages that are not read are skipped as a whole.
 """
-# ruff: noqa: C901, PLR0911, PLR0912, PLR0915, PLR0917, PLR2004 - a kind of field is a branch of plain comparisons
+# ruff: noqa: C901, PLR0911, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109, SIM110 - a kind of field is a branch of plain comparisons
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _record(
             i, fault = _skip(data, i, end, number, wire, scratch.groups)
             if fault != NONE:
                 return fault, NO, start
-        elif op == MESSAGE or op == GROUP:  # noqa: PLR1714
+        elif op == MESSAGE or op == GROUP:
             if wire != (BYTES if op == MESSAGE else START):
                 return WIRE, attribute, start
             inner = end
@@ -307,7 +307,7 @@ def _value(
         word, last = i, i + size
         if fault == NONE:
             i += size
-    elif op == DOUBLE or op == SFIXED64 or op == FIXED64:  # noqa: PLR1714
+    elif op == DOUBLE or op == SFIXED64 or op == FIXED64:
         word, i, fault = _little(data, i, stop, 8)
         if op == FIXED64 and word < 0:
             if is_real:
@@ -320,12 +320,12 @@ def _value(
         word, i, fault = _little(data, i, stop, 4)
         scratch.bits[0] = np.uint32(word)
         real, is_real = float(scratch.single[0]), True
-    elif op == FIXED32 or op == SFIXED32:  # noqa: PLR1714
+    elif op == FIXED32 or op == SFIXED32:
         word, i, fault = _little(data, i, stop, 4)
         if op == SFIXED32:
             word = _signed(word)
         real = float(word)
-    elif op == TIME or op == SPAN:  # noqa: PLR1714
+    elif op == TIME or op == SPAN:
         size, i, fault = _length(data, i, stop)
         if fault == NONE:
             row, known = to.filled[table] - 1, False
@@ -337,13 +337,13 @@ def _value(
             i += size
     else:
         bits, i, fault = _varint(data, i, stop)
-        word = np.int64(bits)
-        if op == INT32 or op == ENUM:  # noqa: PLR1714
+        word = np.int64(bits)  # type: ignore[assignment]
+        if op == INT32 or op == ENUM:
             word = _signed(word & 0xFFFFFFFF)
         elif op == UINT32:
             word &= 0xFFFFFFFF
         elif op == SINT64:
-            word = np.int64(bits >> np.uint64(1)) ^ -np.int64(bits & np.uint64(1))
+            word = np.int64(bits >> np.uint64(1)) ^ -np.int64(bits & np.uint64(1))  # type: ignore[assignment]
         elif op == SINT32:
             word &= 0xFFFFFFFF
             word = (word >> 1) ^ -(word & 1)
@@ -405,9 +405,9 @@ def _time(
         if number <= 2:
             bits, i, fault = _varint(data, i, stop)
             if number == 1:
-                seconds = np.int64(bits)
+                seconds = np.int64(bits)  # type: ignore[assignment]
             else:
-                nanos = _signed(np.int64(bits) & 0xFFFFFFFF)
+                nanos = _signed(np.int64(bits) & 0xFFFFFFFF)  # type: ignore[arg-type]
         else:
             i, fault = _skip(data, i, stop, number, wire, groups)
         if fault != NONE:
@@ -431,7 +431,7 @@ def _tag(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int, int]:
         if byte < np.uint64(0x80):
             tag = np.int64(bits)
             good = 8 <= tag < 0x100000000 and (tag & 7) <= FOUR
-            return tag >> 3, tag & 7, i, NONE if good else BAD_TAG
+            return tag >> 3, tag & 7, i, NONE if good else BAD_TAG  # type: ignore[return-value]
         if i - first == 5:
             return 0, 0, i, BAD_TAG
     return 0, 0, i, CUT
@@ -459,7 +459,7 @@ def _length(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
     bits, i, fault = _varint(data, i, stop)
     if fault == NONE and bits > np.uint64(stop - i):
         fault = CUT
-    return (np.int64(bits) if fault == NONE else 0), i, fault
+    return (np.int64(bits) if fault == NONE else 0), i, fault  # type: ignore[return-value]
 
 
 @kernel
@@ -470,7 +470,7 @@ def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, i
     bits = np.uint64(0)
     for j in range(size):
         bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
-    return np.int64(bits), i + size, NONE
+    return np.int64(bits), i + size, NONE  # type: ignore[return-value]
 
 
 @kernel
