@@ -94,15 +94,18 @@ def wrapped(proto: Protobuf, one: ProtoField) -> ProtoField:
 
 
 def message_of(proto: Protobuf, name: str) -> ProtoMessage:
-    """The message with this full name, or with this name alone if there is one. Raises ProtobufError."""
+    """The message with this full name, or the only one with this name alone. Without a name it is the only message at
+    the top of the main file. Raises ProtobufError.
+    """
     if name in proto.messages:
         return proto.messages[name]
     own = [full for full in proto.order.values() if not proto.messages[full].map_entry]
     same = [full for full in own if full.rpartition(".")[2] == name]
     if len(same) == 1:
         return proto.messages[same[0]]
-    if not name and len(own) == 1:
-        return proto.messages[own[0]]
+    top = [full for path, full in proto.order.items() if len(path) == 1]
+    if not name and len(top) == 1:
+        return proto.messages[top[0]]
     raise ProtobufError(f"one of its messages ({', '.join(own) or 'it has none'})")
 
 
