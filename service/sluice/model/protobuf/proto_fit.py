@@ -17,20 +17,27 @@ from sluice.model.protobuf.proto_schema import (
 )
 from sluice.model.types import (
     BOOLEAN,
+    BYTES,
     FLOAT64,
     INT64,
+    JSON,
     STRING,
     TIMESTAMP,
     BooleanType,
+    BytesType,
     Float64Type,
     Int64Type,
+    JsonType,
     ListType,
+    MapType,
     OptionalType,
     Schema,
     StringType,
+    StructType,
     TimestampType,
     Type,
     list_of,
+    map_of,
     optional_of,
 )
 
@@ -39,10 +46,12 @@ TIME, SPAN = "timestamp", "duration"
 WHOLE = frozenset({
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
 })  # fmt: skip
+#: the messages that are any JSON
+JSON_MESSAGES = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 #: kind -> the type of an attribute that a field gives if the pipeline file names none
 GIVEN: Mapping[str, Type] = {
     **dict.fromkeys(WHOLE, INT64), "bool": BOOLEAN, "float": FLOAT64, "double": FLOAT64, "string": STRING,
-    "enum": STRING, TIME: TIMESTAMP,
+    "enum": STRING, "bytes": BYTES, TIME: TIMESTAMP,
 }  # fmt: skip
 
 
@@ -67,8 +76,12 @@ FORMS: Mapping[type[Type], ProtoForm] = {
     Float64Type: ProtoForm(WHOLE | {"float", "double", SPAN}, frozenset({"double"}), "double"),
     StringType: ProtoForm(frozenset({"string", "bytes", "enum"}), frozenset({"string", "bytes"}), "string"),
     TimestampType: ProtoForm(frozenset({TIME}), frozenset({TIME}), TIMESTAMP_MESSAGE),
+    BytesType: ProtoForm(frozenset({"bytes"}), frozenset({"bytes"}), "bytes"),
+    JsonType: ProtoForm(frozenset({"message"}), frozenset({"string"}), "string"),
     ListType: ProtoForm(),
+    MapType: ProtoForm(),
     OptionalType: ProtoForm(),
+    StructType: ProtoForm(),
 }
 
 
@@ -114,15 +127,41 @@ def attributes_of(proto: Protobuf, message: ProtoMessage) -> Schema:
     return tuple((one.name, attribute_type(proto, one)) for one in message.fields)
 
 
-def attribute_type(proto: Protobuf, one: ProtoField) -> Type:
-    """The type of the attribute that a field gives. Raises ProtobufError if it fits no type."""
-    type_ = GIVEN.get(kind_of(proto, one))
+def attribute_type(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> Type:
+    """The type of the attribute that a field gives. Raises ProtobufError if it fits no type.
+
+    `around` are the names of the messages in which the field stands; a message inside of itself fits no type.
+    """
+    if (entry := entry_of(proto, one)) is not None:
+        key, value = (attribute_type(proto, part, around).present for part in entry)
+        return map_of(key, value)
+    type_ = _given(proto, one, around)
     if type_ is None:
         what = f"the field {one.name} ({one.shown}) stands for none"
         raise ProtobufError(f"a schema that names the attributes and their types, as {what}")
     if one.repeated:
         return list_of(type_)
     return optional_of(type_) if one.presence and not one.required else type_
+
+
+def _given(proto: Protobuf, one: ProtoField, around: tuple[str, ...]) -> Type | None:
+    if kind_of(proto, one) != "message":
+        return GIVEN.get(kind_of(proto, one))
+    message = proto.message_of(one)
+    if message.name in JSON_MESSAGES:
+        return JSON
+    if message.name in around or not message.fields:
+        return None
+    inner = (*around, message.name)
+    return StructType(tuple((member.name, attribute_type(proto, member, inner)) for member in message.fields))
+
+
+def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] | None:
+    """The fields of the keys and of the values if the field is a map."""
+    if one.kind != "message" or not proto.message_of(one).map_entry:
+        return None
+    key, value = proto.message_of(one).fields
+    return key, value
 
 
 def check_reading(proto: Protobuf, message: ProtoMessage, name: str, type_: Type) -> None:
@@ -135,13 +174,27 @@ def check_reading(proto: Protobuf, message: ProtoMessage, name: str, type_: Type
 
 def check_field(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
     """Raises ProtobufError if the field, or with `item` an item of it, gives no value of the type."""
-    present = type_.present
-    if present.element is not None:
-        if not one.repeated or item:
+    present, entry = type_.present, entry_of(proto, one)
+    repeated = one.repeated and not item
+    match present:
+        case ListType() if repeated and entry is None:
+            check_field(proto, one, present.element, item=True)
+        case MapType() if repeated and entry is not None:
+            check_field(proto, entry[0], present.key)
+            check_field(proto, entry[1], present.value)
+        case StructType() if not repeated and kind_of(proto, one) == "message":
+            for name, member in present.members:
+                check_member(proto, one, name, member)
+        case _ if repeated or kind_of(proto, one) not in form_of(present).readable:
             raise ProtobufError(f"{type_}, which {one.shown} does not give")
-        check_field(proto, one, present.element, item=True)
-    elif (one.repeated and not item) or kind_of(proto, one) not in form_of(present).readable:
-        raise ProtobufError(f"{type_}, which {one.shown} does not give")
+
+
+def check_member(proto: Protobuf, one: ProtoField, name: str, type_: Type) -> None:
+    member = proto.message_of(one).named(name)
+    if member is not None:
+        check_field(proto, member, type_)
+    elif not type_.optional:
+        raise ProtobufError(f"a field {name} of {one.type_name}")
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -152,13 +205,28 @@ def check_writing(proto: Protobuf, message: ProtoMessage, name: str, type_: Type
     one = message.named(name)
     if one is None:
         raise ProtobufError(f"a field {name}")
-    if type_.optional and not one.presence:
-        raise ProtobufError(f"{type_}, which {one.shown} without presence does not hold: null would become a default")
-    present = type_.present
-    item = present.element or present
-    nested = item.optional or item.element is not None
-    if nested or one.repeated != (present.element is not None) or kind_of(proto, one) not in form_of(item).written:
-        raise ProtobufError(f"{type_}, which {one.shown} does not hold without loss")
+    check_holds(proto, one, type_)
+
+
+def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
+    """Raises ProtobufError if the field, or with `item` an item of it, does not hold each value of the type."""
+    if type_.optional and (item or not one.presence):
+        raise ProtobufError(f"{type_.present}, as null in {one.name} ({one.shown}) would become a default")
+    present, entry = type_.present, entry_of(proto, one)
+    repeated = one.repeated and not item
+    match present:
+        case ListType() if repeated and entry is None:
+            check_holds(proto, one, present.element, item=True)
+        case MapType() if repeated and entry is not None:
+            check_holds(proto, entry[0], present.key, item=True)
+            check_holds(proto, entry[1], present.value, item=True)
+        case StructType() if not repeated and kind_of(proto, one) == "message":
+            for name, member in present.members:
+                check_writing(proto, proto.message_of(one), name, member)
+            if lacking := missing(proto.message_of(one), [name for name, _ in present.members]):
+                raise ProtobufError(f"a member for each required field of {one.type_name} ({', '.join(lacking)})")
+        case _ if repeated or kind_of(proto, one) not in form_of(present).written:
+            raise ProtobufError(f"{type_}, which {one.shown} does not hold without loss")
 
 
 def missing(message: ProtoMessage, names: Sequence[str]) -> list[str]:
@@ -171,21 +239,56 @@ def missing(message: ProtoMessage, names: Sequence[str]) -> list[str]:
 
 
 def schema_of(name: str, schema: Schema) -> str:
-    """The text of a `.proto` file generated for tuples with these attributes; its message is the last one.
-
-    The fields are numbered in the order of the attributes.
+    """The text of a `.proto` file generated for tuples with these attributes. Raises ProtobufError for a type that
+    Protobuf cannot hold. The fields are numbered in the order of the attributes.
     """
-    lines = [f"  {_declared(type_)} {attribute} = {number};" for number, (attribute, type_) in enumerate(schema, 1)]
-    imported = 'import "google/protobuf/timestamp.proto";\n' if any(TIMESTAMP_MESSAGE in line for line in lines) else ""
-    return f'syntax = "proto3";\n{imported}message {message_name(name)} {{\n' + "\n".join([*lines, "}", ""])
+    body = "\n".join(_message_lines(message_name(name), schema, ""))
+    imported = 'import "google/protobuf/timestamp.proto";\n' if TIMESTAMP_MESSAGE in body else ""
+    return f'syntax = "proto3";\n{imported}{body}\n'
 
 
 def message_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
 
 
-def _declared(type_: Type) -> str:
-    if type_.present.element is not None:
-        return f"repeated {form_of(type_.present.element.present).generated}"
-    word = form_of(type_.present).generated
-    return f"optional {word}" if type_.optional and word != TIMESTAMP_MESSAGE else word
+def _message_lines(name: str, members: Schema, indent: str) -> list[str]:
+    lines = [f"{indent}message {name} {{"]
+    for number, (member, type_) in enumerate(members, 1):
+        inner = _innermost(type_)
+        if isinstance(inner, StructType):
+            lines += _message_lines(_capital(member), inner.members, f"{indent}  ")
+        lines.append(f"{indent}  {_declared(type_, member)} {member} = {number};")
+    return [*lines, f"{indent}}}"]
+
+
+def _innermost(type_: Type) -> Type:
+    """The type of the values, of the elements of a list or of the values of a map."""
+    present = type_.present
+    return _innermost(present.parts[-1]) if isinstance(present, ListType | MapType) else present
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]
+
+
+def _declared(type_: Type, member: str) -> str:
+    match type_:
+        case ListType(element):
+            return f"repeated {_item(element, member)}"
+        case MapType(key, value) if form_of(key).generated in KEYS:
+            return f"map<{_item(key, member)}, {_item(value, member)}>"
+    word = _item(type_.present, member)
+    optional = type_.optional and word != TIMESTAMP_MESSAGE and not isinstance(type_.present, StructType)
+    return f"optional {word}" if optional else word
+
+
+def _item(type_: Type, member: str) -> str:
+    if isinstance(type_, StructType):
+        return _capital(member)
+    if not form_of(type_).generated:
+        raise ProtobufError(f"another type of {member}, as Protobuf has no field that holds {type_} there")
+    return form_of(type_).generated
+
+
+#: the types of the keys of maps in a generated schema
+KEYS = ("bool", "int64", "string")

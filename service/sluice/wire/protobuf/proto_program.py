@@ -10,6 +10,7 @@ a step are skipped, whatever their value.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
@@ -20,7 +21,7 @@ import numpy as np
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import SPAN, TIME, check_field, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoField, ProtoMessage
-from sluice.model.types import Float64Type, Schema, Type
+from sluice.model.types import BytesType, Float64Type, MapType, Schema, StructType, Type
 from sluice.time_units import SECOND
 
 #: the deepest nesting of messages that are read
@@ -51,6 +52,7 @@ class Op(IntEnum):
     SFIXED64 = auto()
     DOUBLE = auto()
     TEXT = auto()
+    BYTES = auto()  # bytes, or a message as it is
     TIME = auto()
     SPAN = auto()
 
@@ -74,7 +76,7 @@ OPS = {
     "int64": Op.INT64, "int32": Op.INT32, "uint64": Op.UINT64, "uint32": Op.UINT32, "sint64": Op.SINT64,
     "sint32": Op.SINT32, "bool": Op.BOOL, "enum": Op.ENUM, "fixed32": Op.FIXED32, "sfixed32": Op.SFIXED32,
     "float": Op.FLOAT, "fixed64": Op.FIXED64, "sfixed64": Op.SFIXED64, "double": Op.DOUBLE, "string": Op.TEXT,
-    "bytes": Op.TEXT, TIME: Op.TIME, SPAN: Op.SPAN,
+    "bytes": Op.TEXT, "message": Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
 }  # fmt: skip
 
 
@@ -127,8 +129,27 @@ class Items(NamedTuple):
     item: Shape
 
 
+class Entries(NamedTuple):
+    """A map for each row: the slot of its end, the table of its entries, and what keys and values are."""
+
+    slot: int
+    table: int
+    type: Type
+    key: Shape
+    value: Shape
+
+
+class Struct(NamedTuple):
+    """A struct for each row: the slot that says whether it is there, its table, and its members."""
+
+    slot: int
+    table: int
+    type: Type
+    members: tuple[Shape, ...]
+
+
 #: how the column of an attribute is made from slots. None: no record has the attribute
-Shape = Leaf | Items | None
+Shape = Leaf | Items | Entries | Struct | None
 
 
 @dataclass(slots=True)
@@ -151,8 +172,10 @@ class _Scope:
     path: tuple[tuple[int, str], ...] = ()
     steps: dict[str, _Step] = field(default_factory=dict)
     implied: list[int] = field(default_factory=list)
-    #: whether it is the message of a row: its fields without presence are always there
+    #: whether its fields without presence are there in each row: it is the message of a row, or the value of a map
     is_row: bool = False
+    #: the slot of the struct that it is; NO: it is none
+    struct: int = NO
 
 
 @dataclass(slots=True)
@@ -198,6 +221,8 @@ class Compiler:
 
     def _field(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
         check_field(self.proto, one, type_)
+        if isinstance(type_.present, StructType):
+            return self._struct(scope, one, type_, attribute)
         if one.name in self.scopes[scope].steps:
             return self._again(self.scopes[scope].steps[one.name], type_)
         if one.repeated:
@@ -209,36 +234,38 @@ class Compiler:
 
     def _again(self, step: _Step, type_: Type) -> Shape:
         """The shape of a field that another attribute reads, too."""
-        if isinstance(step.shape, Leaf | Items) and step.shape.type == type_:
+        if step.shape is not None and step.shape.type == type_:
             return step.shape
         raise ProtobufError(f"one attribute that reads the field {step.one.name}")
 
     def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
         where, name = self.scopes[scope], self.schema[attribute][0]
-        declared = self._words(one.default, type_.present) if kind_of(self.proto, one) not in (TIME, SPAN) else (0, 0)
-        implied = not one.presence or (one.declared and not type_.optional)
+        declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in (TIME, SPAN) else (0, 0)
+        implied = not one.presence or where.message.map_entry or (one.declared and not type_.optional)
         slot = self._slot(scope, one.name)
         made = self.slots[slot]
         made.new = made.there = declared
         made.present = implied and where.is_row
         if implied and not where.is_row:
             where.implied.append(slot)
-        if not made.present and name in self.defaults:
+        if not made.present and name in self.defaults and where.struct == NO and where.table == 0:
             made.present, made.new = True, self._default(one, self.defaults[name], type_.present)
         elif not made.present and not type_.optional:
-            self.checks.append((where.table, slot, NO, attribute))
+            self.checks.append((where.table, slot, where.struct, attribute))
         shape = Leaf(slot, type_, one)
         self._read(scope, _Step(one, Op.SKIP, slot, NO, NO, attribute, shape=shape), type_)
         return shape
 
-    def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Items:
-        element = type_.present.element
-        assert element is not None  # noqa: S101 - `check_field` refuses others
+    def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
         slot, table = self._slot(scope, one.name), len(self.parents)
         self.parents.append(self.scopes[scope].table)
         self.slots[slot].items, self.slots[slot].present = table, True
-        inner = wrapped(self.proto, one)
-        if inner is not one:
+        element = type_.present.parts[-1]
+        if (
+            wrapped(self.proto, one) is not one
+            or isinstance(type_.present, MapType)
+            or isinstance(element.present, StructType)
+        ):
             step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
             return self._messages(scope, step, type_)
         item = self._slot(scope, one.name, table)
@@ -246,16 +273,42 @@ class Compiler:
         self._read(scope, _Step(one, Op.SKIP, item, slot, table, attribute, shape=shape), element)
         return shape
 
-    def _messages(self, scope: int, step: _Step, type_: Type) -> Items:
-        """Reads the field `value` of each message of a repeated field."""
-        element, one = type_.present.element, step.one
-        assert element is not None  # noqa: S101 - as in `_repeated`
+    def _messages(self, scope: int, step: _Step, type_: Type) -> Shape:
+        """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field."""
+        one, attribute = step.one, step.attribute
         step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, one.name))
         self.scopes.append(_Scope(self.proto.message_of(one), step.table, path, is_row=True))
-        item = self._field(step.scope, wrapped(self.proto, one), element, step.attribute)
-        shape = step.shape = Items(step.slot, step.table, type_, item)
+        present, element = type_.present, type_.present.parts[-1]
+        match present:
+            case MapType(key, value):
+                fields = self.proto.message_of(one).fields
+                parts = [self._field(step.scope, *part, attribute) for part in zip(fields, (key, value), strict=True)]
+                step.shape = Entries(step.slot, step.table, type_, *parts)
+            case _ if isinstance(element.present, StructType):
+                members = self._members(step.scope, element.present, attribute)
+                step.shape = Items(step.slot, step.table, type_, Struct(NO, step.table, element, members))
+            case _:
+                item = self._field(step.scope, wrapped(self.proto, one), element, attribute)
+                step.shape = Items(step.slot, step.table, type_, item)
         self.scopes[scope].steps[one.name] = step
-        return shape
+        return step.shape
+
+    def _struct(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Struct:
+        """Reads a message as a struct."""
+        where = self.scopes[scope]
+        inner = self._enter(scope, one, attribute)
+        slot = where.steps[one.name].slot
+        self.scopes[inner].struct = slot
+        if where.message.map_entry:  # a value that is not there is an empty message
+            self.slots[slot].present = self.scopes[inner].is_row = True
+        elif not type_.optional:
+            self.checks.append((where.table, slot, where.struct, attribute))
+        assert isinstance(type_.present, StructType)  # noqa: S101 - by the caller
+        return Struct(slot, where.table, type_, self._members(inner, type_.present, attribute))
+
+    def _members(self, scope: int, type_: StructType, attribute: int) -> tuple[Shape, ...]:
+        fields = [(self.scopes[scope].message.named(name), member) for name, member in type_.members]
+        return tuple(None if one is None else self._field(scope, one, member, attribute) for one, member in fields)
 
     def _enter(self, scope: int, one: ProtoField, attribute: int) -> int:
         """The scope of the message in this field, which is not repeated. Raises ProtobufError."""
@@ -283,19 +336,28 @@ class Compiler:
     def _read(self, scope: int, step: _Step, type_: Type) -> None:
         """Adds a step that reads a value of this type."""
         kind = kind_of(self.proto, step.one)
-        step.op = OPS[kind]
+        step.op = Op.BYTES if isinstance(type_.present, BytesType) else OPS[kind]
         step.real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
         self.scopes[scope].steps[step.one.name] = step
 
     def _words(self, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
         """The words of a constant. A text is stored as ~start and ~end of its bytes, which are negative."""
-        if isinstance(value, str):
+        if isinstance(value, str) and isinstance(type_, BytesType):
+            value = b64decode(value)
+        if isinstance(value, str | bytes):
             start = len(self.texts)
-            self.texts += value.encode()
+            self.texts += value.encode() if isinstance(value, str) else value
             return ~start, ~len(self.texts)
         if isinstance(type_, Float64Type):
             return int(np.float64(value).view(np.int64)), 0
         return int(value), 0
+
+    def _declared(self, one: ProtoField, type_: Type) -> tuple[int, int]:
+        """The words of the default of the schema, whose bytes are the characters of a text."""
+        value = one.default
+        if isinstance(value, str) and isinstance(type_, BytesType):
+            value = b64encode(value.encode("latin-1", "replace")).decode()
+        return self._words(value, type_)
 
     def _default(self, one: ProtoField, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
         """The words of a value of the pipeline file. The text of an enum need not be one of its names."""

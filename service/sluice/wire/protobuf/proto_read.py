@@ -19,7 +19,18 @@ from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
 from sluice.wire.gathered_texts import Texts
-from sluice.wire.protobuf.proto_program import MAX_DEPTH, Compiler, Fault, Items, Leaf, Program, Shape
+from sluice.wire.protobuf.proto_program import (
+    MAX_DEPTH,
+    NO,
+    Compiler,
+    Entries,
+    Fault,
+    Items,
+    Leaf,
+    Program,
+    Shape,
+    Struct,
+)
 from sluice.wire.protobuf.proto_scan import GROUPS, Code, Scratch, Slots, scan
 
 FAULTS = {
@@ -85,7 +96,7 @@ class Reader:
         (name, type_), shape = self.schema[number], self.shapes[number]
         if shape is None:
             return array_of([self.defaults.get(name)] * int(columns.to.filled[0]), type_)
-        return columns.column(shape)
+        return columns.column(shape, type_, 0)
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, faults: np.ndarray) -> Slots:
         """Runs the program over all records. If there are lists, a first run counts the rows of their items."""
@@ -128,14 +139,35 @@ class _Columns:
     proto: Protobuf
     texts: Texts
 
-    def column(self, shape: Leaf | Items) -> pa.Array:
-        if isinstance(shape, Leaf):
-            return self._leaf(shape)
-        ends = np.concatenate([[0], self._of(self.to.words, shape.slot)])
+    def column(self, shape: Shape, type_: Type, table: int) -> pa.Array:
+        """The column of an attribute or of a part of it, in the rows of a table."""
+        match shape:
+            case Leaf():
+                return self._leaf(shape)
+            case Struct():
+                return self._struct(shape)
+            case Items(slot, items, _, item):
+                element = type_.present.parts[0]
+                return pa.ListArray.from_arrays(self._ends(slot), self.column(item, element, items))
+            case Entries(slot, entries, _, key, value):
+                of_key, of_value = type_.present.parts
+                keys, values = self.column(key, of_key, entries), self.column(value, of_value, entries)
+                return sorted_entries(self._ends(slot), keys, values, form(type_.present).arrow)
+        return pa.nulls(int(self.to.filled[table]), form(type_).arrow)
+
+    def _ends(self, slot: int) -> pa.Array:
+        ends = np.concatenate([[0], self._of(self.to.words, slot)])
         if ends[-1] > np.iinfo(np.int32).max:
             raise OverflowError("more than 2 billion items in the lists of one batch")
-        assert shape.item is not None  # noqa: S101 - an item is a field that the message has
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self.column(shape.item))
+        return pa.array(ends, pa.int32())
+
+    def _struct(self, struct: Struct) -> pa.Array:
+        type_ = struct.type.present
+        columns = [self.column(one, part, struct.table) for one, part in zip(struct.members, type_.parts, strict=True)]
+        mask = None
+        if struct.type.optional and struct.slot != NO:
+            mask = pa.array(~self._of(self.to.present, struct.slot))
+        return pa.StructArray.from_arrays(columns, fields=list(form(type_).arrow), mask=mask)
 
     def _of(self, values: np.ndarray, slot: int) -> np.ndarray:
         """The values of a slot in all rows of its table."""
@@ -171,3 +203,22 @@ class _Columns:
             return named
         texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string())
         return pc.if_else(pa.array(given), texts, named)
+
+
+def sorted_entries(ends: pa.Array, keys: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.MapArray:
+    """Maps of these entries in the order of their keys. The last entry of a key counts."""
+    starts = ends.to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    order = pc.sort_indices(
+        pa.table({"row": rows, "key": keys, "place": np.arange(len(rows))}),
+        [("row", "ascending"), ("key", "ascending"), ("place", "ascending")],
+    ).to_numpy()
+    sorted_keys, sorted_rows = keys.take(pa.array(order)), rows[order]
+    last = np.ones(len(order), np.bool_)
+    if len(order) > 1:
+        same = pc.equal(sorted_keys[:-1], sorted_keys[1:]).to_numpy(zero_copy_only=False)
+        last[:-1] = ~same | (sorted_rows[:-1] != sorted_rows[1:])
+    kept = pa.array(order[last])
+    counts = np.bincount(sorted_rows[last], minlength=len(starts) - 1)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys.take(kept), values.take(kept)).cast(arrow)

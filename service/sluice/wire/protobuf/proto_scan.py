@@ -19,7 +19,7 @@ from sluice.wire.protobuf.proto_program import Fault, Op
 NO = -1
 (
     SKIP, MESSAGE, GROUP, INT64, INT32, UINT64, UINT32, SINT64, SINT32, BOOL, ENUM, FIXED32, SFIXED32, FLOAT, FIXED64,
-    SFIXED64, DOUBLE, TEXT, TIME, SPAN,
+    SFIXED64, DOUBLE, TEXT, OPAQUE, TIME, SPAN,
 ) = map(int, Op)  # fmt: skip
 NONE, CUT, BAD_TAG, BAD_NUMBER, BAD_TEXT, DEPTH, BAD_GROUP, WIRE, MISSING, RANGE = map(int, Fault)
 #: wire types
@@ -300,9 +300,9 @@ def _value(
     op, slot, items = code.steps[step, OP], code.steps[step, SLOT], code.steps[step, TABLE]
     word, last, real, fault = 0, 0, 0.0, NONE
     is_real = code.steps[step, REAL] != 0
-    if op == TEXT:
+    if op == TEXT or op == OPAQUE:
         size, i, fault = _length(data, i, stop)
-        if fault == NONE and not is_text(data, i, i + size):
+        if fault == NONE and op == TEXT and not is_text(data, i, i + size):
             fault = BAD_TEXT
         word, last = i, i + size
         if fault == NONE:

@@ -48,7 +48,7 @@ class Writer:
     def _field(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
         """The bytes of a field in each row: nothing for null, and for a default that needs no bytes."""
         if one.repeated:
-            return self._list(column, one)
+            return self._list(column, one) if pa.types.is_list(column.type) else self._map(column, one)
         present = column.is_valid().to_numpy(zero_copy_only=False)
         values = self._values(column, one)
         if not one.presence:
@@ -63,6 +63,21 @@ class Writer:
         packed = _with_length(_grouped(items, counts))
         return _where(counts > 0, _joined([pa.scalar(_tag(one.number, BYTES), pa.binary()), packed], len(counts)))
 
+    def _map(self, column: pa.MapArray, one: ProtoField) -> pa.BinaryArray:
+        """Each entry is a message with both of its fields."""
+        starts = column.offsets.to_numpy().astype(np.int64)
+        first, count = int(starts[0]), int(starts[-1] - starts[0])
+        sides = (column.keys.slice(first, count), column.items.slice(first, count))
+        fields = self.proto.message_of(one).fields
+        parts = [_tagged(part, self._values(side, part)) for side, part in zip(sides, fields, strict=True)]
+        return _grouped(_tagged(one, _with_length(_joined(parts, count))), np.diff(starts))
+
+    def _message(self, column: pa.StructArray, one: ProtoField) -> pa.BinaryArray:
+        names = {field.name for field in column.type}
+        inner = [part for part in self.proto.message_of(one).fields if part.name in names]
+        content = _joined([self._field(column.field(part.name), part) for part in inner], len(column))
+        return content if one.group else _with_length(content)
+
     def _values(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
         """The bytes of each value, with its length if the field has one, without its tag. Those of null are any."""
         inner = wrapped(self.proto, one)
@@ -71,6 +86,10 @@ class Writer:
             content = _where(present, _tagged(inner, self._values(column, inner)))
             return content if one.group else _with_length(content)
         match kind_of(self.proto, one):
+            case "message":
+                return self._message(column, one)
+            case "bytes" if pa.types.is_binary(column.type):
+                return _with_length(pc.fill_null(column, b""))
             case "string" | "bytes":
                 text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
                 return _with_length(pc.fill_null(text, "").cast(pa.binary()))
@@ -98,7 +117,7 @@ def _words(column: pa.Array) -> np.ndarray:
 
 def _is_default(column: pa.Array) -> np.ndarray:
     """Which values are the default of their type: 0, false or nothing. -0.0 is another value than 0.0."""
-    if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_dictionary(column.type):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)
     if pa.types.is_floating(column.type):

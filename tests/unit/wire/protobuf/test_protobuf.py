@@ -427,3 +427,85 @@ def damaged(random, kind) -> bytes:
             case _:
                 value[place : place + 1] = random.choice([b"\xff", b"\x00", b"\x80", random.randbytes(1)])
     return bytes(value)
+
+
+# ---- values with an inside -------------------------------------------------------------------------------------------
+
+INSIDE = f"""{P3}
+  message M {{
+    message Item {{ string sku = 1; optional int64 n = 2; repeated string tags = 3; }}
+    message Order {{ int64 id = 1; Item item = 2; repeated Item items = 3; map<string, Item> by = 4; bytes raw = 5; }}
+    Order o = 1; map<string, int64> m = 2; repeated Order os = 3; bytes b = 4; map<int32, string> k = 5; }}"""
+ITEM = "tuple<sku: string, n: int64?, tags: list<string>>"
+ORDER = f"tuple<id: int64, item: {ITEM}?, items: list<{ITEM}>, by: map<string, {ITEM}>, raw: bytes>"
+
+
+def item(sku, n=None, tags=()):
+    return {"sku": sku, "n": n, "tags": list(tags)}
+
+
+ORDERS = [
+    {
+        "id": 7,
+        "item": item("a", 1, ["x"]),
+        "items": [item("b"), item("c", 0)],
+        "by": [("k", item("d"))],
+        "raw": b"\xff",
+    },
+    {"id": 0, "item": None, "items": [], "by": [], "raw": b""},
+]
+
+
+def test_values_with_an_inside_are_written_and_read():
+    types = {"o": f"{ORDER}?", "m": "map<string, int64>", "os": f"list<{ORDER}>", "b": "bytes"}
+    rows_ = [
+        (ORDERS[0], [("a", 1), ("b", 0)], ORDERS, b"\0"), (None, [], [], b""), (ORDERS[1], [("", -1)], ORDERS[1:], b"x"),
+    ]  # fmt: skip
+    tuples = batch(types, rows_)
+    proto, message = compiled(INSIDE)
+    written = Writer.of(schema(**types), proto, message).write(tuples)
+    decoded = Reader.of(schema(**types), proto, message, {}).read(written)
+    assert decoded.bad == []
+    assert decoded.tuples.to_pylist() == tuples.to_pylist()
+    sliced = Writer.of(schema(**types), proto, message).write(tuples.slice(1))
+    assert sliced.to_pylist() == written.to_pylist()[1:]
+
+
+def test_a_map_has_its_keys_in_order_and_the_last_entry_of_a_key():
+    def entry(key, value):
+        return sized(2, sized(1, key) + tag(2, 0) + varint(value))
+
+    value = entry(b"b", 1) + entry(b"a", 2) + entry(b"b", 3) + sized(2, b"")
+    assert rows(INSIDE, {"m": "map<string, int64>"}, value, b"") == [([("", 0), ("a", 2), ("b", 3)],), ([],)]
+
+
+def test_members_of_a_message():
+    order = sized(1, tag(1, 0) + b"\7" + sized(2, sized(1, b"a")) + sized(2, tag(2, 0) + b"\5"))
+    type_ = {"o": "tuple<id: int64, item: tuple<sku: string, n: int64?>?, other: string?>"}
+    merged = {"id": 7, "item": {"sku": "a", "n": 5}, "other": None}
+    assert rows(INSIDE, type_, order, sized(1, b"")) == [(merged,), ({"id": 0, "item": None, "other": None},)]
+    assert reason(INSIDE, {"o": "tuple<item: tuple<n: int64>>"}, sized(1, sized(2, b""))).startswith(
+        "missing attribute: o"
+    )
+    assert reason(INSIDE, {"o": "tuple<item: tuple<sku: string>>"}, sized(1, b"")).startswith("missing attribute: o")
+    assert rows(INSIDE, {"o": "tuple<item: tuple<n: int64>?>"}, sized(1, b"")) == [({"item": None},)]
+    assert reason(INSIDE, {"o": "tuple<id: int64>"}, b"").startswith("missing attribute: o: expected tuple")
+
+
+def test_a_message_as_a_list_element_that_lacks_a_member():
+    value = sized(3, sized(2, tag(2, 0) + b"\1")) + sized(3, sized(2, b""))
+    assert reason(INSIDE, {"os": "list<tuple<item: tuple<n: int64>>>"}, value).startswith("missing attribute: os")
+
+
+def test_a_generated_schema_of_values_with_an_inside():
+    types = schema(o=f"{ORDER}?", m="map<string, int64>", os=f"list<{ORDER}>", b="bytes", t="timestamp?")
+    proto, message = compiled(schema_of("x", types))
+    for name, type_ in types:
+        check_writing(proto, message, name, type_)
+
+
+@pytest.mark.parametrize("type_", ["list<list<int64>>", "list<int64?>", "map<timestamp, int64>", "map<string, int64?>"])
+def test_a_type_that_protobuf_has_no_field_for(type_):
+    with pytest.raises(ProtobufError):
+        proto, message = compiled(schema_of("x", schema(a=type_)))
+        check_writing(proto, message, "a", parse_type(type_))
