@@ -12,7 +12,6 @@ import jsonschema_rs
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluice.model.types import Schema
 from sluice.wire.confluent import PREFIX, Framed, frame
@@ -57,10 +56,11 @@ class JsonConfluent:
             accepts = validator((("", self.text),) if self.reads_by else written)
         except JsonSchemaError as error:
             raise UnknownSchemaError(f"the schema {number} cannot be used: expected {error}") from None
-        return lambda values: self._read(accepts, pc.binary_slice(values, PREFIX))
+        return lambda values: self._read(accepts, [value[PREFIX:] for value in values.to_pylist()])
 
-    def _read(self, accepts: jsonschema_rs.Validator, values: pa.BinaryArray) -> Decoded:
-        bad = {row: why for row, value in enumerate(values.to_pylist()) if (why := _problem(accepts, value))}
+    def _read(self, accepts: jsonschema_rs.Validator, contents: list[bytes]) -> Decoded:
+        bad = {row: why for row, content in enumerate(contents) if (why := _problem(accepts, content))}
+        values = pa.array(contents, pa.binary())
         if not bad:
             return self.json.decode(values)
         rows = np.setdiff1d(np.arange(len(values)), list(bad))

@@ -125,7 +125,7 @@ def value(random: Random, one):
             return text.encode() if one.type == one.TYPE_BYTES else text
         case one.CPPTYPE_DOUBLE | one.CPPTYPE_FLOAT:
             number = random.choice([0.0, -0.0, 1.5, -2.25, math.inf, math.nan, 1e30])
-            return number if one.cpp_type == one.CPPTYPE_DOUBLE or abs(number) < 1e38 or number != number else 1.5
+            return number if one.cpp_type == one.CPPTYPE_DOUBLE or abs(number) < 1e38 or math.isnan(number) else 1.5
         case one.CPPTYPE_ENUM:
             return random.choice([0, 1, -5, 7])
     low, high = {

@@ -156,7 +156,8 @@ def test_an_enum_is_read_by_its_number():
 def test_defaults():
     text = """syntax = "proto2"; enum Side { A = 3; B = 4; }
       message M { optional int32 i = 1 [default = 7]; optional string s = 2 [default = "x"]; optional Side e = 3;
-                  optional double d = 4; optional Side f = 5 [default = B]; optional google.protobuf.Duration w = 6; }"""
+                  optional double d = 4; optional Side f = 5 [default = B];
+                  optional google.protobuf.Duration w = 6; }"""
     types = {"i": "int64", "s": "string", "e": "string", "d": "float64", "f": "string", "w": "float64"}
     defaults = {"e": "none", "d": 1.5, "w": 2.5}
     assert rows(text, types, b"", defaults=defaults) == [(7, "x", "none", 1.5, "B", 2.5)]
@@ -215,8 +216,10 @@ PLAIN = f"{P3}message M {{ int64 a = 1; string s = 2; repeated int32 r = 3; opti
             sized(1, b"x"),
             "wrong type: a: expected int64, got another wire type: the record has another schema (at byte 0)",
         ),
-        (tag(2, 0) + b"\1", "wrong type: s: expected string, got another wire type: the record has another schema "
-         "(at byte 0)"),
+        (
+            tag(2, 0) + b"\1",
+            "wrong type: s: expected string, got another wire type: the record has another schema (at byte 0)",
+        ),
         (b"", "missing attribute: o: expected int64, got nothing (at byte 0)"),
         (tag(4, 0) + b"\1" + tag(5, 0) + MINUS,
          "wrong type: u: expected int64, got a number outside of the range of this type (at byte 2)"),
