@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import (
+    DECIMAL_MESSAGE,
     DURATION_MESSAGE,
     TIMESTAMP_MESSAGE,
     WRAPPERS,
@@ -25,6 +26,7 @@ from sluice.model.types import (
     TIMESTAMP,
     BooleanType,
     BytesType,
+    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -42,7 +44,7 @@ from sluice.model.types import (
 )
 
 #: kinds of fields beside those of the schema: messages that are one value
-TIME, SPAN = "timestamp", "duration"
+TIME, SPAN, DECIMAL = "timestamp", "duration", "decimal"
 WHOLE = frozenset({
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
 })  # fmt: skip
@@ -78,6 +80,7 @@ FORMS: Mapping[type[Type], ProtoForm] = {
     TimestampType: ProtoForm(frozenset({TIME}), frozenset({TIME}), TIMESTAMP_MESSAGE),
     BytesType: ProtoForm(frozenset({"bytes"}), frozenset({"bytes"}), "bytes"),
     JsonType: ProtoForm(frozenset({"message"}), frozenset({"string"}), "string"),
+    DecimalType: ProtoForm(WHOLE | {"string", DECIMAL}, frozenset({"string"}), "string"),
     ListType: ProtoForm(),
     MapType: ProtoForm(),
     OptionalType: ProtoForm(),
@@ -95,6 +98,8 @@ def kind_of(proto: Protobuf, one: ProtoField) -> str:
         return TIME
     if one.type_name == DURATION_MESSAGE:
         return SPAN
+    if one.type_name == DECIMAL_MESSAGE:
+        return DECIMAL
     return wrapped(proto, one).kind
 
 

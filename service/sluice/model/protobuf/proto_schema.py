@@ -33,7 +33,7 @@ FIXED = {"fixed32": 4, "sfixed32": 4, "float": 4, "fixed64": 8, "sfixed64": 8, "
 SCALARS = VARINTS - {"enum"} | FIXED.keys() | {"string", "bytes"}
 MAX_NUMBER = 2**29 - 1
 
-#: the files of Google that need not be given
+#: the files that need not be given
 WRAPPED = {
     "Double": "double", "Float": "float", "Int64": "int64", "UInt64": "uint64", "Int32": "int32", "UInt32": "uint32",
     "Bool": "bool", "String": "string", "Bytes": "bytes",
@@ -53,11 +53,19 @@ _MESSAGES = {
         message ListValue { repeated Value values = 1; }""",
 }
 PROVIDED: Mapping[str, str] = {
-    f"google/protobuf/{name}.proto": f'syntax = "proto3"; package google.protobuf; {text}'
-    for name, text in _MESSAGES.items()
+    **{
+        f"google/protobuf/{name}.proto": f'syntax = "proto3"; package google.protobuf; {text}'
+        for name, text in _MESSAGES.items()
+    },
+    "google/type/decimal.proto": 'syntax = "proto3"; package google.type; message Decimal { string value = 1; }',
+    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type; '
+    "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
+    "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
 }
 TIMESTAMP_MESSAGE, DURATION_MESSAGE = "google.protobuf.Timestamp", "google.protobuf.Duration"
-WRAPPERS = {f"google.protobuf.{word}Value" for word in WRAPPED}
+DECIMAL_MESSAGE = "confluent.type.Decimal"
+#: messages that are the value of their only field, and are null if they are not there
+WRAPPERS = {*(f"google.protobuf.{word}Value" for word in WRAPPED), "google.type.Decimal"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sluice.model.protobuf.proto_file import ProtobufError
-from sluice.model.protobuf.proto_fit import SPAN, TIME, check_field, kind_of, wrapped
+from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, TIME, check_field, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoField, ProtoMessage
 from sluice.model.types import BytesType, Float64Type, MapType, Schema, StructType, Type
 from sluice.time_units import SECOND
@@ -76,8 +76,12 @@ OPS = {
     "int64": Op.INT64, "int32": Op.INT32, "uint64": Op.UINT64, "uint32": Op.UINT32, "sint64": Op.SINT64,
     "sint32": Op.SINT32, "bool": Op.BOOL, "enum": Op.ENUM, "fixed32": Op.FIXED32, "sfixed32": Op.SFIXED32,
     "float": Op.FLOAT, "fixed64": Op.FIXED64, "sfixed64": Op.SFIXED64, "double": Op.DOUBLE, "string": Op.TEXT,
-    "bytes": Op.TEXT, "message": Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
+    "bytes": Op.TEXT, "message": Op.BYTES, DECIMAL: Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
 }  # fmt: skip
+
+
+#: kinds of messages that are one value
+OPAQUE = frozenset({TIME, SPAN, DECIMAL, "message"})
 
 
 class Program(NamedTuple):
@@ -240,7 +244,7 @@ class Compiler:
 
     def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
         where, name = self.scopes[scope], self.schema[attribute][0]
-        declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in (TIME, SPAN) else (0, 0)
+        declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in OPAQUE else (0, 0)
         implied = not one.presence or where.message.map_entry or (one.declared and not type_.optional)
         slot = self._slot(scope, one.name)
         made = self.slots[slot]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import WordForm, form
-from sluice.model.protobuf.proto_fit import SPAN, kind_of
+from sluice.model.protobuf.proto_file import ProtobufError
+from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, kind_of
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
-from sluice.model.types import Float64Type, Schema, StringType, Type
+from sluice.model.types import DecimalType, Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
 from sluice.wire.gathered_texts import Texts
+from sluice.wire.protobuf.proto_json import decimal_text, json_text
 from sluice.wire.protobuf.proto_program import (
     MAX_DEPTH,
     NO,
@@ -33,6 +37,8 @@ from sluice.wire.protobuf.proto_program import (
 )
 from sluice.wire.protobuf.proto_scan import GROUPS, Code, Scratch, Slots, scan
 
+#: characters of a value in a message
+SHOWN = 80
 FAULTS = {
     Fault.CUT: (Reason.NOT_PROTOBUF, "the bytes end in the middle of a field"),
     Fault.TAG: (Reason.NOT_PROTOBUF, "no field has this number or this wire type"),
@@ -74,10 +80,12 @@ class Reader:
         to = self._run(data, starts, skipped, faults)
         good = faults[0] == Fault.NONE
         columns = _Columns(to, self.program, self.proto, Texts(data, self.texts))
-        arrays = [self._column(columns, number) for number in range(len(self.schema))]
+        wrong: dict[int, str] = {}
+        arrays = [self._column(columns, number, wrong) for number in range(len(self.schema))]
         bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
         tuples = record_batch(arrays, arrow_schema(self.schema), int(to.filled[0]))
-        return Decoded(tuples, np.flatnonzero(good), bad)
+        decoded = Decoded(tuples, np.flatnonzero(good), bad)
+        return without(decoded, wrong) if wrong else decoded
 
     def _absent(self) -> str | None:
         """Why no record gives a tuple: the message lacks a field."""
@@ -92,11 +100,16 @@ class Reader:
         empty = record_batch([pa.array([], one.type) for one in arrow], arrow, 0)
         return Decoded(empty, np.zeros(0, np.int64), [(row, why) for row in range(rows)])
 
-    def _column(self, columns: _Columns, number: int) -> pa.Array:
+    def _column(self, columns: _Columns, number: int, wrong: dict[int, str]) -> pa.Array:
+        """The column of an attribute. Adds the rows with a value that is none of its type to `wrong`."""
         (name, type_), shape = self.schema[number], self.shapes[number]
         if shape is None:
             return array_of([self.defaults.get(name)] * int(columns.to.filled[0]), type_)
-        return columns.column(shape, type_, 0)
+        column = columns.column(shape, type_, 0)
+        for row, got in columns.wrong.items():
+            wrong.setdefault(row, reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}"))
+        columns.wrong.clear()
+        return column
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, faults: np.ndarray) -> Slots:
         """Runs the program over all records. If there are lists, a first run counts the rows of their items."""
@@ -138,6 +151,8 @@ class _Columns:
     program: Program
     proto: Protobuf
     texts: Texts
+    #: by row of the records: a value that is none of the type
+    wrong: dict[int, str] = field(default_factory=dict)
 
     def column(self, shape: Shape, type_: Type, table: int) -> pa.Array:
         """The column of an attribute or of a part of it, in the rows of a table."""
@@ -175,20 +190,71 @@ class _Columns:
         return values[start : start + self.to.filled[self.program.slots[slot, 0]]]
 
     def _leaf(self, leaf: Leaf) -> pa.Array:
-        words, present = self._of(self.to.words, leaf.slot), self._of(self.to.present, leaf.slot)
-        values = self._values(leaf, leaf.type.present, words)
+        values = self._values(leaf, leaf.type.present, self._of(self.to.words, leaf.slot))
+        present = self._of(self.to.present, leaf.slot)
         if not leaf.type.optional or present.all():
             return values
         return pc.if_else(pa.array(present), values, pa.scalar(None, values.type))
 
     def _values(self, leaf: Leaf, type_: Type, words: np.ndarray) -> pa.Array:
         shape, ends = form(type_), self._of(self.to.ends, leaf.slot)
+        if isinstance(type_, DecimalType | JsonType):
+            return self._converted(leaf, type_, words, ends)
         enum = self.proto.enums.get(leaf.field.type_name)
         if isinstance(type_, StringType) and enum is not None:
             return self._names(enum, words, ends)
         if isinstance(type_, Float64Type) and kind_of(self.proto, leaf.field) == SPAN:
             return pa.array(words / SECOND)
         return shape.values(words) if isinstance(shape, WordForm) else self.texts.cut(words, ends, shape.arrow)
+
+    def _converted(self, leaf: Leaf, type_: Type, words: np.ndarray, ends: np.ndarray) -> pa.Array:
+        """Decimals, and messages as JSON, from texts that are made one by one."""
+        present = self._of(self.to.present, leaf.slot).copy()
+        is_decimal = isinstance(type_, DecimalType)
+        texts = (self._decimals if is_decimal else self._documents)(leaf, words, ends)
+        if leaf.type.optional:  # an empty text, which a string without presence has, is no number
+            present &= np.array([text != "" for text in texts], np.bool_)
+            self._of(self.to.present, leaf.slot)[:] = present
+        numbers = [text or "" for text in texts]
+        values = form(type_).from_decimals(numbers) if is_decimal else pa.array(texts, pa.string())
+        rows = self._records(int(self.program.slots[leaf.slot, 0]))
+        for row in np.flatnonzero(present & values.is_null().to_numpy(zero_copy_only=False)):
+            text = texts[row]
+            got = "a damaged message" if text is None else orjson.dumps(text[:SHOWN]).decode()
+            self.wrong.setdefault(int(rows[row]), got)
+        return pc.coalesce(values, form(type_).constant(type_.empty)).cast(form(type_).arrow)
+
+    def _decimals(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
+        """The texts of numbers, None for those that cannot be read."""
+        kind = kind_of(self.proto, leaf.field)
+        if kind == "string":
+            return self.texts.cut(words, ends, pa.string()).to_pylist()  # type: ignore[no-any-return]
+        given = ends < 0  # the text of a default
+        texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string()).to_pylist()
+        if kind != DECIMAL:
+            numbers = map(str, words.tolist())
+            return [text if other else number for text, other, number in zip(texts, given, numbers, strict=True)]
+        contents = self.texts.cut(np.where(given, 0, words), np.where(given, 0, ends), pa.binary()).to_pylist()
+        return [
+            text if other else _read(decimal_text, content)
+            for text, other, content in zip(texts, given, contents, strict=True)
+        ]
+
+    def _documents(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
+        """The JSON of messages, None for those that cannot be read."""
+        given, contents = ends < 0, self.texts.cut(words, ends, pa.binary()).to_pylist()
+        read = partial(json_text, self.proto, leaf.field)
+        return [
+            content.decode() if other else _read(read, content) for other, content in zip(given, contents, strict=True)
+        ]
+
+    def _records(self, table: int) -> np.ndarray:
+        """For each row of a table the row of its record."""
+        if table == 0:
+            return np.arange(self.to.filled[0])
+        (slot,) = np.flatnonzero(self.program.slots[:, 1] == table)
+        ends = self._of(self.to.words, int(slot))
+        return np.repeat(self._records(int(self.program.slots[slot, 0])), np.diff(ends, prepend=0))
 
     def _names(self, enum: ProtoEnum, words: np.ndarray, ends: np.ndarray) -> pa.Array:
         """The names of values of an enum; a number without a name is written as a number. `ends` is not 0 where the
@@ -203,6 +269,21 @@ class _Columns:
             return named
         texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string())
         return pc.if_else(pa.array(given), texts, named)
+
+
+def without(decoded: Decoded, wrong: Mapping[int, str]) -> Decoded:
+    """The result without these rows of its tuples, which are bad for these reasons."""
+    kept = np.ones(len(decoded.good), np.bool_)
+    kept[list(wrong)] = False
+    bad = [(int(decoded.good[row]), why) for row, why in wrong.items()]
+    return Decoded(decoded.tuples.filter(pa.array(kept)), decoded.good[kept], sorted([*decoded.bad, *bad]))
+
+
+def _read(read: Callable[[bytes], str], content: bytes) -> str | None:
+    try:
+        return read(content)
+    except ProtobufError:
+        return None
 
 
 def sorted_entries(ends: pa.Array, keys: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.MapArray:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns import decimal_columns
 from sluice.columns.kernel import kernel
 from sluice.model.protobuf.proto_fit import SPAN, TIME, check_writing, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoField, ProtoMessage
@@ -88,11 +89,8 @@ class Writer:
         match kind_of(self.proto, one):
             case "message":
                 return self._message(column, one)
-            case "bytes" if pa.types.is_binary(column.type):
-                return _with_length(pc.fill_null(column, b""))
             case "string" | "bytes":
-                text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-                return _with_length(pc.fill_null(text, "").cast(pa.binary()))
+                return _with_length(_texts(column))
             case "double":
                 return _fixed(column)
             case kind:
@@ -110,6 +108,15 @@ class Writer:
                 return numbers(words)
 
 
+def _texts(column: pa.Array) -> pa.BinaryArray:
+    """The bytes of texts, bytes and decimals."""
+    if pa.types.is_decimal(column.type):
+        column = decimal_columns.texts(column)
+    elif pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return pc.fill_null(column.cast(pa.binary()), b"")
+
+
 def _words(column: pa.Array) -> np.ndarray:
     whole: pa.Array = column.cast(pa.int64()) if not pa.types.is_temporal(column.type) else column.view(pa.int64())
     return np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False))
@@ -120,6 +127,8 @@ def _is_default(column: pa.Array) -> np.ndarray:
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_dictionary(column.type):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)
+    if pa.types.is_decimal(column.type):
+        return np.zeros(len(column), np.bool_)
     if pa.types.is_floating(column.type):
         column = pc.fill_null(column, 0.0).view(pa.int64())
     return np.asarray(_words(column) == 0)

@@ -41,8 +41,8 @@ def decode(text, types, *values, defaults=None, name=""):
     return Reader.of(schema(**types), *compiled(text, name), defaults or {}).read(pa.array(values, pa.binary()))
 
 
-def rows(text, types, *values, defaults=None):
-    decoded = decode(text, types, *values, defaults=defaults)
+def rows(text, types, *values, **more):
+    decoded = decode(text, types, *values, **more)
     assert decoded.bad == []
     return [tuple(row.values()) for row in as_numbers(decoded.tuples)]
 
@@ -334,7 +334,7 @@ def same(one, other) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return np.float64(one).tobytes() == np.float64(other).tobytes() or (one != one and other != other)
+        return np.float64(one).tobytes() == np.float64(other).tobytes() or (np.isnan(one) and np.isnan(other))
     return type(one) is type(other) and one == other
 
 
@@ -462,8 +462,10 @@ ORDERS = [
 def test_values_with_an_inside_are_written_and_read():
     types = {"o": f"{ORDER}?", "m": "map<string, int64>", "os": f"list<{ORDER}>", "b": "bytes"}
     rows_ = [
-        (ORDERS[0], [("a", 1), ("b", 0)], ORDERS, b"\0"), (None, [], [], b""), (ORDERS[1], [("", -1)], ORDERS[1:], b"x"),
-    ]  # fmt: skip
+        (ORDERS[0], [("a", 1), ("b", 0)], ORDERS, b"\0"),
+        (None, [], [], b""),
+        (ORDERS[1], [("", -1)], ORDERS[1:], b"x"),
+    ]
     tuples = batch(types, rows_)
     proto, message = compiled(INSIDE)
     written = Writer.of(schema(**types), proto, message).write(tuples)
@@ -509,6 +511,97 @@ def test_a_generated_schema_of_values_with_an_inside():
 
 @pytest.mark.parametrize("type_", ["list<list<int64>>", "list<int64?>", "map<timestamp, int64>", "map<string, int64?>"])
 def test_a_type_that_protobuf_has_no_field_for(type_):
-    with pytest.raises(ProtobufError):
-        proto, message = compiled(schema_of("x", schema(a=type_)))
-        check_writing(proto, message, "a", parse_type(type_))
+    with pytest.raises(ProtobufError, match=r"of a|as null in a"):
+        _check_generated(type_)
+
+
+def _check_generated(type_):
+    proto, message = compiled(schema_of("x", schema(a=type_)))
+    check_writing(proto, message, "a", parse_type(type_))
+
+
+# ---- decimals and JSON -----------------------------------------------------------------------------------------------
+
+
+def money(unscaled: int, scale: int) -> bytes:
+    return sized(1, unscaled.to_bytes(4, "big", signed=True)) + tag(3, 0) + varint(scale)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "meant"),
+    [
+        ("string", sized(1, b"12.50"), "12.50"),
+        ("string", sized(1, b"-0.5"), "-0.50"),
+        ("int64", tag(1, 0) + b"\5", "5.00"),
+        ("google.type.Decimal", sized(1, sized(1, b"1e1")), "10.00"),
+        ("confluent.type.Decimal", sized(1, money(-1250, 2)), "-12.50"),
+        ("optional string", b"", None),
+        ("string", b"", None),
+        ("confluent.type.Decimal", b"", None),
+    ],
+)
+def test_a_decimal_is_read(kind, value, meant):
+    ((read,),) = rows(f"{P3}message M {{ {kind} a = 1; }}", {"a": "decimal(2)?"}, value)
+    assert (None if read is None else str(read)) == meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "got"),
+    [
+        ("string", sized(1, b"1.005"), '"1.005"'),
+        ("string", b"", '""'),
+        ("string", sized(1, b"x"), '"x"'),
+        ("confluent.type.Decimal", sized(1, b"\xff"), "a damaged message"),
+        ("confluent.type.Decimal", sized(1, money(1, 3)), '"1e-3"'),
+        ("confluent.type.Decimal", sized(1, money(1, 2**31)), "a damaged message"),
+    ],
+)
+def test_a_decimal_that_does_not_fit(kind, value, got):
+    text = f"{P3}message M {{ {kind} a = 1; repeated {kind} b = 2; }}"
+    good = sized(1, money(1, 2)) if kind.startswith("confluent") else sized(1, b"1")
+    decoded = decode(text, {"a": "decimal(2)"}, good, value, good)
+    assert decoded.bad == [(1, f"wrong type: a: expected decimal(2), got {got}")]
+    assert decoded.good.tolist() == [0, 2]
+    assert len(decoded.tuples) == 2
+
+
+def test_a_wrong_decimal_in_a_list_rejects_its_record():
+    text = f"{P3}message M {{ repeated string a = 1; }}"
+    value = sized(1, b"1") + sized(1, b"x")
+    decoded = decode(text, {"a": "list<decimal(2)>"}, b"", sized(1, b"2"), value)
+    assert decoded.bad == [(2, 'wrong type: a: expected list<decimal(2)>, got "x"')]
+    assert [list(map(str, row["a"])) for row in decoded.tuples.to_pylist()] == [[], ["2.00"]]
+
+
+JSONS = f"""{P3} enum E {{ A = 0; B = 1; }}
+  message M {{ google.protobuf.Struct s = 1; N n = 2; repeated google.protobuf.Value v = 3; }}
+  message N {{ int64 i = 1; repeated sint32 r = 2; E e = 3; map<int32, N> m = 4; google.protobuf.Timestamp t = 5;
+    bytes b = 6; double d = 7; google.protobuf.Int32Value w = 8; oneof o {{ string x = 9; bool y = 10; }} }}"""
+
+
+def test_messages_as_json():
+    one = sized(3, tag(2, 1) + b"\0\0\0\0\0\0\xf8\x3f")
+    struct = sized(1, sized(1, b"a") + sized(2, one[2:])) + sized(1, sized(1, b"n") + sized(2, tag(1, 0) + b"\0"))
+    inner = (
+        tag(1, 0) + MINUS + sized(2, b"\1\2") + tag(3, 0) + b"\1" + sized(4, tag(1, 0) + b"\5" + sized(2, b""))
+        + sized(5, b"\x08\1\x10" + varint(500_000_000)) + sized(6, b"\xff") + tag(7, 1) + b"\0\0\0\0\0\0\xf0\x7f"
+        + sized(8, b"") + sized(9, b"x") + tag(10, 0) + b"\1"
+    )  # fmt: skip
+    types = {"s": "json?", "n": "json", "v": "list<json>"}
+    ((s, n, v),) = rows(JSONS, types, sized(1, struct) + sized(2, inner) + one, name="M")
+    assert s == '{"a":1.5,"n":null}'
+    assert n == (
+        '{"i":-1,"r":[-1,1],"e":"B","m":{"5":{}},"t":"1970-01-01T00:00:01.5Z","b":"/w==","d":"Infinity","w":0,"y":true}'
+    )
+    assert v == ["1.5"]
+
+
+def test_a_message_that_is_no_json():
+    assert (
+        reason(JSONS, {"n": "json"}, sized(2, b"\x08"), name="M")
+        == "wrong type: n: expected json, got a damaged message"
+    )
+    deep = b""
+    for _ in range(200):
+        deep = sized(4, sized(2, deep))
+    assert reason(JSONS, {"n": "json"}, sized(2, deep), name="M").endswith("got a damaged message")
