@@ -23,6 +23,7 @@ REFERENCES = {
     "session.md": ("", ""),
     "extensions.md": ("", ""),
     "marks.md": ("", ""),
+    "protobuf.md": ("", ""),
 }
 
 ID = r"[A-Z]\d{1,2}[ab]?(?![\w.])"

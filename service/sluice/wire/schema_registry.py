@@ -86,6 +86,8 @@ class Registry:
 
         The schema is registered if it is not there, unless REGISTERS is not "true". `references` are the schemas that
         it refers to, each behind those that it needs itself; the subject of each is its name.
+
+        Implements PB22 of the reference.
         """
         named: list[SchemaReference] = []
         for name, content in references:

@@ -93,7 +93,7 @@ def form_of(type_: Type) -> ProtoForm:
 
 
 def kind_of(proto: Protobuf, one: ProtoField) -> str:
-    """The kind of a value: that of the field, or what its message stands for."""
+    """The kind of a value: that of the field, or what its message stands for (PB7)."""
     if one.type_name == TIMESTAMP_MESSAGE:
         return TIME
     if one.type_name == DURATION_MESSAGE:
@@ -114,6 +114,8 @@ def wrapped(proto: Protobuf, one: ProtoField) -> ProtoField:
 def message_of(proto: Protobuf, name: str) -> ProtoMessage:
     """The message with this full name, or the only one with this name alone. Without a name it is the only message at
     the top of the main file. Raises ProtobufError.
+
+    Implements PB2 of the reference.
     """
     if name in proto.messages:
         return proto.messages[name]
@@ -136,6 +138,8 @@ def attribute_type(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = (
     """The type of the attribute that a field gives. Raises ProtobufError if it fits no type.
 
     `around` are the names of the messages in which the field stands; a message inside of itself fits no type.
+
+    Implements PB10 of the reference.
     """
     if (entry := entry_of(proto, one)) is not None:
         key, value = (attribute_type(proto, part, around).present for part in entry)
@@ -214,7 +218,7 @@ def check_writing(proto: Protobuf, message: ProtoMessage, name: str, type_: Type
 
 
 def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
-    """Raises ProtobufError if the field, or with `item` an item of it, does not hold each value of the type."""
+    """Raises ProtobufError if the field, or with `item` an item of it, does not hold each value of the type (PB9)."""
     if type_.optional and (item or not one.presence):
         raise ProtobufError(f"{type_.present}, as null in {one.name} ({one.shown}) would become a default")
     present, entry = type_.present, entry_of(proto, one)

@@ -188,8 +188,8 @@ class _Reader:
 
     def is_field(self, start: int) -> bool:
         """Whether the definition is a field whose type has a reserved word as name: `enum x = 1;`."""
-        rest = self.tokens[start + 1 : start + 3]
-        return len(rest) == 2 and rest[0].kind == "word" and rest[1].text == "="  # noqa: PLR2004
+        rest = [(token.kind, token.text) for token in self.tokens[start + 1 : start + 4]]
+        return [kind for kind, _ in rest] == ["word", "sign", "number"] and rest[1][1] == "="
 
     def oneof(self, message: MessageText) -> None:
         name = self.word("the name of a oneof")

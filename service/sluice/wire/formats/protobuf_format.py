@@ -175,6 +175,7 @@ def _proto(path: str, finder: Finder) -> tuple[Source, ...]:
 
 
 def _import(name: str, file: Path, folders: list[Path], sources: dict[str, str]) -> None:
+    """Implements PB1 of the reference."""
     text = read_file(file).decode("utf-8-sig")
     sources[name] = text  # a file that imports itself, directly or not, is read once
     for imported in file_of(name, text).imports:

@@ -66,7 +66,7 @@ class ProtobufConfluent:
         return _Messages(self, number, written, {}).read
 
     def reader_of(self, number: int, written: Protobuf, path: tuple[int, ...]) -> Reader:
-        """The reader of a message in the schema `written`. Raises UnknownSchemaError."""
+        """The reader of a message in the schema `written`. Raises UnknownSchemaError (PB21)."""
         name = written.order.get(path)
         if name is None:
             raise UnknownSchemaError(f"the schema {number} has no message with the path {list(path)}")
@@ -135,6 +135,8 @@ class _Messages:
 def _paths(data: np.ndarray, starts: np.ndarray, paths: np.ndarray, ends: np.ndarray) -> None:
     """Reads the message indexes of each value: `paths[r]` becomes their number and they themselves, `ends[r]` the
     number of bytes up to the message, -1 if they are not readable.
+
+    Implements PB20 of the reference.
     """
     for row in range(len(ends)):
         count, i = _zigzag(data, starts[row] + PREFIX, starts[row + 1])

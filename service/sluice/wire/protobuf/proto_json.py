@@ -31,7 +31,7 @@ MAX_SCALE = 1000
 
 
 def json_text(proto: Protobuf, one: ProtoField, content: bytes) -> str:
-    """The JSON of a message that is the value of a field. Raises ProtobufError if it is none."""
+    """The JSON of a message that is the value of a field. Raises ProtobufError if it is none (PB8)."""
     try:
         return orjson.dumps(_message(proto, one, content, 0)).decode()
     except (ValueError, TypeError, struct.error, OverflowError) as error:

@@ -243,6 +243,7 @@ class Compiler:
         raise ProtobufError(f"one attribute that reads the field {step.one.name}")
 
     def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
+        """Implements PB11 and PB12 of the reference."""
         where, name = self.scopes[scope], self.schema[attribute][0]
         declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in OPAQUE else (0, 0)
         implied = not one.presence or where.message.map_entry or (one.declared and not type_.optional)
@@ -278,7 +279,7 @@ class Compiler:
         return shape
 
     def _messages(self, scope: int, step: _Step, type_: Type) -> Shape:
-        """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field."""
+        """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field (PB6)."""
         one, attribute = step.one, step.attribute
         step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, one.name))
         self.scopes.append(_Scope(self.proto.message_of(one), step.table, path, is_row=True))

@@ -208,7 +208,7 @@ class _Columns:
         return shape.values(words) if isinstance(shape, WordForm) else self.texts.cut(words, ends, shape.arrow)
 
     def _converted(self, leaf: Leaf, type_: Type, words: np.ndarray, ends: np.ndarray) -> pa.Array:
-        """Decimals, and messages as JSON, from texts that are made one by one."""
+        """Decimals, and messages as JSON, from texts that are made one by one (PB19)."""
         present = self._of(self.to.present, leaf.slot).copy()
         is_decimal = isinstance(type_, DecimalType)
         texts = (self._decimals if is_decimal else self._documents)(leaf, words, ends)
@@ -259,6 +259,8 @@ class _Columns:
     def _names(self, enum: ProtoEnum, words: np.ndarray, ends: np.ndarray) -> pa.Array:
         """The names of values of an enum; a number without a name is written as a number. `ends` is not 0 where the
         word is that of a text.
+
+        Implements PB5 of the reference.
         """
         numbers, places = np.unique(words, return_inverse=True)
         known = enum.by_number

@@ -109,6 +109,7 @@ def scan(data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, code: Code, 
 def _record(
     data: np.ndarray, i: int, stop: int, code: Code, to: Slots, scratch: Scratch
 ) -> tuple[int, int, int]:  # fmt: skip
+    """Implements PB17 and PB18 of the reference."""
     steps, frames = code.steps, scratch.frames
     end, scope, table, group, depth = stop, 0, 0, 0, 0
     _new_row(code, to, scratch, 0)
@@ -219,7 +220,7 @@ def _append(code: Code, to: Slots, scratch: Scratch, lists: int, table: int) -> 
 
 @kernel
 def _arrive(code: Code, to: Slots, scope: int, slot: int, table: int) -> None:
-    """Marks a message as present. When it first occurs, its fields without presence get their defaults."""
+    """Marks a message as present. When it first occurs, its fields without presence get their defaults (PB13)."""
     row = to.filled[table] - 1
     if row >= to.room[table] or to.present[to.base[slot] + row]:
         return
@@ -233,7 +234,7 @@ def _arrive(code: Code, to: Slots, scope: int, slot: int, table: int) -> None:
 
 @kernel
 def _clear(code: Code, to: Slots, scratch: Scratch, step: int, table: int) -> None:
-    """Unsets the other members of the oneof of this step."""
+    """Unsets the other members of the oneof of this step (PB14)."""
     row = to.filled[table] - 1
     for place in range(code.steps[step, CLEARED], code.steps[step, CLEARED_END]):
         slot = code.cleared[place]
@@ -296,7 +297,7 @@ def _wire_of(op: int) -> int:
 def _value(
     data: np.ndarray, i: int, stop: int, code: Code, to: Slots, scratch: Scratch, step: int, table: int
 ) -> tuple[int, int]:  # fmt: skip
-    """Reads one value of the step and stores it. Returns the position behind it and the fault."""
+    """Reads one value of the step and stores it. Returns the position behind it and the fault (PB4)."""
     op, slot, items = code.steps[step, OP], code.steps[step, SLOT], code.steps[step, TABLE]
     word, last, real, fault = 0, 0, 0.0, NONE
     is_real = code.steps[step, REAL] != 0
@@ -372,7 +373,7 @@ def _value(
 
 @kernel
 def _is_known(code: Code, step: int, number: int) -> bool:
-    """Whether an enum has this number; an open one has all."""
+    """Whether an enum has this number; an open one has all (PB15)."""
     first, behind = code.steps[step, KNOWN], code.steps[step, KNOWN_END]
     if first == behind:
         return True
@@ -475,7 +476,7 @@ def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, i
 
 @kernel
 def _skip(data: np.ndarray, i: int, stop: int, number: int, wire: int, groups: np.ndarray) -> tuple[int, int]:
-    """Skips the value of a field. Returns the position behind it and the fault."""
+    """Skips the value of a field. Returns the position behind it and the fault (PB3)."""
     if wire == STOP:
         return i, BAD_GROUP
     if wire != START:

@@ -47,7 +47,7 @@ class Writer:
         return _joined(pieces, tuples.num_rows)
 
     def _field(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
-        """The bytes of a field in each row: nothing for null, and for a default that needs no bytes."""
+        """The bytes of a field in each row: nothing for null, and for a default that needs no bytes (PB16)."""
         if one.repeated:
             return self._list(column, one) if pa.types.is_list(column.type) else self._map(column, one)
         present = column.is_valid().to_numpy(zero_copy_only=False)

@@ -38,7 +38,7 @@ class FileShape(FileModel):
     )
     registry: dict[str, Text] = Field(
         {},
-        description="The schema registry of `avro-confluent`: properties of Confluent's client. `${NAME}` and "
+        description="The schema registry of `avro-confluent`, `protobuf-confluent` and `json-confluent`: properties of Confluent's client. `${NAME}` and "
         "`${file:PATH}` are replaced as in `kafka`.",
         examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
