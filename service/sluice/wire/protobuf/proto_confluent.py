@@ -6,7 +6,7 @@ message, and so on. They are zigzag varints, their number first; a single zero s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -115,11 +115,9 @@ class _Messages:
         paths, ends = np.zeros((len(values), MAX_PATH + 1), np.int64), np.zeros(len(values), np.int64)
         _paths(data, starts, paths, ends)
         parts = [nothing(self.format.schema, np.flatnonzero(ends < 0), NOT_FRAMED)]
-        for path in np.unique(paths[ends >= 0], axis=0):
-            rows = np.flatnonzero((ends >= 0) & (paths == path).all(axis=1))
-            parts.append(
-                self._of_path(tuple(path[1 : path[0] + 1].tolist()), values.take(pa.array(rows)), ends[rows], rows)
-            )
+        for path, rows in _by_path(paths, np.flatnonzero(ends >= 0)):
+            chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
+            parts.append(self._of_path(path, chosen, ends[rows], rows))
         return in_order(*parts)
 
     def _of_path(self, path: tuple[int, ...], values: pa.BinaryArray, ends: np.ndarray, rows: np.ndarray) -> Decoded:
@@ -129,6 +127,23 @@ class _Messages:
             return nothing(self.format.schema, rows, reason(Reason.UNKNOWN_SCHEMA, str(unknown)))
         self.readers[path] = reader
         return reader.read(values, ends).at(rows)
+
+
+def _by_path(paths: np.ndarray, rows: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """The different paths of these rows, each with its rows. Mostly all rows have one path."""
+    if not len(rows):
+        return
+    same = (paths[rows] == paths[rows[0]]).all(axis=1)
+    first, others = rows[same], rows[~same]
+    yield _indexes(paths[first[0]]), first
+    if len(others):
+        different, places = np.unique(paths[others], axis=0, return_inverse=True)
+        for number, path in enumerate(different):
+            yield _indexes(path), others[places.reshape(-1) == number]
+
+
+def _indexes(path: np.ndarray) -> tuple[int, ...]:
+    return tuple(path[1 : path[0] + 1].tolist())
 
 
 @kernel
