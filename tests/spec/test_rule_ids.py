@@ -26,7 +26,7 @@ REFERENCES = {
     "protobuf.md": ("", ""),
 }
 
-ID = r"[A-Z]\d{1,2}[ab]?(?![\w.])"
+ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 #: the rules and the sentence of a row, and perhaps a function and tests
@@ -38,7 +38,7 @@ def every_rule() -> Iterator[tuple[str, str]]:
     for page, (prefix, registers) in REFERENCES.items():
         for _, line in plain_lines(project_file(f"docs/reference/{page}").read_text(encoding="utf-8")):
             for anchor in explicit_anchors(line):
-                rule = re.fullmatch(r"([a-z])(\d+)([ab]?)", anchor)
+                rule = re.fullmatch(r"([a-z]{1,2})(\d+)([ab]?)", anchor)
                 if rule and rule[1].upper() not in registers:
                     yield f"{prefix}{rule[1].upper()}{rule[2]}{rule[3]}", page
 
@@ -56,7 +56,8 @@ def ids(text: str) -> set[str]:
         for first, to, last in zip(words, words[1:], words[2:], strict=False):
             if to == "to":
                 numbers = range(int(re.sub(r"\D", "", first)), int(re.sub(r"\D", "", last)))
-                named.update(f"{kip}{first[0]}{n}" for n in numbers)
+                letters = re.sub(r"\d.*", "", first)
+                named.update(f"{kip}{letters}{n}" for n in numbers)
     return named & RULES
 
 
