@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from grpc_tools import protoc
 
+from sluice.columns.arrow_types import HEADERS
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
 from sluice.model.types import parse_type
+from sluice.wire.record_codec import Records
 
 ORDER = """syntax = "proto3"; package shop; import "shop/common/money.proto";
   message Order { string id = 1; optional double price = 2; common.Money total = 3; map<string, int64> m = 4; repeated Side s = 5; }
@@ -116,3 +119,17 @@ def test_a_wrong_file(folder, stream, why):
 )
 def test_a_wrong_output(folder, output, given, why):
     assert why in problems(folder, "proto: plain.proto, message: A", output, given)
+
+
+def test_a_key_in_protobuf_and_a_value_in_protobuf(folder):
+    stream = load(
+        folder,
+        "proto: plain.proto, message: A, schema: {x: int64, y: string}, key: {attributes: [y], format: protobuf, "
+        "proto: plain.proto, message: B}",
+        given="{a: x}",
+    )
+    records = Records.of(stream, {})
+    values, keys = pa.array([b"\x08\x05", b"\x08"], pa.binary()), pa.array([b"\x0a\x01k", b""], pa.binary())
+    decoded = records.decode(values, keys, pa.nulls(2, HEADERS))
+    assert decoded.tuples.to_pylist() == [{"x": 5, "y": "k"}]
+    assert decoded.bad == [(1, "not Protobuf: x: the bytes end in the middle of a field (at byte 0)")]
