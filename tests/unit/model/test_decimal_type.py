@@ -92,7 +92,7 @@ def test_a_delta_over_a_decimal():
 
 def test_a_sort_of_wide_decimals():
     values = ["-1e20", "2", "1e20", "-3", "0"]
-    operator = {"kind": "sort", "window": "tumbling, count(5)", "order_by": ["p"], "output": {"p": "p"}}
+    operator = {"kind": "sort", "window": "tumbling, count(5)", "order_by": [["p", "asc"]]}
     found = run(operator, values, "decimal(38, 9)")
     assert [record["p"] for record in found] == sorted(map(Decimal, values))
 
