@@ -90,6 +90,10 @@ def test_a_default_replaces_a_value_that_is_missing_or_null():
     assert read("items[0].size", "int64", event(items=[{"price": 0.0, "size": None}]), defaults={"a": 5}) == 5
 
 
+def test_an_optional_attribute_is_null_if_its_path_finds_nothing():
+    assert [read(path, "int64?", event()) for path in ("before.id", "after.id", "items[3].size")] == [None, 7, None]
+
+
 def test_an_array_in_several_blocks_is_one_list():
     """Writers may end a block of an array anywhere, with its size in bytes in front or without."""
     schema, writer = (("a", INT64), ("b", INT64)), {"type": "array", "items": "long"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.config.syntax.member_path import member_path
 from sluice.model.members import Member, Spelling
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of, parse_type
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_codec import decode, decode_exactly
 from sluice.wire.json.json_write import encode
@@ -81,6 +81,11 @@ def test_a_record_without_the_value_is_a_dead_letter_that_names_the_path(record:
 @pytest.mark.parametrize("record", ["{}", '{"x":null}', '{"x":5}', '{"x":{"y":[7]}}', '{"x":{"y":[7,null]}}'])
 def test_a_default_replaces_a_value_that_is_missing_or_null(record: str):
     assert read(record, INT64, at("x.y[1]"), {"a": 5}) == 5
+
+
+@pytest.mark.parametrize("record", ["{}", '{"x":null}', '{"x":5}', '{"x":{"y":[7]}}', '{"x":{"y":[7,null]}}'])
+def test_an_optional_attribute_is_null_if_its_path_finds_nothing(record: str):
+    assert read(record, parse_type("int64?"), at("x.y[1]")) is None
 
 
 def test_the_whole_value_is_an_attribute():
