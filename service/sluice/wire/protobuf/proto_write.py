@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Members, PathTree, paths_of
 from sluice.model.protobuf.proto_fit import SPAN, TIME, check_writing, kind_of, wrapped
@@ -124,7 +124,7 @@ class Writer:
 def _texts(column: pa.Array) -> pa.BinaryArray:
     """The bytes of texts, bytes and decimals."""
     if pa.types.is_decimal(column.type):
-        column = decimal_columns.texts(column)
+        column = number_columns.texts(column)
     elif pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return pc.fill_null(column.cast(pa.binary()), b"")
