@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluice.model.types import Schema
+from sluice.model.types import Schema, StructType, Type
 
 Steps = tuple[str | int, ...]
 #: the parts of a record beside its value in which a path may begin (PA3)
@@ -136,3 +136,15 @@ class PathTree:
     def is_list(self) -> bool:
         """Whether the steps from here are indices; those of a list and of an object cannot both be there."""
         return any(isinstance(step, int) for step in self.inner)
+
+
+def nested(schema: Schema, members: Members) -> Schema:
+    """The attributes as the members of a record: of each message on their paths a tuple."""
+    tree = PathTree.of(paths_of(schema, members))
+    return tuple((str(step), _nested_type(schema, inner)) for step, inner in tree.inner.items())
+
+
+def _nested_type(schema: Schema, tree: PathTree) -> Type:
+    if tree.attributes:
+        return schema[tree.attributes[0]][1]
+    return StructType(tuple((str(step), _nested_type(schema, inner)) for step, inner in tree.inner.items()))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sluice.model.members import Steps, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import (
     DECIMAL_MESSAGE,
@@ -173,12 +174,25 @@ def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] 
     return key, value
 
 
-def check_reading(proto: Protobuf, message: ProtoMessage, name: str, type_: Type) -> None:
-    """Raises ProtobufError if no record of the message gives the attribute."""
-    one = message.named(name)
-    if one is None:
-        raise ProtobufError(f"a field {name}")
-    check_field(proto, one, type_)
+def check_reading(proto: Protobuf, message: ProtoMessage, path: Steps, type_: Type) -> None:
+    """Raises ProtobufError if no record of the message gives the attribute at this path."""
+    check_field(proto, field_at(proto, message, path), type_)
+
+
+def field_at(proto: Protobuf, message: ProtoMessage, path: Steps) -> ProtoField:
+    """The field at the end of a path through messages. Raises ProtobufError if there is none (PB23)."""
+    if not path:
+        raise ProtobufError("a path with the name of a field")
+    for place, step in enumerate(path):
+        one = message.named(step) if isinstance(step, str) else None
+        if one is None:
+            raise ProtobufError(f"a field {text_of(path[: place + 1])}")
+        if place == len(path) - 1:
+            return one
+        if one.kind != "message" or one.repeated:
+            raise ProtobufError(f"a message {text_of(path[: place + 1])}, which is {one.shown}")
+        message = proto.message_of(one)
+    raise AssertionError(path)
 
 
 def check_field(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
@@ -209,12 +223,9 @@ def check_member(proto: Protobuf, one: ProtoField, name: str, type_: Type) -> No
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def check_writing(proto: Protobuf, message: ProtoMessage, name: str, type_: Type) -> None:
-    """Raises ProtobufError if the message cannot hold the attribute without loss."""
-    one = message.named(name)
-    if one is None:
-        raise ProtobufError(f"a field {name}")
-    check_holds(proto, one, type_)
+def check_writing(proto: Protobuf, message: ProtoMessage, path: Steps, type_: Type) -> None:
+    """Raises ProtobufError if the message cannot hold the attribute at this path without loss."""
+    check_holds(proto, field_at(proto, message, path), type_)
 
 
 def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
@@ -231,7 +242,7 @@ def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = F
             check_holds(proto, entry[1], present.value, item=True)
         case StructType() if not repeated and kind_of(proto, one) == "message":
             for name, member in present.members:
-                check_writing(proto, proto.message_of(one), name, member)
+                check_writing(proto, proto.message_of(one), (name,), member)
             if lacking := missing(proto.message_of(one), [name for name, _ in present.members]):
                 raise ProtobufError(f"a member for each required field of {one.type_name} ({', '.join(lacking)})")
         case _ if repeated or kind_of(proto, one) not in form_of(present).written:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from sluice.files import read_file
+from sluice.model.members import nested
 from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
 from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
@@ -76,12 +77,13 @@ class JsonConfluentFormat(JsonFormat):
         if text is None or not part.written:
             return
         schema = parse(text)
-        for name, type_ in part.schema:
+        members = nested(part.schema, part.members)
+        for name, type_ in members:
             try:
                 check_writing(schema, name, type_)
             except JsonSchemaError as error:
                 finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
-        if lacking := missing(schema, {name for name, _ in part.schema}):
+        if lacking := missing(schema, {name for name, _ in members}):
             finder.problem(SCHEMA, f"an attribute for each required property ({', '.join(lacking)})")
 
     def codec(self, part: Part) -> Codec:
@@ -92,8 +94,8 @@ class JsonConfluentFormat(JsonFormat):
             raise NoRegistryClientError.of(error) from None
 
         text = part.options.json_schema
+        written = text or schema_of(part.subject, nested(part.schema, part.members))
         both = JsonConfluent(
-            part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
-            super().codec(part), reads_by=text is not None,
+            part.schema, registry(part.registry), part.subject, written, super().codec(part), reads_by=text is not None,
         )  # fmt: skip
         return Codec(both.decode, both.encode)

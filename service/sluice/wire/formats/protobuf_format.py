@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import Field
 
 from sluice.files import read_file
+from sluice.model.members import nested, paths_of
 from sluice.model.protobuf.proto_descriptor import files_of, read_descriptor
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import (
@@ -85,6 +86,7 @@ class ProtobufConfluentFormat(Format):
 
     keys = KEYS
     in_keys = True
+    has_paths = True
     needs_registry = True
     schema_keys = (PROTO, DESCRIPTOR)
 
@@ -129,11 +131,11 @@ class ProtobufConfluentFormat(Format):
             raise NoRegistryClientError.of(error) from None
 
         given = part.options
-        files = given.files or ((f"{part.subject}.proto", schema_of(part.subject, part.schema)),)
+        files = given.files or ((f"{part.subject}.proto", schema_of(part.subject, nested(part.schema, part.members))),)
         message = given.message if given.files else message_name(part.subject)
         both = ProtobufConfluent(
             part.schema, registry(part.registry), part.subject, files, message, part.defaults, given.message,
-            reads_by=bool(given.files),
+            reads_by=bool(given.files), members=part.members,
         )  # fmt: skip
         return Codec(both.decode, both.encode)
 
@@ -158,8 +160,8 @@ class ProtobufFormat(ProtobufConfluentFormat):
 
         proto = parse(part.options.files)
         message = proto.messages[part.options.message]
-        reader = cache(lambda: Reader.of(part.schema, proto, message, part.defaults))
-        writer = cache(lambda: Writer.of(part.schema, proto, message))
+        reader = cache(lambda: Reader.of(part.schema, proto, message, part.defaults, part.members))
+        writer = cache(lambda: Writer.of(part.schema, proto, message, part.members))
         return Codec(lambda values: reader().read(values), lambda tuples: writer().write(tuples))
 
 
@@ -229,17 +231,23 @@ def _schema(options: ProtobufOptions) -> tuple[Protobuf, ProtoMessage] | None:
 
 
 def _check_fields(proto: Protobuf, message: ProtoMessage, part: Part, finder: Finder) -> None:
-    for name, type_ in part.schema:
+    paths = paths_of(part.schema, part.members)
+    for path, (name, type_) in zip(paths, part.schema, strict=True):
         try:
-            (check_writing if part.written else check_reading)(proto, message, name, type_)
+            (check_writing if part.written else check_reading)(proto, message, path, type_)
         except ProtobufError as error:
             finder.problem(MESSAGE, f"a message with {error} (attribute {name})", message.name)
-    lacking = missing(message, [name for name, _ in part.schema]) if part.written else []
+    lacking = missing(message, [str(path[0]) for path in paths]) if part.written else []
     if lacking:
         finder.problem(MESSAGE, f"an attribute for each required field ({', '.join(lacking)})", message.name)
 
 
 def _check_names(part: Part, finder: Finder) -> None:
-    for name, _ in part.schema:
+    for name in dict.fromkeys(str(step) for path in paths_of(part.schema, part.members) for step in path):
         if not NAME.fullmatch(name):
             finder.problem(PROTO, f"a schema, as Protobuf has no names like {name}", None)
+            return
+    try:
+        schema_of("x", nested(part.schema, part.members))
+    except ProtobufError as error:
+        finder.problem(PROTO, f"a schema with {error}", None)

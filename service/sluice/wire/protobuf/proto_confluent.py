@@ -7,7 +7,7 @@ message, and so on. They are zigzag varints, their number first; a single zero s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.kernel import kernel
+from sluice.model.members import Members
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import Protobuf, Source, parse
 from sluice.model.types import Schema
@@ -50,6 +51,7 @@ class ProtobufConfluent:
     defaults: Mapping[str, Any]
     wanted: str = ""
     reads_by: bool = False
+    members: Members = field(default_factory=dict)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         return self._framed.decode(values)
@@ -74,7 +76,7 @@ class ProtobufConfluent:
             raise UnknownSchemaError(f"expected the message {self.wanted}, got {name}")
         proto, meant = (self._own, self.message) if self.reads_by else (written, name)
         try:
-            return Reader.of(self.schema, proto, proto.messages[meant], self.defaults)
+            return Reader.of(self.schema, proto, proto.messages[meant], self.defaults, self.members)
         except ProtobufError as error:
             raise UnknownSchemaError(
                 f"the message {name} of the schema {number} does not fit the schema of the stream: expected {error}"
@@ -92,7 +94,7 @@ class ProtobufConfluent:
 
     @cached_property
     def _writer(self) -> Writer:
-        return Writer.of(self.schema, self._own, self._own.messages[self.message])
+        return Writer.of(self.schema, self._own, self._own.messages[self.message], self.members)
 
     @cached_property
     def _path(self) -> bytes:

@@ -11,13 +11,14 @@ a step are skipped, whatever their value.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sluice.model.members import NO_MEMBERS, Members, Steps, paths_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, TIME, check_field, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoField, ProtoMessage
@@ -195,8 +196,11 @@ class _Slot:
 class Compiler:
     """Compiles one program. `defaults` has the values for attributes that a record lacks."""
 
-    def __init__(self, proto: Protobuf, message: ProtoMessage, schema: Schema, defaults: Mapping[str, Any]) -> None:
-        self.proto, self.schema, self.defaults = proto, schema, defaults
+    def __init__(
+        self, proto: Protobuf, message: ProtoMessage, schema: Schema, defaults: Mapping[str, Any],
+        members: Members = NO_MEMBERS,
+    ) -> None:  # fmt: skip
+        self.proto, self.schema, self.defaults, self.paths = proto, schema, defaults, paths_of(schema, members)
         self.parents = [NO]
         self.scopes = [_Scope(message, 0, is_row=True)]
         self.slots: list[_Slot] = []
@@ -205,17 +209,19 @@ class Compiler:
 
     def compile(self) -> tuple[Program, tuple[Shape, ...]]:
         """The program, and for each attribute how its column is made. Raises ProtobufError."""
-        shapes = tuple(self._attribute(number, (name,), type_) for number, (name, type_) in enumerate(self.schema))
+        shapes = tuple(
+            self._attribute(number, self.paths[number], type_) for number, (_, type_) in enumerate(self.schema)
+        )
         self._oneofs()
         return self._program(), shapes
 
     # ---- attributes ----
 
-    def _attribute(self, number: int, path: Sequence[str], type_: Type) -> Shape:
-        """Reads the field at this path. None if the message has no such field."""
+    def _attribute(self, number: int, path: Steps, type_: Type) -> Shape:
+        """Reads the field at this path (PB23). None if the message has no such field."""
         scope = 0
         for depth, name in enumerate(path):
-            one = self.scopes[scope].message.named(name)
+            one = self.scopes[scope].message.named(name) if isinstance(name, str) else None
             if one is None:
                 return None
             if depth == len(path) - 1:

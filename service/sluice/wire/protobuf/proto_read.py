@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import WordForm, form
+from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, kind_of
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
@@ -62,13 +63,17 @@ class Reader:
     shapes: tuple[Shape, ...]
     texts: bytes
     defaults: Mapping[str, Any]
+    members: Members = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any]) -> Reader:
+    def of(
+        cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any],
+        members: Members = NO_MEMBERS,
+    ) -> Reader:  # fmt: skip
         """Raises ProtobufError if the message does not give the attributes."""
-        compiler = Compiler(proto, message, schema, defaults)
+        compiler = Compiler(proto, message, schema, defaults, members)
         program, shapes = compiler.compile()
-        return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults)
+        return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults, members)
 
     def read(self, values: pa.BinaryArray, skipped: np.ndarray | None = None) -> Decoded:
         """The tuples in these values. The first `skipped[i]` bytes of value i are not part of the message."""
@@ -91,7 +96,8 @@ class Reader:
         """Why no record gives a tuple: the message lacks a field."""
         for (name, type_), shape in zip(self.schema, self.shapes, strict=True):
             if shape is None and name not in self.defaults and not type_.optional:
-                text = f"{name}: expected {type_}, got nothing: the message of the record has no such field"
+                where = place(name, self.members)
+                text = f"{name}: expected {type_}{where}, got nothing: the message of the record has no such field"
                 return reason(Reason.MISSING, text)
         return None
 
@@ -140,7 +146,7 @@ class Reader:
         if attribute < 0:
             return reason(word, f"{text} (at byte {at})")
         name, type_ = self.schema[attribute]
-        return reason(word, f"{name}: {text.format(type=type_)} (at byte {at})")
+        return reason(word, f"{name}: {text.format(type=f'{type_}{place(name, self.members)}')} (at byte {at})")
 
 
 @dataclass(frozen=True, slots=True)

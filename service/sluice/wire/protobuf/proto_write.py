@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sluice.columns import number_columns
 from sluice.columns.kernel import kernel
+from sluice.model.members import NO_MEMBERS, Members, PathTree, paths_of
 from sluice.model.protobuf.proto_fit import SPAN, TIME, check_writing, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoField, ProtoMessage
 from sluice.model.types import Schema
@@ -33,18 +34,30 @@ class Writer:
     proto: Protobuf
     message: ProtoMessage
     schema: Schema
+    #: the paths of the attributes
+    tree: PathTree
 
     @classmethod
-    def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage) -> Writer:
+    def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage, members: Members = NO_MEMBERS) -> Writer:
         """Raises ProtobufError if the message cannot hold the attributes."""
-        for name, type_ in schema:
-            check_writing(proto, message, name, type_)
-        return cls(proto, message, schema)
+        paths = paths_of(schema, members)
+        for path, (_, type_) in zip(paths, schema, strict=True):
+            check_writing(proto, message, path, type_)
+        return cls(proto, message, schema, PathTree.of(paths))
 
     def write(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
-        names = {name for name, _ in self.schema}
-        pieces = [self._field(tuples.column(one.name), one) for one in self.message.fields if one.name in names]
-        return _joined(pieces, tuples.num_rows)
+        return self._content(tuples, self.message, self.tree)
+
+    def _content(self, tuples: pa.RecordBatch, message: ProtoMessage, tree: PathTree) -> pa.BinaryArray:
+        """The fields of a message that the paths of the tree lead to (PB23)."""
+        fields = [(one, tree.inner[one.name]) for one in message.fields if one.name in tree.inner]
+        return _joined([self._part(tuples, one, inner) for one, inner in fields], tuples.num_rows)
+
+    def _part(self, tuples: pa.RecordBatch, one: ProtoField, tree: PathTree) -> pa.BinaryArray:
+        if tree.attributes:
+            return self._field(tuples.column(tree.attributes[0]), one)
+        content = self._content(tuples, self.proto.message_of(one), tree)
+        return _tagged(one, content if one.group else _with_length(content))
 
     def _field(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
         """The bytes of a field in each row: nothing for null, and for a default that needs no bytes (PB16)."""

@@ -15,8 +15,9 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.model.members import Member
 from sluice.model.protobuf.proto_file import ProtobufError
-from sluice.model.protobuf.proto_fit import GIVEN, check_writing, kind_of, message_of, schema_of
+from sluice.model.protobuf.proto_fit import GIVEN, check_reading, check_writing, kind_of, message_of, schema_of
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoMessage, parse
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, list_of, optional_of, parse_type
 from sluice.wire.protobuf.proto_read import Reader
@@ -303,7 +304,7 @@ def test_nothing_is_written_for_no_rows():
 def test_a_field_that_would_lose_values_is_refused(kind, type_):
     proto, message = compiled(f"{P3}enum E {{ A = 0; }} message M {{ {kind} a = 1; }}")
     with pytest.raises(ProtobufError):
-        check_writing(proto, message, "a", type_)
+        check_writing(proto, message, ("a",), type_)
 
 
 def test_a_generated_schema_holds_its_attributes():
@@ -312,7 +313,7 @@ def test_a_generated_schema_holds_its_attributes():
     proto, message = compiled(text)
     assert message.name == "a_topic_value"
     for name, type_ in types:
-        check_writing(proto, message, name, type_)
+        check_writing(proto, message, (name,), type_)
 
 
 # ---- against Google's implementation ---------------------------------------------------------------------------------
@@ -374,7 +375,7 @@ def test_random_tuples_are_read_by_google(number):
     for name, type_ in readable(proto, message):
         for one in (type_, type_.present):
             try:
-                check_writing(proto, message, name, one)
+                check_writing(proto, message, (name,), one)
             except ProtobufError:
                 continue
             attributes.append((name, one))
@@ -506,7 +507,7 @@ def test_a_generated_schema_of_values_with_an_inside():
     types = schema(o=f"{ORDER}?", m="map<string, int64>", os=f"list<{ORDER}>", b="bytes", t="timestamp?")
     proto, message = compiled(schema_of("x", types))
     for name, type_ in types:
-        check_writing(proto, message, name, type_)
+        check_writing(proto, message, (name,), type_)
 
 
 @pytest.mark.parametrize("type_", ["list<list<int64>>", "list<int64?>", "map<timestamp, int64>", "map<string, int64?>"])
@@ -517,7 +518,7 @@ def test_a_type_that_protobuf_has_no_field_for(type_):
 
 def _check_generated(type_):
     proto, message = compiled(schema_of("x", schema(a=type_)))
-    check_writing(proto, message, "a", parse_type(type_))
+    check_writing(proto, message, ("a",), parse_type(type_))
 
 
 # ---- decimals and JSON -----------------------------------------------------------------------------------------------
@@ -605,3 +606,48 @@ def test_a_message_that_is_no_json():
     for _ in range(200):
         deep = sized(4, sized(2, deep))
     assert reason(JSONS, {"n": "json"}, sized(2, deep), name="M").endswith("got a damaged message")
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+
+def members(**paths):
+    return {name: Member(path) for name, path in paths.items()}
+
+
+def test_attributes_at_paths_are_read_and_written():
+    types = {"id": "int64", "sku": "string", "n": "int64?", "items": f"list<{ITEM}>", "m": "map<string, int64>"}
+    paths = members(id=("o", "id"), sku=("o", "item", "sku"), n=("o", "item", "n"), items=("o", "items"))
+    proto, message = compiled(INSIDE)
+    tuples = batch(types, [(7, "a", None, [item("b", 1)], [("k", 1)]), (0, "", 0, [], [])])
+    written = Writer.of(schema(**types), proto, message, paths).write(tuples)
+    whole = Reader.of(schema(o=f"tuple<id: int64, item: {ITEM}>"), proto, message, {}).read(written)
+    assert whole.tuples.to_pylist() == [{"o": {"id": 7, "item": item("a")}}, {"o": {"id": 0, "item": item("", 0)}}]
+    decoded = Reader.of(schema(**types), proto, message, {}, paths).read(written)
+    assert (decoded.tuples.to_pylist(), decoded.bad) == (tuples.to_pylist(), [])
+
+
+def test_a_path_through_a_message_that_is_not_there():
+    proto, message = compiled(INSIDE)
+    types, paths = schema(id="int64", n="int64?"), members(id=("o", "id"), n=("o", "item", "n"))
+    values = pa.array([b"", sized(1, b"")], pa.binary())
+    decoded = Reader.of(types, proto, message, {}, paths).read(values)
+    assert decoded.bad == [(0, "missing attribute: id: expected int64 at o.id, got nothing (at byte 0)")]
+    assert decoded.tuples.to_pylist() == [{"id": 0, "n": None}]
+    with_defaults = Reader.of(types, proto, message, {"id": 5, "n": 6}, paths).read(values)
+    assert with_defaults.tuples.to_pylist() == [{"id": 5, "n": 6}, {"id": 0, "n": 6}]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (("o", "x"), "a field o.x"),
+        (("m", "key"), "a message m, which is repeated M.MEntry"),
+        (("os", 0), "a message os, which is repeated M.Order"),
+        (("b", "x"), "a message b, which is bytes"),
+    ],
+)
+def test_a_path_that_leads_nowhere(path, why):
+    with pytest.raises(ProtobufError) as error:
+        check_reading(*compiled(INSIDE), path, INT64)
+    assert str(error.value) == why
