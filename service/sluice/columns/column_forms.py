@@ -644,6 +644,16 @@ class MapForm(CompositeForm):
     def composed(self, columns: Sequence[pa.Array], counts: np.ndarray) -> pa.Array:
         return pa.MapArray.from_arrays(pa.array(_offsets(counts)), *columns)
 
+    def in_order(self, keys: pa.Array, items: pa.Array, counts: np.ndarray) -> pa.MapArray:
+        """The maps with these entries, in any order. Of the entries of a key the last one counts."""
+        rows = np.repeat(np.arange(len(counts)), counts)
+        distinct, ranks = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
+        order = np.lexsort((np.arange(len(rows)), ranks, rows))
+        place = rows[order] * len(distinct) + ranks[order]
+        order = order[np.append(place[1:] != place[:-1], [True])[: len(order)]]
+        columns = [column.take(pa.array(order)) for column in (keys, items)]
+        return self.composed(columns, np.bincount(rows[order], minlength=len(counts)))
+
     def items(self, value: Any) -> Iterable[Sequence[Any]]:  # noqa: ANN401
         return sorted(dict(value).items(), key=lambda entry: entry[0])
 
@@ -734,13 +744,13 @@ class OptionalForm(ColumnForm):
         there = array.is_valid()
         pieces = self.present.pieces(array.drop_null() if array.null_count else array)
         if array.null_count:
-            pieces = pc.coalesce(_spread(pieces, there), pa.scalar(b"", pa.large_binary()))
+            pieces = pc.coalesce(spread(pieces, there), pa.scalar(b"", pa.large_binary()))
         said = pa.array([b"\0", b"\1"], pa.large_binary()).take(there.cast(pa.int8()))
         return pc.binary_join_element_wise(said, pieces, pa.scalar(b"", pa.large_binary()))
 
     def from_spans(self, content: np.ndarray, spans: Spans) -> pa.Array:
         values = self.present.from_spans(content, spans.present())
-        return values if spans.there.all() else _spread(values, pa.array(spans.there))
+        return values if spans.there.all() else spread(values, pa.array(spans.there))
 
 
 def _with_nulls(values: Sequence[Any], read: Callable[[Sequence[Any]], pa.Array]) -> pa.Array:
@@ -748,10 +758,10 @@ def _with_nulls(values: Sequence[Any], read: Callable[[Sequence[Any]], pa.Array]
     present = [value for value in values if value is not None]
     if len(present) == len(values):
         return read(values)
-    return _spread(read(present), pa.array([value is not None for value in values]))
+    return spread(read(present), pa.array([value is not None for value in values]))
 
 
-def _spread(present: pa.Array, there: pa.BooleanArray) -> pa.Array:
+def spread(present: pa.Array, there: pa.BooleanArray) -> pa.Array:
     """The values in the rows in which `there` is true, null in the others."""
     rows = there.to_numpy(zero_copy_only=False)
     return present.take(pa.array(np.cumsum(rows) - 1, mask=~rows))

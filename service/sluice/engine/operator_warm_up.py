@@ -129,4 +129,6 @@ def sample(schema: Schema) -> pa.RecordBatch:
 
 
 def values(type_: Type) -> list[Any]:
-    return [[value] for value in values(type_.element)] if type_.element else list(type_.samples)
+    if type_.element is None or type_.optional:
+        return list(type_.samples)
+    return [[value] for value in values(type_.element)]

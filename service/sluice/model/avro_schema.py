@@ -18,21 +18,28 @@ from fastavro.schema import SchemaParseException, UnknownType
 from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of, text_of
 from sluice.model.types import (
     BOOLEAN,
+    BYTES,
     FLOAT64,
     INT64,
     STRING,
     TIMESTAMP,
     BooleanType,
+    BytesType,
     DecimalType,
     Float64Type,
     Int64Type,
+    JsonType,
     ListType,
+    MapType,
     OptionalType,
     Schema,
     StringType,
+    StructType,
     TimestampType,
     Type,
     list_of,
+    map_of,
+    optional_of,
 )
 from sluice.model.types.decimal_type import MOST_DIGITS
 
@@ -54,7 +61,10 @@ SIZES = {"uuid": 16, "duration": 12}
 #: the name under which fastavro does not see a logical type: it refuses a schema with an invalid one
 HIDDEN = "sluice.logicalType"
 
-PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
+PRIMITIVES = {
+    "boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING,
+    "enum": STRING, "bytes": BYTES, "fixed": BYTES,
+}  # fmt: skip
 #: type in the reader's schema -> types in the writer's schema that Avro promotes to it
 PROMOTED = {
     "long": {"int", "long"}, "float": {"int", "long", "float"}, "double": {"int", "long", "float", "double"},
@@ -235,23 +245,33 @@ def attributes_of(avro: Avro) -> Schema:
     return tuple((one.name, attribute_type(avro, one.node, one.name)) for one in avro.fields)
 
 
-def attribute_type(avro: Avro, node: Node, name: str) -> Type:
-    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes."""
+def attribute_type(avro: Avro, node: Node, name: str, around: tuple[str, ...] = ()) -> Type:
+    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes.
+
+    `around` are the names of the records in which the node stands; a record inside of itself fits no type.
+    """
     values = [branch for branch in avro.branches(node) if branch.type != "null"]
     if len(values) == 1:
         (value,) = values
         if value.unit:
             return TIMESTAMP
         if value.type == "array":
-            return list_of(attribute_type(avro, value.inner[0], name))
-        if value.type == "enum":
-            return STRING
+            return list_of(attribute_type(avro, value.inner[0], name, around))
+        if value.type == "map":
+            return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
+        if value.type == "record" and value.fields and value.name not in around:
+            return StructType(tuple((one.name, _member_type(avro, one, (*around, value.name))) for one in value.fields))
         if value.decimal and value.precision <= MOST_DIGITS:
             return DecimalType(value.precision, value.scale)
-        if value.type in PRIMITIVES:
+        if value.type in PRIMITIVES and not value.decimal:
             return PRIMITIVES[value.type]
     what = ", ".join(shown(value) for value in values) or "null"
     raise AvroError(f"a schema that names the attributes and their types, as the field {name} ({what}) stands for none")
+
+
+def _member_type(avro: Avro, one: Field, around: tuple[str, ...]) -> Type:
+    type_ = attribute_type(avro, one.node, one.name, around)
+    return optional_of(type_) if any(branch.type == "null" for branch in avro.branches(one.node)) else type_
 
 
 def shown(node: Node) -> str:
@@ -293,13 +313,26 @@ class AvroForm:
         """Whether the node holds each value of the type without loss."""
         return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
 
-    def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
-        """The type in a generated schema."""
+    def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON
+        """The type in a generated schema. `name` is that of a record."""
         if type_.optional:
-            return [self.written, form_of(type_.present).generated(type_.present)]
-        if type_.element is not None:
-            return {"type": self.written, "items": form_of(type_.element).generated(type_.element)}
+            return [self.written, form_of(type_.present).generated(type_.present, name)]
+        if isinstance(type_, StructType):
+            return {"type": self.written, "name": name, "fields": fields_of(type_.members, name)}
+        if type_.parts:
+            inner = type_.parts[-1]
+            word = "items" if self.written == "array" else "values"
+            return {"type": self.written, word: form_of(inner).generated(inner, name)}
         return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
+
+
+def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
+    """The fields of a record of a generated schema. `name` is that of the record; a record inside has it in front."""
+    types = [(member, type_, form_of(type_).generated(type_, f"{name}_{member}")) for member, type_ in members]
+    return [
+        {"name": member, "type": given, "default": None} if type_.optional else {"name": member, "type": given}
+        for member, type_, given in types
+    ]
 
 
 class DecimalForm(AvroForm):
@@ -315,7 +348,7 @@ class DecimalForm(AvroForm):
             return False
         return node.scale >= type_.scale and node.precision - node.scale >= type_.whole
 
-    def generated(self, type_: Type) -> Any:  # noqa: ANN401 - JSON
+    def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON, no record
         assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
         return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
 
@@ -335,6 +368,10 @@ FORMS: Mapping[type[Type], AvroForm] = {
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
+    BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes"),
+    JsonType: AvroForm(frozenset({"string"}), "string"),
+    MapType: AvroForm(frozenset({"map"}), "map"),
+    StructType: AvroForm(frozenset({"record"}), "record"),
     DecimalType: DecimalForm(frozenset({"string"}), "bytes", decimals=True, texts=True),
 }
 
@@ -386,6 +423,7 @@ def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node 
     Returns None if no node does. `meant` are the branches of the reader's schema; None means that the reader's schema
     is the writer's.
     """
+    type_ = type_.present
     form = form_of(type_)
     if meant is None:
         return written if form.gives(written, written, type_) else None
@@ -412,7 +450,7 @@ def check_reading(
             continue
         theirs, own = field_for(step, inside.fields, ours.fields)
         assert own is not None  # noqa: S101 - else field_for raised
-        if theirs is None and (has_default or own.has_default):
+        if theirs is None and (has_default or own.has_default or type_.optional):
             return
         if theirs is None:
             raise AvroError(f"a default of the field {own.name}, which the records do not have")
@@ -436,9 +474,28 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
     fitting = [(branch, found) for branch in writer.branches(node) if (found := accepts(type_, branch, branches))]
     if not fitting:
         raise AvroError(f"{type_}, which {spelled(writer, node)} does not give")
-    if type_.element is not None:
-        for branch, found in fitting:
-            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.element)
+    check_key(type_.present)
+    for branch, found in fitting:
+        if isinstance(type_.present, StructType):
+            for name, inner in type_.present.members:
+                _check_member(writer, branch, reader, found, name, inner)
+        elif type_.parts:
+            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.parts[-1])
+
+
+def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, name: str, type_: Type) -> None:
+    theirs, ours = field_for(name, written.fields, meant.fields)
+    assert ours is not None  # noqa: S101 - else field_for raised
+    if theirs is not None:
+        _check_reading(writer, theirs.node, reader, ours.node, type_)
+    elif not ours.has_default and not type_.optional:
+        raise AvroError(f"a default of the field {ours.name}, which the records do not have")
+
+
+def check_key(type_: Type) -> None:
+    """Raises AvroError for a map whose keys are no strings: Avro has no other maps."""
+    if isinstance(type_, MapType) and type_.key != STRING:
+        raise AvroError(f"{map_of(STRING, type_.value)}, as the keys of Avro's maps are strings, not {type_}")
 
 
 def spelled(avro: Avro, node: Node) -> str:
@@ -468,12 +525,38 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
     """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
+    check_key(type_)
+    if type_.optional:
+        null_branch(avro, node)
+        return branch_for(avro, node, type_.present)
     for number, branch in enumerate(avro.branches(node)):
         if form_of(type_).takes(branch, type_):
-            if type_.element is not None:
-                branch_for(avro, branch.inner[0], type_.element)
+            _check_inside(avro, branch, type_)
             return number, branch
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
+
+
+def null_branch(avro: Avro, node: Node) -> int:
+    """The number of the branch null. Raises AvroError if the node has none."""
+    for number, branch in enumerate(avro.branches(node)):
+        if branch.type == "null":
+            return number
+    raise AvroError(f"a union with null, as the values may be null, not {spelled(avro, node)}")
+
+
+def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
+    if isinstance(type_, StructType):
+        for name, inner in type_.members:
+            ours = named(node.fields, [name])
+            if ours is None:
+                raise AvroError(f"a field {name} in {node.name}")
+            branch_for(avro, ours.node, inner)
+        names = dict(type_.members)
+        lacking = [one.name for one in node.fields if one.name not in names and not one.has_default]
+        if lacking:
+            raise AvroError(f"a default of {lacking[0]} in {node.name}, which {type_} has no member for")
+    elif type_.parts:
+        branch_for(avro, node.inner[0], type_.parts[-1])
 
 
 def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None) -> None:
@@ -504,17 +587,18 @@ def _missing(avro: Avro, record: Node, tree: PathTree, path: Steps) -> Iterator[
 def schema_of(name: str, schema: Schema, members: Members = NO_MEMBERS) -> str:
     """The JSON text of an Avro schema generated for tuples with these attributes; objects are records (PA7, PA8)."""
     tree = PathTree.of(paths_of(schema, members))
-    return json.dumps(_record_of(name, tree, schema), separators=(",", ":"))
+    return json.dumps(_record_of(legal_name(name), tree, schema), separators=(",", ":"))
+
+
+def legal_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
 
 
 def _record_of(name: str, tree: PathTree, schema: Schema) -> dict[str, Any]:
-    legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
-    fields = [{"name": step, "type": _type_of(f"{name}_{step}", inner, schema)} for step, inner in tree.inner.items()]
-    return {"type": "record", "name": legal, "fields": fields}
-
-
-def _type_of(name: str, tree: PathTree, schema: Schema) -> Any:  # noqa: ANN401 - JSON
-    if tree.inner:
-        return _record_of(name, tree, schema)
-    _, type_ = schema[tree.attributes[0]]
-    return form_of(type_).generated(type_)
+    fields: list[dict[str, Any]] = []
+    for step, inner in tree.inner.items():
+        if inner.inner:
+            fields.append({"name": step, "type": _record_of(f"{name}_{legal_name(str(step))}", inner, schema)})
+        else:
+            fields += fields_of(((str(step), schema[inner.attributes[0]][1]),), name)
+    return {"type": "record", "name": name, "fields": fields}

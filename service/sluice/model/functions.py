@@ -21,7 +21,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sluice.model.types import FLOAT64, INT64, STRING, DecimalType, Type, decimal_type, list_of, optional_of, parse_type
+from sluice.model.types import (
+    FLOAT64,
+    INT64,
+    STRING,
+    DecimalType,
+    MapType,
+    Type,
+    decimal_type,
+    list_of,
+    map_of,
+    optional_of,
+    parse_type,
+)
+from sluice.model.types.type_contract import top_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +103,12 @@ def read_signature(text: str) -> Signature:
     parameters, _, rest = text.partition("->")
     result, _, kernel = rest.partition(":")
     result, _, rule = result.partition(" by ")
-    words = tuple(p.strip() for p in parameters.split(",") if p.strip())
-    return Signature(words, result.strip(), kernel.strip(), rule.strip())
+    return Signature(top_level(parameters), result.strip(), kernel.strip(), rule.strip())
+
+
+#: what is typed by the members and elements of its arguments, and has no signatures -> its kernel: the member of a
+#: struct, a struct of names and values, a list of values, a map of keys and values (ST8 to ST11)
+INSIDES: Mapping[str, str] = {".": "member", "{}": "struct", "[]": "list_value", "{:}": "map_value"}
 
 
 OPERATORS: Mapping[str, Function] = {f.name: f for f in (
@@ -199,7 +216,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("regexReplace", r"the string with all matches replaced by the third, in which \1 is the first group",
         "string, regex, replacement -> string : regex_replace"),
     row("contains", "whether the second argument occurs in the first", "string, string -> boolean : contains",
-        "list<scalar>, scalar -> boolean : list_contains"),
+        "list<scalar>, scalar -> boolean : list_contains", "map<key, any>, key -> boolean : has_key"),
     row("startsWith", "whether the first argument starts with the second", "string, string -> boolean : starts_with"),
     row("endsWith", "whether the first argument ends with the second", "string, string -> boolean : ends_with"),
     row("indexOf", "position of the second argument in the first (from 0); -1 if it does not occur",
@@ -219,7 +236,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
         "float64 -> float64 : same", "int64 -> float64 : to_float64", "boolean -> float64 : to_float64",
         "string -> float64 : to_float64", "decimal -> float64 : decimal_to_float64"),
     row("string", "the argument as text, as in JSON but without quotes", "decimal -> string : decimal_to_string",
-        "scalar -> string : to_string"),
+        "scalar -> string : to_string", "json -> string : to_string"),
     row("boolean", "false for 0, true for other numbers; the texts true and false",
         "boolean -> boolean : same", "int64 -> boolean : nonzero", "float64 -> boolean : nonzero",
         "decimal -> boolean : nonzero",
@@ -259,11 +276,20 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("hasValue", "whether the argument has a value and is not null", "any -> boolean : has_value", optional=never),
     row("orElse", "the first argument, or the second if the first has no value (NU14)",
         "any, any -> any : value_for_error"),
-    row("size", "number of elements", "list<any> -> int64 : size"),
-    row("get", "the element at a position (the first is 0, the last -1), also written xs[i]; no value outside the list",
-        "list<any>, int64 -> any : element_at"),
+    row("size", "number of elements, of entries or of bytes", "list<any> -> int64 : size",
+        "map<key, any> -> int64 : size", "bytes -> int64 : size"),
+    row("get", "the element at a position (the first is 0, the last -1), also written xs[i], no value outside the "
+        "list; the value of a key, also written m[k], null without the key",
+        "list<any>, int64 -> any : element_at", "map<key, any>, key -> any? : entry"),
     row("slice", "the elements from a position (the first is 0), the given number of them or up to the end",
         "list<any>, int64 -> list<any> : sublist", "list<any>, int64, int64 -> list<any> : sublist"),
+    row("keys", "the keys of a map, in their order", "map<key, any> -> list<key> : map_keys"),
+    row("values", "the values of a map, in the order of their keys", "map<key, any> -> list<any> : map_values"),
+    row("jsonText", "the text of the member with this path, such as `a.b` or `items.0.price`: a string without its "
+        "quotes, other values as JSON; null without the member, for null, and if the text is not JSON",
+        "json, path -> string? : json_text", "string, path -> string? : json_text"),
+    row("json", "the JSON value with this text; no value if the text is not JSON", "string -> json : to_json"),
+    row("bytes", "the bytes of a base64 text; no value for other texts", "string -> bytes : to_bytes"),
 )}  # fmt: skip
 
 #: functions that the engine alone calls: a sum of wide decimals is a sum of both halves
@@ -374,6 +400,12 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("strftime", "date_format", "to_char"), "formatTime"),
     **dict.fromkeys(("strptime", "str_to_date"), "parseTime"),
     **dict.fromkeys(("power",), "pow"),
+    **dict.fromkeys(("cardinality", "array_length", "count_of"), "size"),
+    **dict.fromkeys(("map_keys", "object_keys"), "keys"),
+    **dict.fromkeys(("map_values",), "values"),
+    **dict.fromkeys(("json_value", "json_extract", "json_query", "get_json_object", "extractjsonfield"), "jsonText"),
+    **dict.fromkeys(("parse_json", "to_json"), "json"),
+    **dict.fromkeys(("from_base64", "unbase64"), "bytes"),
     **dict.fromkeys(("windowstart", "window_start"), "intervalStart"),
     **dict.fromkeys(("windowend", "window_end"), "intervalEnd"),
 }
@@ -422,6 +454,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "places": Constant(INT64, "a constant from 0 to 38", lambda value: 0 <= value <= decimal_type.MOST_DIGITS),
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
+    "path": Constant(STRING, 'a path such as "a.b" as constant', bool),
     "width": Constant(INT64, "a constant from 0 to 1000", lambda value: 0 <= value <= 1000),  # noqa: PLR2004
     "seconds": Constant(
         FLOAT64,
@@ -441,10 +474,12 @@ CONSTANTS: Mapping[str, Constant] = {
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
 }
 
-#: words that stand for a type -> whether they may stand for the given one; all types but lists have an order (A15)
+#: words that stand for a type -> whether they may stand for the given one; all types without an inside have an order
+#: (A15)
 VARIABLES: Mapping[str, Callable[[Type], bool]] = {
     "any": lambda _: True,
-    "scalar": lambda given: given.element is None,
+    "scalar": lambda given: given.comparable,
+    "key": lambda given: given.names_entries,
     "decimal": lambda given: isinstance(given, DecimalType),
     "exact": lambda given: decimal_type.as_decimal(given) is not None,
 }
@@ -559,6 +594,10 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
     if word.startswith("list<"):
         element = bind(word[5:-1], given.element, bound) if given.element else None
         return list_of(element) if element else None
+    if word.startswith("map<"):
+        inner = given.parts if isinstance(given, MapType) else ()
+        parts = [bind(part, type_, bound) for part, type_ in zip(top_level(word[4:-1]), inner, strict=False)]
+        return map_of(*filter(None, parts)) if parts and all(parts) else None
     if word not in VARIABLES:
         return named(word, bound)
     if not VARIABLES[word](given):
@@ -577,8 +616,10 @@ def common(one: Type, other: Type) -> Type | None:
 def named(word: str, bound: Mapping[str, Type]) -> Type:
     if word in CONSTANTS:
         return CONSTANTS[word].type
-    if word.startswith("list<"):
-        return list_of(named(word[5:-1], bound))
     if word.endswith("?"):
         return optional_of(named(word[:-1], bound))
+    if word.startswith("list<"):
+        return list_of(named(word[5:-1], bound))
+    if word.startswith("map<"):
+        return map_of(*(named(part, bound) for part in top_level(word[4:-1])))
     return bound[word] if word in bound else parse_type(word)

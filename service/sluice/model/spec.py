@@ -10,8 +10,8 @@ from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.members import Member
 from sluice.model.secrets import is_secret
-from sluice.model.types import BOOLEAN, Schema, Value
-from sluice.model.unparse import seconds
+from sluice.model.types import BOOLEAN, INT64, MapType, Schema, StructType, Type, Value
+from sluice.model.unparse import expression, seconds
 from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.delta_policy import Delta
@@ -121,15 +121,48 @@ class Aggregate(OneWindow):
 
 
 @dataclass(frozen=True, slots=True)
+class Each:
+    """The list or map of each tuple whose elements become tuples (ST13).
+
+    item       the name of the element in expressions
+    position   the name of its position in the list, from 0; None: it has none
+    """
+
+    values: Expression
+    item: str
+    position: str | None = None
+
+    @property
+    def attributes(self) -> Schema:
+        """The attributes that the tuples have in addition to those of the input."""
+        item = entry_of(self.values.type.present)
+        return ((self.item, item), *(((self.position, INT64),) if self.position else ()))
+
+    @property
+    def clause(self) -> str:
+        """The clause as the file has it."""
+        return f"{expression(self.values)} as {self.item}{f' at {self.position}' if self.position else ''}"
+
+
+def entry_of(type_: Type) -> Type:
+    """The type of the elements of a list, and of the entries of a map, which are structs of key and value."""
+    if isinstance(type_, MapType):
+        return StructType((("key", type_.key), ("value", type_.value)))
+    assert type_.element is not None  # noqa: S101 - checked where the file is read
+    return type_.element
+
+
+@dataclass(frozen=True, slots=True)
 class Map(OneInput):
-    """SPL's Functor and Filter: drops the tuples for which `where` is not true, computes the outputs, forwards marks
-    (P4).
+    """SPL's Functor and Filter: makes a tuple for each element of a list if there is `each`, drops the tuples for which
+    `where` is not true, computes the outputs, forwards marks (P4).
     """
 
     name: str
     input: str
     outputs: tuple[Output, ...]
     where: Expression | None = None
+    each: Each | None = None
 
 
 #: the window of each side of a join that has a window of its own
@@ -226,8 +259,11 @@ class Sort(PassesOn):
 
 @dataclass(frozen=True, slots=True)
 class Order:
+    """A sort key. `nulls_first`: null is before all values; else it is behind them, in both directions (NU28)."""
+
     key: Expression
     descending: bool = False
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

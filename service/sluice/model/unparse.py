@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sluice.model.errors import one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, null_from
-from sluice.model.functions import OPERATORS
+from sluice.model.functions import INSIDES, OPERATORS
 from sluice.time_units import SECOND
 
 # ---- lengths of time ------------------------------------------------------------------------------------------------
@@ -47,6 +47,8 @@ def expression(one: Expression) -> str:
             return one.type.literal(one.value)
         case Attribute():
             return f"{one.port}.{one.name}" if one.port else one.name
+        case Call() if one.function in INSIDES:
+            return _inside_of(one)
         case Call() if one.function in OPERATORS:
             return _operator(one.function, [_inside(argument) for argument in one.arguments])
         case Call() | AggregateCall():
@@ -56,6 +58,20 @@ def expression(one: Expression) -> str:
 def _inside(argument: Expression) -> str:
     text = expression(argument)
     return f"({text})" if isinstance(argument, Call) and argument.function in SIGNS else text
+
+
+def _inside_of(one: Call) -> str:
+    """A member of a struct, or a struct, list or map that is written out."""
+    if one.function == ".":
+        value, name = one.arguments
+        assert isinstance(name, Literal)  # noqa: S101 - the name of a member
+        return f"{_inside(value)}.{name.value}"
+    if one.function == "[]":
+        return f"[{expressions(one.arguments)}]"
+    pairs = zip(one.arguments[::2], one.arguments[1::2], strict=True)
+    names = ((key.value if isinstance(key, Literal) and one.function == "{}" else expression(key), value)
+             for key, value in pairs)  # fmt: skip
+    return f"{{{', '.join(f'{name}: {expression(value)}' for name, value in names)}}}"
 
 
 def _operator(sign: str, arguments: list[str]) -> str:

@@ -15,6 +15,7 @@ from sluice.model.spec import (
     Aggregate,
     Custom,
     Dedup,
+    Each,
     EventTime,
     Join,
     Map,
@@ -366,6 +367,11 @@ def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
     if not facts.rate(operator, "in") or facts.rate(operator, "out"):
         return
     match operator:
+        case Map(each=Each()):
+            yield Answer(
+                "Tuples come in, and their lists were empty, or its `where` let no element through, within the "
+                "last minute."
+            )
         case Map():
             yield Answer("Tuples come in, and its `where` let none of them through within the last minute.")
         case Dedup(keep="first"):

@@ -11,6 +11,7 @@ from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Custom,
     Dedup,
+    Each,
     Join,
     Map,
     Operator,
@@ -134,6 +135,8 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return (operator.window.clause() + _by(operator.partition_by),)
         case Dedup():
             return (f"{operator.clause} by {expressions(operator.by)}",)
+        case Map(each=Each() as each):
+            return (f"each {each.clause}",)
         case Map() | Union():
             return ()
 

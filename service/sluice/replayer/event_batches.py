@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
+from sluice.columns.column_forms import form
 from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import to_text, watermark
@@ -289,7 +290,8 @@ def _deleted(location: str, stream: Stream, values: object) -> Mapping[str, Any]
     if not isinstance(values, Mapping) or values.keys() != set(stream.key.attributes):
         names = ", ".join(stream.key.attributes)
         raise EventError(location, f"`delete` must be an object with the key of a row ({names}), got {quoted(values)}")
-    return {name: [] if kind.element else kind.empty for name, kind in stream.schema} | dict(values)
+    empty = {name: form(kind).to_json(array_of([kind.empty], kind))[0] for name, kind in stream.schema}
+    return empty | dict(values)
 
 
 def _mark(location: str, word: object) -> int:

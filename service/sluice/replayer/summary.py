@@ -12,7 +12,7 @@ from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
-from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
+from sluice.model.spec import Dedup, Each, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.stream_marks import closed_keys
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.policy import Replayed, amount
@@ -123,6 +123,8 @@ class Summary:
         if self.rejected[operator.name] >= counts.tuples:
             return "all its tuples are dead letters"
         match operator:
+            case Map(each=Each()):
+                return "its list had no elements, or its condition held for none"
             case Map() | Union():
                 return "its condition held for no tuple"
             case Dedup():

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of
+from sluice.columns.column_forms import type_of
 from sluice.model.members import STRICT, Member, Spelling
 from sluice.model.types import STRING, Type
 from sluice.wire.json.json_types import JsonForm, json_form
@@ -103,7 +104,9 @@ def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401
     if form.bare or form.quoted:
         return form.from_text(text)
     document = orjson.loads(text)
-    return form.coerced(as_written(text.encode())) if form.spelling.coerce else form.read(document)
+    if form.keeps_text:
+        return form.read_text(text.strip())
+    return form.coerced(as_written(text)) if form.spelling.coerce else form.read(document)
 
 
 def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
@@ -117,8 +120,8 @@ def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):
         return column
-    from sluice.wire.json.json_write import encode as encode_json  # noqa: PLC0415 - it imports compiled kernels
+    from sluice.wire.json.json_write import text  # noqa: PLC0415 - it imports compiled kernels
 
-    documents = encode_json(pa.RecordBatch.from_arrays([column], names=[NAME]), {NAME: Member(spelling=spelling)})
-    texts = pc.binary_slice(documents, len(OPEN), -1).cast(pa.string())
-    return texts if pa.types.is_list(column.type) else pc.replace_substring(texts, '"', "")
+    texts = text(column, spelling)
+    type_ = type_of(column.type)
+    return texts if type_.parts or json_form(type_).keeps_text else pc.replace_substring(texts, '"', "")

@@ -14,6 +14,7 @@ from sluice.config.checks.late_result_checks import check_late_results
 from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
+from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.union_checks import Unions
@@ -34,7 +35,7 @@ from sluice.config.syntax.file_models.operator_models import (
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.expressions import over_group
+from sluice.model.expressions import Attribute, over_group
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
 from sluice.model.stages import stages
 from sluice.model.topology import separated
@@ -167,6 +168,13 @@ class Operators(ExpressionChecks):
                 self.report.problem(self.path(index, key), expected, clause.kind.word)
 
     def map(self, index: int, shape: MapShape) -> Map:
-        where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))
-        outputs = self.outputs(index, shape, self.scope(shape.map, "in a map"), self.unchanged(shape.map))
-        return Map(shape.name, shape.map, outputs, where)
+        each = None if shape.each is None else unnesting(self, index, shape)
+        more = dict(each.attributes) if each else {}
+        unknown = shape.each is not None and each is None
+        conditions, values = (
+            None if scope is None or unknown else replace(scope, attributes={**scope.attributes, **more})
+            for scope in (self.scope(shape.map, "in where"), self.scope(shape.map, "in a map"))
+        )
+        where = self.condition(self.path(index, "where"), shape.where, conditions)
+        unchanged = self.unchanged(shape.map) | {name: Attribute(name, kind) for name, kind in more.items()}
+        return Map(shape.name, shape.map, self.outputs(index, shape, values, unchanged), where, each)

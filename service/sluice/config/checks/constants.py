@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 from sluice.config.checks.settings import TimeError, nanoseconds
 from sluice.model.types import (
     BooleanType,
+    BytesType,
     DecimalType,
     Float64Type,
     Int64Type,
+    JsonType,
     ListType,
+    MapType,
     OptionalType,
     StringType,
+    StructType,
     TimestampType,
     Type,
     Value,
 )
+from sluice.wire.json.json_types import json_form
 
 INT64 = range(-(2**63), 2**63)
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -77,6 +83,13 @@ def read_optional(value: object, type_: Type) -> Value:
     return None if value is None else read_value(value, type_.present)
 
 
+def read_in_json(value: object, type_: Type) -> Value:
+    """A value that the file writes as a record of JSON has it: base64 of bytes, mappings for structs and maps."""
+    if value is None:
+        raise ValueError(value)
+    return json_form(type_).read(json.loads(json.dumps(value, default=str)))  # type: ignore[no-any-return]
+
+
 def read_decimal(value: object, type_: Type) -> Value:
     number = type_.exact(value) if isinstance(type_, DecimalType) else None
     if number is None:
@@ -93,5 +106,9 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     TimestampType: read_timestamp,
     ListType: read_list,
     OptionalType: read_optional,
+    BytesType: read_in_json,
+    JsonType: read_in_json,
+    MapType: read_in_json,
+    StructType: read_in_json,
     DecimalType: read_decimal,
 }

@@ -77,8 +77,8 @@ class ExpressionChecks:
 
     def key(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
         key = self.expression(path, text, scope)
-        if key is not None and key.type.element is not None:
-            self.report.problem(path, f"a key that is no list, not {key.type}", text)
+        if key is not None and not key.type.comparable:
+            self.report.problem(path, f"a key without an inside (rule ST6), not {key.type}", text)
         elif key is not None and key.type.doubt_as_key:
             self.report.caution(path, key.type.doubt_as_key)
         return key

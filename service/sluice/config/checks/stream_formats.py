@@ -131,7 +131,7 @@ class StreamFormats:
         if form.needs_registry and not self.has_registry:
             what = f"the URL of a schema registry, as a format is {word}"
             self.report.problem(("registry", "url"), what, None)
-        return Coding(word, form.options({key: getattr(shape, key) for key in form.keys}, finder))
+        return Coding(word, form.options({key: getattr(shape, key, None) for key in form.keys}, finder))
 
     def defaults(self, name: str, shape: StreamShape, schema: dict[str, Type]) -> Iterable[tuple[str, Any]]:
         for attribute, value in shape.defaults.items():

@@ -22,6 +22,7 @@ GRAMMAR = r"""
 ?product: signed | product (TIMES) signed             -> binary
 ?signed: part | SIGN signed                           -> signed
 ?part: atom | part "[" choice "]"                     -> element
+     | part "." MEMBER                                -> member
      | part _PRESENT                                  -> unwrapped
 ?atom: INTEGER                                        -> integer
      | FLOAT                                          -> float
@@ -31,9 +32,13 @@ GRAMMAR = r"""
      | FALSE                                          -> false
      | NULL                                           -> null
      | NAME                                           -> name
-     | QUALIFIED                                      -> qualified
      | NAME "(" [choice ("," choice)*] ")"            -> call
      | "(" choice ")"
+     | "{" field ("," field)* "}"                     -> struct
+     | "{" entry ("," entry)* "}"                     -> map
+     | "[" choice ("," choice)* "]"                   -> list
+field: MEMBER ":" choice
+entry: TEXT ":" choice
 
 COMPARISON: "==" | "!=" | "<=" | ">=" | "<" | ">"
 SIGN: "+" | "-"
@@ -51,7 +56,7 @@ FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
 DURATION: /(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)(?!\w)/
 TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
 NAME: /(?!(and|or|not|true|false|null)\b)[^\W\d]\w*/
-QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
+MEMBER: /[^\W\d]\w*/
 %ignore /\s+/
 """
 

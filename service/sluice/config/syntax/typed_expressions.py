@@ -17,8 +17,22 @@ from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, Match, match
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, DecimalType, Type, decimal_type, optional_of
+from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, Match, common, match
+from sluice.model.types import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    DecimalType,
+    ListType,
+    MapType,
+    StructType,
+    Type,
+    decimal_type,
+    optional_of,
+)
 from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
 
 LIMIT = 2**63
@@ -150,25 +164,95 @@ class Typing:
         hint = nearest(name, [known.partition(".")[2] for known in every])
         return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
 
-    def of_qualified(self, tree: Tree[Token], whole: Token) -> Expression | None:
-        """An attribute with its side in a join (`left.price`), elsewhere with its stream as in SPL (`Trades.price`)."""
-        stream, _, name = whole.partition(".")
-        if attributes := self.scope.sides.get(stream):
-            kind = attributes.get(name)
-            return Attribute(name, kind, stream) if kind else self.no_attribute(tree, name, stream, attributes)
+    def of_member(self, tree: Tree[Token], base: Tree[Token], member: Token) -> Expression | None:
+        """A dotted name: an attribute with its side in a join (`left.price`), or with its stream as in SPL
+        (`Trades.price`); else the member of a struct (ST8).
+        """
+        name = str(base.children[0]) if base.data == "name" else ""
+        if attributes := self.scope.sides.get(name):
+            kind = attributes.get(member)
+            return Attribute(str(member), kind, name) if kind else self.no_attribute(tree, member, name, attributes)
+        if name == self.scope.stream and (kind := self.scope.attributes.get(member)):
+            return Attribute(str(member), kind)
+        if name and not self.is_attribute(name):
+            return self.of_unknown(tree, name, str(member))
+        value = self.of(base)
+        return None if value is None else self.member(tree, base, value, str(member))
+
+    def is_attribute(self, name: str) -> bool:
+        return name in self.scope.attributes or any(name in side for side in self.scope.sides.values())
+
+    def of_unknown(self, tree: Tree[Token], stream: str, name: str) -> Expression | None:
+        """Reports a dotted name whose first part is no side, no stream and no attribute."""
         if stream == self.scope.stream:
-            kind = self.scope.attributes.get(name)
-            return Attribute(name, kind) if kind else self.no_attribute(tree, name, stream, self.scope.attributes)
+            return self.no_attribute(tree, name, stream, self.scope.attributes)
         having = [side for side, attributes in self.scope.sides.items() if name in attributes]
         known = having or [*self.scope.sides] or [self.scope.stream]
-        if not self.scope.sides and stream in self.scope.attributes:
-            return self.fault(tree, "the name of an attribute alone, as an attribute holds no object")
         if not self.scope.sides and name not in self.scope.attributes:
-            return self.no_attribute(tree, whole, self.scope.stream, self.scope.attributes)
+            return self.no_attribute(tree, f"{stream}.{name}", self.scope.stream, self.scope.attributes)
         expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
         called = {word: side for word, side in self.scope.streams.items() if side in known} | {s: s for s in known}
         meant = nearest(stream, called)
         return self.fault(tree, expected, f"{called[meant] if meant else known[0]}.{name}")
+
+    def member(self, tree: Tree[Token], base: Tree[Token], value: Expression, name: str) -> Expression | None:
+        kind, written = value.type.present, self.text[base.meta.start_pos : base.meta.end_pos]
+        if not isinstance(kind, StructType):
+            instead = f", as {value.type.described} has no members"
+            if isinstance(kind, MapType):
+                return self.fault(tree, f"a key in brackets{instead}", f'{written}["{name}"]')
+            if kind == JSON:
+                return self.fault(tree, f"jsonText(){instead}", f'jsonText({written}, "{name}")')
+            if kind.element is not None:
+                return self.fault(tree, f"a position in brackets{instead}", f"{written}[0].{name}")
+            return self.fault(tree, f"the value alone{instead}", written)
+        members = dict(kind.members)
+        if name not in members:
+            near = nearest(name, members)
+            return self.fault(tree, f"a member of {written} ({', '.join(members)})", near and f"{written}.{near}")
+        type_ = optional_of(members[name]) if value.type.optional else members[name]
+        return Call(".", (value, Literal(name, STRING)), type_)
+
+    # -- values with an inside --
+
+    def of_struct(self, tree: Tree[Token], *fields: Tree[Token]) -> Expression | None:
+        names = [str(one.children[0]) for one in fields]
+        values = [self.of(one.children[1]) for one in fields]
+        if len(set(names)) < len(names):
+            return self.fault(tree, "members of different names")
+        given = [value for value in values if value is not None]
+        if len(given) < len(values):
+            return None
+        members = tuple((name, value.type) for name, value in zip(names, given, strict=True))
+        arguments = [part for name, value in zip(names, given, strict=True) for part in (Literal(name, STRING), value)]
+        return Call("{}", tuple(arguments), StructType(members))
+
+    def of_map(self, tree: Tree[Token], *entries: Tree[Token]) -> Expression | None:
+        names = [self.of_text(one, one.children[0]) for one in entries]  # type: ignore[arg-type]
+        values = self.alike(tree, [one.children[1] for one in entries])  # type: ignore[misc]
+        if values is None or None in names:
+            return None
+        arguments = [part for pair in zip(names, values, strict=True) for part in pair if part is not None]
+        return Call("{:}", tuple(arguments), MapType(STRING, values[0].type))
+
+    def of_list(self, tree: Tree[Token], *elements: Tree[Token]) -> Expression | None:
+        values = self.alike(tree, elements)
+        return None if values is None else Call("[]", tuple(values), ListType(values[0].type))
+
+    def alike(self, tree: Tree[Token], sides: Sequence[Tree[Token]]) -> list[Expression] | None:
+        """The values, converted to one type; None if they have none."""
+        given = [value for value in map(self.of, sides) if value is not None]
+        if len(given) < len(sides):
+            return None
+        kind: Type | None = given[0].type.present
+        for value in given:
+            kind = None if kind is None else common(kind, value.type.present)
+        if kind is None:
+            self.fault(tree, f"values of one type, not {', '.join(str(value.type) for value in given)}")
+            return None
+        optional = any(value.type.optional for value in given)
+        whole = [converted(value, optional_of(kind) if value.type.optional else kind) for value in given]
+        return [replace(whole[0], type=optional_of(kind)), *whole[1:]] if optional else whole
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
@@ -277,7 +361,7 @@ class Typing:
         compared with a timestamp, or of a decimal beside a float64; None for others.
         """
         types = [value.type.present for value in values if value is not None]
-        if len(types) < len(sides) or any(kind.element for kind in types):
+        if len(types) < len(sides) or not all(kind.comparable for kind in types):
             return None
         if sign == "+" and types.count(STRING) == 1:
             word, side = "string", sides[1 - types.index(STRING)]
@@ -294,7 +378,10 @@ class Typing:
         return written[tree.meta.start_pos :]
 
     def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
-        return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
+        value = self.of(values)
+        if value is not None and isinstance(value.type.present, StructType) and position.data == "text":
+            return self.member(tree, values, value, str(position.children[0])[1:-1])
+        return self.apply(tree, FUNCTIONS["get"], [value, self.of(position)], Call)
 
     # -- calls --
 
@@ -345,6 +432,15 @@ class Typing:
         floats = self.with_float64(tree, function, given, values)
         return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
+    def in_pairs(
+        self, tree: Tree[Token], function: Function, values: list[Expression | None]
+    ) -> list[Expression | None]:
+        """The two arguments of coalesce(x, y, ...): of y and more arguments, the second one is their coalesce()."""
+        while function.name == "coalesce" and len(values) > 2:  # noqa: PLR2004
+            *values, one, other = values
+            values = [*values, self.apply(tree, function, [one, other], Call)]
+        return values
+
     def with_float64(
         self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
@@ -359,15 +455,6 @@ class Typing:
             start, end = sides[place].meta.start_pos, sides[place].meta.end_pos
             text = f"{text[:start]}float64({text[start:end]}){text[end:]}"
         return text[tree.meta.start_pos :]
-
-    def in_pairs(
-        self, tree: Tree[Token], function: Function, values: list[Expression | None]
-    ) -> list[Expression | None]:
-        """The two arguments of coalesce(x, y, ...): of y and more arguments, the second one is their coalesce()."""
-        while function.name == "coalesce" and len(values) > 2:  # noqa: PLR2004
-            *values, one, other = values
-            values = [*values, self.apply(tree, function, [one, other], Call)]
-        return values
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
@@ -466,6 +553,11 @@ class Typing:
         return None
 
 
+def is_null(tree: Tree[Token]) -> bool:
+    """Whether the tree is the constant null."""
+    return tree.data == "null"
+
+
 def is_constant(tree: Tree[Token]) -> bool:
     """Whether this is a number, or a sum, difference or product of numbers."""
     if tree.data in ("integer", "float"):
@@ -483,11 +575,6 @@ def spelled(digits: str) -> str:
 def matching(function: Function, given: Sequence[Expression]) -> Match | None:
     values = tuple(argument.value if isinstance(argument, Literal) else None for argument in given)
     return match(function, tuple(argument.type for argument in given), values)
-
-
-def is_null(tree: Tree[Token]) -> bool:
-    """Whether the tree is the constant null."""
-    return tree.data == "null"
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -20,7 +20,7 @@ from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel, read_only
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
-from sluice.model.types import STRING, Type
+from sluice.model.types import STRING, ListType, MapType, Type
 
 
 def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None) -> pa.ListArray:
@@ -75,18 +75,36 @@ def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
 
 
 def has_floats(type_: Type) -> bool:
-    """Whether the values are numbers with NaN, or lists of them."""
-    return has_floats(type_.element) if type_.element is not None else form(type_).order is Order.REAL
+    """Whether the values are numbers with NaN, or have such numbers inside."""
+    return any(map(has_floats, type_.parts)) if type_.parts else form(type_).order is Order.REAL
 
 
 def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.ndarray]:
     """The values with 0.0 for -0.0, and which of them are or contain NaN."""
-    if type_.element is None:
-        plain = values.to_numpy(zero_copy_only=False) + 0.0
-        return pa.array(plain), np.isnan(plain)
-    inner, nan = _without_negative_zero(values.values, type_.element)
-    before = np.concatenate([[0], np.cumsum(nan)])[values.offsets.to_numpy()]
-    return pa.ListArray.from_arrays(values.offsets, inner), np.diff(before) > 0
+    if not has_floats(type_):
+        return values, np.zeros(len(values), np.bool_)
+    if not type_.parts:
+        plain = pc.add(values, 0.0)
+        return plain, pc.fill_null(pc.is_nan(plain), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    if isinstance(type_.present, ListType):
+        inner, nan = _without_negative_zero(values.values, type_.parts[0])
+        return pa.ListArray.from_arrays(values.offsets, inner, mask=_mask(values)), _any(values, nan)
+    if isinstance(type_.present, MapType):
+        inner, nan = _without_negative_zero(values.items, type_.parts[1])
+        return pa.MapArray.from_arrays(values.offsets, values.keys, inner, mask=_mask(values)), _any(values, nan)
+    members = [_without_negative_zero(values.field(place), part) for place, part in enumerate(type_.parts)]
+    whole = pa.StructArray.from_arrays([inner for inner, _ in members], fields=list(values.type), mask=_mask(values))
+    return whole, np.logical_or.reduce([nan for _, nan in members])
+
+
+def _mask(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None
+
+
+def _any(values: pa.ListArray | pa.MapArray, marked: np.ndarray) -> np.ndarray:
+    """Whether an element of each value is marked."""
+    before = np.concatenate([[0], np.cumsum(marked)])[values.offsets.to_numpy()]
+    return np.asarray(np.diff(before) > 0)
 
 
 @kernel

@@ -71,6 +71,7 @@ class HandlerOperator(Stateful[State]):
         handler = load(spec.handler)
         self._handler = handler()
         self._types = {name: form(e.type).handed for name, e in spec.outputs[0].attributes}
+        self._optional = {name for name, e in spec.outputs[0].attributes if e.type.optional}
         self._schema = arrow_schema(tuple((name, e.type) for name, e in spec.outputs[0].attributes))
         self._reads = list(handler.input) or [name for name, _ in schema]
 
@@ -143,7 +144,7 @@ class HandlerOperator(Stateful[State]):
             msg = f"it sent {', '.join(map(str, values))}, not {', '.join(self._types)}"
             raise TypeError(msg)
         found = [pa.scalar(values[name], type_).as_py() for name, type_ in self._types.items()]
-        if any(value is None for value in found):
+        if any(value is None and name not in self._optional for name, value in zip(self._types, found, strict=True)):
             msg = "it sent None in place of a value"
             raise TypeError(msg)
         return found

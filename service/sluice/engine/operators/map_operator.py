@@ -13,12 +13,13 @@ from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import computed, evaluate
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
-from sluice.engine.stream.rejected_tuples import complete, joined
+from sluice.engine.stream.rejected_tuples import complete, joined, readable
+from sluice.engine.stream.unnesting import unnested
 from sluice.model.spec import Map
 
 
 class MapOperator:
-    """Runs one `Map`: computes the expressions of an output for each tuple for which `where` is true.
+    """Runs one `Map`: makes a tuple for each element if there is `each`, then computes the expressions of an output for each tuple for which `where` is true.
 
     A tuple for which `where` is null is dropped. Marks keep their positions between the tuples (P4). Each output stream
     gets the same tuples and marks (P3).
@@ -54,14 +55,22 @@ class MapOperator:
     def feed(self, state: None, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """The output items by stream, and the rejected tuples under REJECTS."""
         (items,) = inputs
+        items, failed = self._unnested(items)
         kept = self._kept(items)
-        outputs, rejected = {}, []
+        outputs, rejected = {}, [failed]
         for stream, expressions, schema in self._outputs:
             made = computed(expressions, kept.tuples, schema)
             whole, columns, bad = complete(kept, made, self.spec.name, stream, expressions)
             outputs[stream] = whole.with_tuples(columns)
             rejected.append(bad)
         return outputs | joined(rejected)
+
+    def _unnested(self, items: Items) -> tuple[Items, Items | None]:
+        """The items with a tuple for each element of the list of `each`, and the rejected tuples (ST13)."""
+        if self.spec.each is None:
+            return items, None
+        whole, values, failed = readable(items, [self.spec.each.values], self.spec.name)
+        return unnested(whole, values.column(0), self.spec.each.attributes), failed
 
     def _kept(self, items: Items) -> Items:
         if self.spec.where is None:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from sluice.columns.column_forms import form
 from sluice.engine.stream.functions.column_arguments import is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
-from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call
+from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call, of_inside
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import FUNCTIONS, INTERNAL, OPERATORS
+from sluice.model.functions import FUNCTIONS, INSIDES, INTERNAL, OPERATORS
 from sluice.model.functions import match as match_types
 from sluice.model.types import Type
 
@@ -84,6 +84,9 @@ def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> 
 
 
 def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
+    if call.function in INSIDES:
+        parts = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
+        return of_inside(kernel(INSIDES[call.function])(*[one.values for one in parts]), parts)
     name = _kernel_of(call.function, tuple([argument.type for argument in call.arguments]))
     arguments = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
     if name in OF_ERRORS:

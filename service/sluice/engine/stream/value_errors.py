@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.engine.stream.functions import list_functions
 from sluice.engine.stream.functions.column_arguments import Column, is_scalar
 
 
@@ -74,13 +75,40 @@ def in_results(column: pa.Array) -> np.ndarray | None:
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
     """The values that a kernel computed of the arguments, with the errors: the error of an argument if the result is
-    null. If no argument is null, a null says that the function has no value.
+    null. If no argument is null, a null says that the function has no value, unless WITHOUT says more.
     """
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
-    null = reduce(np.logical_or, (_null(one.values) for one in arguments))
-    own = np.where(null, Error.NONE, OWN.get(kernel, Error.NO_VALUE))
-    return _with_errors(values, np.where(_null(values), reduce(np.maximum, map(_errors, arguments), own), Error.NONE))
+    without = WITHOUT.get(kernel, _of_function)(arguments)
+    own = np.where(without, OWN.get(kernel, Error.NO_VALUE), Error.NONE)
+    errors = reduce(np.maximum, map(_errors, arguments), own)
+    return _with_errors(values, np.where(_null(values), errors, Error.NONE))
+
+
+def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
+    """A member of a value, or a value that is made of the arguments: it has their errors, and no error of its own."""
+    errors = reduce(np.maximum, map(_errors, arguments))
+    return _failing(Checked(values), errors) if errors.any() else Checked(values)
+
+
+def _of_function(arguments: Sequence[Checked]) -> np.ndarray:
+    """Null says that there is no value if no argument is null."""
+    return ~np.asarray(reduce(np.logical_or, (_null(one.values) for one in arguments)))
+
+
+def _of_element(arguments: Sequence[Checked]) -> np.ndarray:
+    """There is no value at a position outside of the list; an element inside may be null."""
+    return list_functions.outside(*(one.values for one in arguments))
+
+
+def _never(_: Sequence[Checked]) -> np.ndarray:
+    return np.zeros((), np.bool_)
+
+
+#: name of a kernel -> in which rows a null of its result says that there is no value; other kernels: `_of_function`
+WITHOUT: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
+    "entry": _never, "json_text": _never, "element_at": _of_element,
+}  # fmt: skip
 
 
 # ---- functions that read null, or errors -----------------------------------------------------------------------------

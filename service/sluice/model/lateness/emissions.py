@@ -77,7 +77,7 @@ def own_tuples(pipeline: Pipeline, stream: str) -> OwnTuples | None:
     of, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
     if of is not None and of.lag is not None:
         return OwnTuples(of.lag, of.advance, of.idle_after is not None)
-    if of is None or not isinstance(writer, Union | Map) or (isinstance(writer, Map) and writer.where is not None):
+    if of is None or not isinstance(writer, Union | Map) or (isinstance(writer, Map) and _may_drop(writer)):
         return None
     sources = [own_tuples(pipeline, name) for name in writer.inputs]
     if any(source is None for source in sources) or (isinstance(writer, Map) and not _unchanged(writer, stream, of)):
@@ -87,6 +87,11 @@ def own_tuples(pipeline: Pipeline, stream: str) -> OwnTuples | None:
         min(source.lag for source in known), any(source.advances for source in known),
         any(source.idles for source in known),
     )  # fmt: skip
+
+
+def _may_drop(operator: Map) -> bool:
+    """Whether a tuple may have no output: `where` may not hold, the list of `each` may be empty."""
+    return operator.where is not None or operator.each is not None
 
 
 def _unchanged(operator: Map, stream: str, of: EventTime) -> bool:

@@ -8,6 +8,7 @@ that use it; the compilation does not fail.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
@@ -31,9 +32,11 @@ from sluice.model.avro_schema import (
     steps_in,
 )
 from sluice.model.members import Members, PathTree
-from sluice.model.types import Schema, Type
+from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
+#: an attribute, or a member of a struct: its type, its slot, the number of the attribute, the writer's field, the reader's
+Member = tuple[Type, "Slot", int, Field | None, Field | None]
 
 
 class Op(IntEnum):
@@ -97,6 +100,26 @@ class Fault(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the values of a type go.
+
+    buffer   of a list or map the ends of its items, of an optional type 1 for a value and 0 for null, of others the
+             values; a struct has none: -1
+    inner    the slots of the types inside: of the parts, or of the values that are not null
+    """
+
+    buffer: int
+    inner: tuple[Slot, ...] = ()
+
+    def every(self) -> Iterator[int]:
+        """The numbers of all buffers."""
+        if self.buffer >= 0:
+            yield self.buffer
+        for slot in self.inner:
+            yield from slot.every()
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A compiled program.
 
@@ -107,10 +130,12 @@ class Program:
 
     code: np.ndarray
     buffers: int
-    #: for each attribute the numbers of its buffers: one for each list level, the outermost first, then that of values
-    kept: tuple[tuple[int, ...], ...]
-    #: for each attribute the scale of its decimals (digits behind the point), or TEXTS; None if it has no decimals
-    scales: tuple[int | None, ...]
+    #: for each attribute its slot
+    kept: tuple[Slot, ...]
+    #: the buffers of the items of lists and maps, which may be any number in a record
+    items: tuple[int, ...]
+    #: buffer of decimals -> their scale (digits behind the point), or TEXTS
+    scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
 
@@ -136,12 +161,16 @@ class Compiler:
     #: the values for attributes that are missing or null: an int, a float, a text, or a list of these
     defaults: Mapping[str, Any]
     members: Members = field(default_factory=dict)
-    kept: tuple[tuple[int, ...], ...] = ()
+    kept: tuple[Slot, ...] = ()
     code: list[list[int]] = field(default_factory=list)
     constants: list[tuple[int, int]] = field(default_factory=list)
     texts: bytearray = field(default_factory=bytearray)
     calls: list[tuple[int, str]] = field(default_factory=list)
     scales: dict[int, int] = field(default_factory=dict)
+    buffers: int = 0
+    items: list[int] = field(default_factory=list)
+    #: the buffers of decimals
+    numbers: list[int] = field(default_factory=list)
     #: names of types whose values take no bytes; a short array may have any number of such items
     weightless: frozenset[str] = field(init=False)
 
@@ -149,30 +178,43 @@ class Compiler:
         self.weightless = _weightless(self.writer.names)
 
     def program(self) -> Program:
-        self.kept = kept = self._buffers()
+        self.kept = kept = tuple(self._slot(type_, in_items=False) for _, type_ in self.schema)
         given = [(name, member.path if (member := self.members.get(name)) else None) for name, _ in self.schema]
         tree = PathTree.of([steps_in(self.writer, name, path) for name, path in given])
         self._read(self.writer.root, self.reader.root if self.reader else None, tree)
         self._emit(Op.END)
         self._subroutines()
-        scales = tuple(
-            self.scales.get(number, TEXTS if form_of(innermost(type_)).texts else None)
-            for number, (_, type_) in enumerate(self.schema)
-        )
+        texts = dict.fromkeys(self.numbers, TEXTS)
         return Program(
-            np.array(self.code, np.int64), sum(map(len, kept)), kept, scales,
+            np.array(self.code, np.int64), self.buffers, kept, tuple(self.items), texts | self.scales,
             np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
         )  # fmt: skip
 
-    def _buffers(self) -> tuple[tuple[int, ...], ...]:
-        kept, count = [], 0
-        for _, type_ in self.schema:
-            depth = 1
-            while type_.element is not None:
-                type_, depth = type_.element, depth + 1  # noqa: PLW2901
-            kept.append(tuple(range(count, count + depth)))
-            count += depth
-        return tuple(kept)
+    def _slot(self, type_: Type, *, in_items: bool) -> Slot:
+        number = -1
+        if not isinstance(type_, StructType):
+            number = self.buffers
+            self.buffers += 1
+            self.items += [number] if in_items else []
+        if type_.optional:
+            return Slot(number, (self._slot(type_.present, in_items=in_items),))
+        if not type_.parts and form_of(type_).texts:
+            self.numbers.append(number)
+        in_items = in_items or not isinstance(type_, StructType)
+        return Slot(number, tuple(self._slot(part, in_items=in_items) for part in type_.parts))
+
+    def _fields(self, fields: Sequence[Field], members: Sequence[Member], *, top: bool) -> None:
+        """Emits the code of a record: of its fields, in their order, then of the members that it lacks."""
+        taken = {theirs.name: (type_, slot, number, ours) for type_, slot, number, theirs, ours in members if theirs}
+        for one in fields:
+            if one.name in taken:
+                type_, slot, number, ours = taken[one.name]
+                self._take(one.node, ours.node if ours else None, type_, slot, number, top=top)
+            else:
+                self._pass(one.node)
+        for type_, slot, number, theirs, ours in members:
+            if theirs is None:
+                self._absent(number, ours, type_, slot, top=top)
 
     def _emit(self, op: Op, a: int = 0, b: int = 0, attribute: int = -1) -> int:
         """Appends an instruction and returns its position."""
@@ -231,16 +273,16 @@ class Compiler:
         records = {step: inner for step, inner in tree.inner.items() if isinstance(step, str)}
         items = {step: inner for step, inner in tree.inner.items() if isinstance(step, int)}
         if node.type == "record" and known:
-            self._fields(node, meant, records)
+            self._enter_fields(node, meant, records)
             self._nothing(items.values())
         elif node.type == "array" and known and items and not self._is_weightless(node.inner[0]):
-            self._items(node.inner[0], meant.inner[0] if meant else None, items)
+            self._enter_items(node.inner[0], meant.inner[0] if meant else None, items)
             self._nothing(records.values())
         else:
             self._pass(node)
             self._nothing(tree.inner.values())
 
-    def _fields(self, record: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+    def _enter_fields(self, record: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
         taken: dict[str, tuple[PathTree, Field | None]] = {}
         absent = []
         for name, tree in wanted.items():
@@ -258,7 +300,7 @@ class Compiler:
         for tree, ours in absent:
             self._lacks(tree, ours)
 
-    def _items(self, item: Node, meant: Node | None, wanted: Mapping[int, PathTree]) -> None:
+    def _enter_items(self, item: Node, meant: Node | None, wanted: Mapping[int, PathTree]) -> None:
         """Emits the code that reads the items of an array up to the last one with attributes, and skips the others."""
         self._emit(Op.OPEN)
         ends = []
@@ -281,12 +323,12 @@ class Compiler:
     def _nothing(self, trees: Iterable[PathTree]) -> None:
         """Emits the attributes of these trees for a record in which something on the way is no record or array."""
         for number in (number for tree in trees for number in tree.everything()):
-            self._absent(number, None, self.kept[number], Fault.ABSENT)
+            self._absent(number, None, self.schema[number][1], self.kept[number], top=True, fault=Fault.ABSENT)
 
     def _lacks(self, tree: PathTree, ours: Field | None) -> None:
         """Emits the attributes of a field that the writer's schema lacks: the defaults in the default of the field."""
         for number in tree.attributes:
-            self._absent(number, ours, self.kept[number])
+            self._absent(number, ours, self.schema[number][1], self.kept[number], top=True)
         for step, inner in tree.inner.items():
             self._lacks(inner, self._default_within(ours, step))
 
@@ -300,53 +342,74 @@ class Compiler:
 
     # ---- reading a value ----
 
-    def _take(
-        self, node: Node, meant: Node | None, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool
-    ) -> None:
+    def _take(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
         branches = None if self.reader is None or meant is None else self.reader.branches(meant)
         node = self.writer.meant(node)
         if node.type != "union":
-            self._value(node, branches, type_, buffers, attribute, top=top)
+            self._value(node, branches, type_, slot, attribute, top=top)
             return
         for branch in self._branch(node.inner):
-            self._value(self.writer.meant(branch), branches, type_, buffers, attribute, top=top)
+            self._value(self.writer.meant(branch), branches, type_, slot, attribute, top=top)
 
     def _value(
-        self, node: Node, branches: tuple[Node, ...] | None, type_: Type, buffers: tuple[int, ...], attribute: int,
-        *, top: bool,
-    ) -> None:  # fmt: skip
+        self, node: Node, branches: tuple[Node, ...] | None, type_: Type, slot: Slot, attribute: int, *, top: bool
+    ) -> None:
         """Emits the code that reads a value that is no union. A fault ends the record, so no code follows it."""
         if node.type == "null":
-            self._null(type_, buffers, attribute, top=top)
+            self._null(type_, slot, attribute, top=top)
             return
+        if type_.optional:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(value=True))
+            type_, (slot,) = type_.present, slot.inner
         meant = accepts(type_, node, branches)
         if meant is None:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
-        elif type_.element is not None:
-            self._list(node, None if branches is None else meant, type_.element, buffers, attribute)
+        elif isinstance(type_, StructType):
+            self._struct(node, None if branches is None else meant, type_, slot, attribute)
+        elif type_.parts:
+            self._items(node, None if branches is None else meant, type_, slot, attribute)
         else:
-            self._scalar(node, meant, form_of(type_), buffers[-1], attribute)
+            self._scalar(node, meant, form_of(type_), slot.buffer, attribute)
 
-    def _null(self, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool) -> None:
+    def _null(self, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
         name = self.schema[attribute][0]
         if top and name in self.defaults:
-            self._constant(self.defaults[name], type_, buffers)
+            self._constant(self.defaults[name], type_, slot)
+        elif type_.optional:
+            self._constant(None, type_, slot)
         else:
             self._emit(Op.FAULT, Fault.NULL, 0, attribute)
 
-    def _list(self, node: Node, meant: Node | None, element: Type, buffers: tuple[int, ...], attribute: int) -> None:
+    def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
+        fields = None if meant is None else meant.fields
+        members = [
+            (inner, part, attribute, *field_for(name, node.fields, fields))
+            for (name, inner), part in zip(type_.members, slot.inner, strict=True)
+        ]
+        self._fields(node.fields, members, top=False)
+
+    def _items(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int) -> None:
         block = self._emit(Op.BLOCK)
-        items = len(self.code)
+        first = len(self.code)
+        if node.type == "map":
+            self._emit(Op.TEXT, slot.inner[0].buffer, 0, attribute)
         inner = None if meant is None else meant.inner[0]
-        self._take(node.inner[0], inner, element, buffers[1:], attribute, top=False)
-        self._emit(Op.AGAIN, items, block)
+        self._take(node.inner[0], inner, type_.parts[-1], slot.inner[-1], attribute, top=False)
+        self._emit(Op.AGAIN, first, block)
         self._here(block)
-        self._emit(Op.CLOSE, buffers[0], buffers[1])
+        self._close(slot)
+
+    def _close(self, slot: Slot) -> None:
+        """Emits the end of a list or map: the number of items is that of the first buffer that has one entry of each.
+
+        The items of a list of structs without a buffer of their own have those of their members.
+        """
+        self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
             self._decimal(node, buffer, attribute)
-        elif form.texts and self.scales.setdefault(attribute, TEXTS) != TEXTS:
+        elif form.texts and self.scales.setdefault(buffer, TEXTS) != TEXTS:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
@@ -357,11 +420,15 @@ class Compiler:
         elif form.real and node.type in ("int", "long"):
             op = Op.INT_REAL if node.type == "int" else Op.LONG_REAL
             self._emit(op, buffer, int(meant.type == "float"), attribute)
+        elif node.type == "fixed":
+            self._emit(Op.FIXED, buffer, node.size, attribute)
+        elif node.type == "bytes" and "string" not in form.readable:
+            self._emit(Op.BYTES, buffer, MOST_BYTES, attribute)
         else:
             self._emit(PLAIN[node.type], buffer, 0, attribute)
 
     def _decimal(self, node: Node, buffer: int, attribute: int) -> None:
-        if self.scales.setdefault(attribute, node.scale) != node.scale:
+        if self.scales.setdefault(buffer, node.scale) != node.scale:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "fixed":
             self._emit(Op.FIXED, buffer, node.size, attribute)
@@ -380,39 +447,50 @@ class Compiler:
     # ---- values that are not in the record ----
 
     def _absent(
-        self, attribute: int, ours: Field | None, buffers: tuple[int, ...], fault: Fault = Fault.MISSING
+        self, attribute: int, ours: Field | None, type_: Type, slot: Slot, *, top: bool, fault: Fault = Fault.MISSING
     ) -> None:
-        """Emits an attribute that the writer's schema lacks: the default of the pipeline file, else of the reader."""
-        name, type_ = self.schema[attribute]
-        if name in self.defaults:
-            self._constant(self.defaults[name], type_, buffers)
-        elif ours is None or not ours.has_default:
-            self._emit(Op.FAULT, fault, 0, attribute)
+        """Emits what the writer's schema lacks: the default of the pipeline file, else of the reader, else null."""
+        name = self.schema[attribute][0]
+        if top and name in self.defaults:
+            self._constant(self.defaults[name], type_, slot)
+        elif ours is not None and ours.has_default:
+            self._default(ours, type_, slot, attribute)
+        elif type_.optional:
+            self._constant(None, type_, slot)
         else:
-            self._default(ours, type_, buffers, attribute)
+            self._emit(Op.FAULT, fault, 0, attribute)
 
-    def _default(self, ours: Field, type_: Type, buffers: tuple[int, ...], attribute: int) -> None:
+    def _default(self, ours: Field, type_: Type, slot: Slot, attribute: int) -> None:
         assert self.reader is not None  # noqa: S101 - the default is the reader's
         try:
             value = default_of(self.reader, ours.node, ours.default, type_)
         except AvroError:
             self._emit(Op.FAULT, Fault.NULL if ours.default is None else Fault.MISMATCH, 0, attribute)
         else:
-            self._constant(value, type_, buffers)
+            self._constant(value, type_, slot)
 
-    def _constant(self, value: Any, type_: Type, buffers: tuple[int, ...]) -> None:  # noqa: ANN401
-        if type_.element is None:
-            self._emit(Op.CONSTANT, buffers[0], self._known(value))
-            return
-        for item in value:
-            self._constant(item, type_.element, buffers[1:])
-        self._emit(Op.CLOSE, buffers[0], buffers[1])
+    def _constant(self, value: Any, type_: Type, slot: Slot) -> None:  # noqa: ANN401
+        """Emits a value of the model."""
+        if type_.optional:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(value=value is not None))
+            if value is not None:
+                self._constant(value, type_.present, slot.inner[0])
+        elif isinstance(type_, StructType):
+            for item, part, inner in zip(value, type_.parts, slot.inner, strict=True):
+                self._constant(item, part, inner)
+        elif type_.parts:
+            for item in value if len(type_.parts) > 1 else ((item,) for item in value):
+                for part, inner, given in zip(type_.parts, slot.inner, item, strict=True):
+                    self._constant(given, part, inner)
+            self._close(slot)
+        else:
+            self._emit(Op.CONSTANT, slot.buffer, self._known(b64decode(value) if type_ == BYTES else value))
 
     def _known(self, value: Any) -> int:  # noqa: ANN401
         """Adds a constant and returns its number. A text is stored as ~start and ~end, which are negative."""
-        if isinstance(value, str):
+        if isinstance(value, str | bytes):
             start = len(self.texts)
-            self.texts += value.encode()
+            self.texts += value.encode() if isinstance(value, str) else value
             words = ~start, ~len(self.texts)
         else:
             words = (int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)), 0
@@ -496,10 +574,20 @@ def _takes_nothing(node: Node) -> bool:
 def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa: ANN401 - JSON
     """Converts the default of a field from JSON to a constant. Raises AvroError if it does not fit the type."""
     _, branch = branch_of_default(avro, node, value)
+    if value is None and type_.optional:
+        return None
+    type_ = type_.present
     if accepts(type_, branch, None) is None or branch.decimal:
         raise AvroError(f"a default that gives {type_}")
-    if type_.element is not None:
-        return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
+    match type_:
+        case ListType():
+            return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
+        case MapType():
+            return sorted((key, default_of(avro, branch.inner[0], item, type_.value)) for key, item in value.items())
+        case StructType():
+            return [_default_member(avro, branch, value, name, inner) for name, inner in type_.members]
+        case BytesType():
+            return b64encode(value.encode("latin-1")).decode()  # the specification: each character is one byte
     form = form_of(type_)
     if form.logical:
         value *= branch.unit or 1
@@ -508,6 +596,16 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
     return float(value) if form.real else value
 
 
+def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str, type_: Type) -> Any:  # noqa: ANN401 - JSON
+    _, one = field_for(name, (), node.fields)
+    assert one is not None  # noqa: S101 - else field_of_record raised
+    if name not in value and not one.has_default:
+        raise AvroError(f"a default with the field {name}")
+    return default_of(avro, one.node, value.get(name, one.default), type_)
+
+
+#: the most bytes of a value
+MOST_BYTES = 2**62
 PLAIN = {
     "int": Op.INT, "long": Op.LONG, "float": Op.FLOAT, "double": Op.DOUBLE, "boolean": Op.BOOLEAN,
     "string": Op.TEXT, "bytes": Op.TEXT,

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import WordForm, form
+from sluice.columns.column_forms import MapForm, WordForm, form, spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
-from sluice.model.types import Schema, Type
-from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program
+from sluice.model.types import JSON, Schema, Type
+from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
@@ -64,10 +64,10 @@ class Reader:
         good = faults[0] == Fault.NONE
         kept = np.flatnonzero(good)
         columns = [
-            _column(type_, buffers, to, _Texts(data, self.program.texts), scale)
-            for (_, type_), buffers, scale in zip(self.schema, self.program.kept, self.program.scales, strict=True)
+            _column(type_, slot, to, _Texts(data, self.program.texts), self.program.scales)
+            for (_, type_), slot in zip(self.schema, self.program.kept, strict=True)
         ]
-        unfit = self._unfit(columns, kept, faults)
+        unfit = self._unfit(columns, to, kept, faults)
         good[unfit] = False
         columns = (
             [column.filter(pa.array(faults[0, kept] == Fault.NONE)) for column in columns] if len(unfit) else columns
@@ -76,18 +76,20 @@ class Reader:
         tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
         return Decoded(tuples, np.flatnonzero(good), bad)
 
-    def _unfit(self, columns: list[pa.Array], rows: np.ndarray, faults: np.ndarray) -> np.ndarray:
+    def _unfit(self, columns: list[pa.Array], to: Buffers, rows: np.ndarray, faults: np.ndarray) -> np.ndarray:
         """Notes a fault of each of the `rows` with a number that is not of its attribute's type. Returns these rows."""
         for attribute in reversed(range(len(columns))):
-            if self.program.scales[attribute] is not None:
-                faults[:, rows[_has_null(columns[attribute])]] = [[Fault.RANGE], [attribute]]
-        unfit: np.ndarray = rows[faults[0, rows] != Fault.NONE]
-        return unfit
+            slot = self.program.kept[attribute]
+            if not self.program.scales.keys().isdisjoint(slot.every()):
+                unfit = _without_number(columns[attribute], self.schema[attribute][1], slot, to)
+                faults[:, rows[unfit]] = [[Fault.RANGE], [attribute]]
+        unfit_rows: np.ndarray = rows[faults[0, rows] != Fault.NONE]
+        return unfit_rows
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
         """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
         room = np.full(self.program.buffers, faults.shape[1], np.int64)
-        lists = [buffer for kept in self.program.kept for buffer in kept[1:]]
+        lists = list(self.program.items)
         if lists:
             room[lists] = 0
             room[lists] = self._scan(data, starts, skipped, room, faults).filled[lists]
@@ -129,25 +131,40 @@ class _Texts:
         return pa.Array.from_buffers(type_, len(first), buffers)
 
 
-def _column(type_: Type, kept: tuple[int, ...], to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
-    if type_.element is None:
-        return _values(type_, kept[0], to, texts, scale)
-    ends = _words(to, kept[0])
-    offsets = np.concatenate([[0], ends])
-    if offsets[-1] > np.iinfo(np.int32).max:
+def _column(type_: Type, slot: Slot, to: Buffers, texts: _Texts, scales: Mapping[int, int]) -> pa.Array:
+    parts = (type_.present,) if type_.optional else type_.parts
+    inner = [_column(part, place, to, texts, scales) for part, place in zip(parts, slot.inner, strict=True)]
+    if type_.optional:
+        return spread(inner[0], pa.array(_words(to, slot.buffer).astype(np.bool_)))
+    if not parts:
+        return _values(type_, slot.buffer, to, texts, scales.get(slot.buffer))
+    of = form(type_)
+    if slot.buffer < 0:
+        return pa.StructArray.from_arrays(inner, fields=list(of.arrow))
+    ends = _words(to, slot.buffer)
+    if len(ends) and ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("more than 2 billion items in the lists of one batch")
-    items = _column(type_.element, kept[1:], to, texts, scale)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    counts = np.diff(ends, prepend=0)
+    if isinstance(of, MapForm):
+        keys, items = inner
+        return of.in_order(keys, items, counts)
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
 
 
-def _has_null(column: pa.Array) -> np.ndarray:
-    """Which values are null, or lists with a null."""
-    rows, leaves = np.arange(len(column)), column
-    while pa.types.is_list(leaves.type):
-        rows, leaves = rows[pc.list_parent_indices(leaves).to_numpy()], pc.list_flatten(leaves)
-    found = np.zeros(len(column), np.bool_)
-    found[rows[leaves.is_null().to_numpy(zero_copy_only=False)]] = True
-    return found
+def _without_number(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
+    """Which values are null without being absent, or have such a value inside."""
+    if type_.optional:
+        found = _words(to, slot.buffer).astype(np.bool_)
+        found[found] = _without_number(column.filter(pa.array(found)), type_.present, slot.inner[0], to)
+        return found
+    if not type_.parts:
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    if pa.types.is_struct(column.type):
+        inner = zip(column.flatten(), type_.parts, slot.inner, strict=True)
+        return np.asarray(np.logical_or.reduce([_without_number(*one, to) for one in inner]))
+    values = column.items if pa.types.is_map(column.type) else column.values
+    found = np.concatenate([[0], np.cumsum(_without_number(values, type_.parts[-1], slot.inner[-1], to))])
+    return np.asarray(np.diff(found[column.offsets.to_numpy()]) > 0, np.bool_)
 
 
 def _words(to: Buffers, buffer: int) -> np.ndarray:
@@ -163,7 +180,24 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | N
     ends = to.ends[start : start + len(words)]
     if scale is not None:
         return of.from_decimals(_decimals(words, ends, texts, scale))
+    if type_ == JSON:
+        return _json_texts(texts.cut(words, ends, pa.string()))
     return texts.cut(words, ends, of.arrow)
+
+
+def _json_texts(texts: pa.StringArray) -> pa.Array:
+    """The texts as JSON. A text that is not JSON is the JSON string of it."""
+    return pa.array(
+        [text if _is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) -> list[str]:

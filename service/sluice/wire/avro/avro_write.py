@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import decimal_columns
+from sluice.columns.column_forms import spread
 from sluice.columns.kernel import kernel
-from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, parse, steps_in
+from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse, steps_in
 from sluice.model.members import NO_MEMBERS, Members, PathTree
-from sluice.model.types import Schema, Type
+from sluice.model.types import MapType, Schema, StructType, Type
 from sluice.wire.decoded import bytes_of
 
 #: the most bytes of a varint
@@ -123,11 +124,37 @@ def _joined(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
 
 def _pieces(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
     """The encoded bytes of each value of a column."""
+    if type_.optional:
+        present = _pieces(column.drop_null(), type_.present, node, avro)
+        null = pa.scalar(_varint(null_branch(avro, node)), pa.binary())
+        return pc.coalesce(spread(present, column.is_valid()), null)
     branch, written = branch_for(avro, node, type_)
-    values = _lists(column, type_, written, avro) if type_.element else _scalars(column, written)
+    values = _values(column, type_, written, avro)
     if avro.meant(node).type != "union":
         return values
     return _joined(pa.scalar(_varint(branch), pa.binary()), values)
+
+
+def _values(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
+    if isinstance(type_, StructType):
+        return _struct(column, type_, node, avro)
+    if isinstance(type_, MapType):
+        keys, items = column.keys, _pieces(column.items, type_.value, node.inner[0], avro)
+        return _blocks(_joined(_scalars(keys, Node("string")), items), column.offsets.to_numpy())
+    if type_.element is not None:
+        return _blocks(_pieces(column.values, type_.element, node.inner[0], avro), column.offsets.to_numpy())
+    return _scalars(column, node)
+
+
+def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -> pa.BinaryArray:
+    types = dict(type_.members)
+    pieces = [
+        _pieces(column.field(one.name), types[one.name], one.node, avro)
+        if one.name in types
+        else pa.scalar(default(avro, one.node, one.default), pa.binary())
+        for one in node.fields
+    ]
+    return _joined(*pieces)
 
 
 def _varint(value: int) -> bytes:
@@ -142,8 +169,9 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
             return _fixed(column.cast(pa.uint8()).to_numpy(), 1)
         case "double":
             return _fixed(column.to_numpy(), 8)
-        case "string":
+        case "string" | "bytes":
             text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            text = text.cast(pa.string()) if pa.types.is_large_string(text.type) else text
             return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
         case _:
             return numbers(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
@@ -165,18 +193,15 @@ def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
-def _lists(column: pa.ListArray, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
-    """Encodes each list as one block with all items, then the empty block that ends it."""
-    assert type_.element is not None  # noqa: S101
-    items = _pieces(pc.list_flatten(column), type_.element, node.inner[0], avro)
-    counts = pc.list_value_length(column).to_numpy().astype(np.int64)
+def _blocks(items: pa.BinaryArray, offsets: np.ndarray) -> pa.BinaryArray:
+    """Encodes each list or map as one block with all items, then the empty block that ends it."""
+    counts = np.diff(offsets).astype(np.int64)
     data, starts = bytes_of(items)
-    ends = starts[np.concatenate([[0], np.cumsum(counts)])]
-    ends = ends - ends[0]
+    ends = starts[offsets]
     buffers = [
         None,
-        pa.py_buffer(ends.astype(np.int32)),
-        pa.py_buffer(np.ascontiguousarray(data[starts[0] : starts[-1]])),
+        pa.py_buffer((ends - ends[0]).astype(np.int32)),
+        pa.py_buffer(np.ascontiguousarray(data[ends[0] : ends[-1]])),
     ]
     together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
     last = pa.array([b"", b"\0"], pa.binary()).take(pa.array((counts > 0).astype(np.int8)))

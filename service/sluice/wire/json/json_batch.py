@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
-from sluice.model.types import Schema
+from sluice.model.types import JSON, Schema
 from sluice.wire.decoded import bytes_of, record_batch
 from sluice.wire.json import json_types
 from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
 from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_values import NotOfTypeError, parsed
 
 
 def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
-    """Whether the scanner supports all types, spellings and paths of the schema: lists, for example, it does not."""
+    """Whether the scanner supports all types, spellings and paths of the schema."""
     return _plan(schema, tuple(members.items()), frozenset()) is not None
 
 
 class Plan(NamedTuple):
     """What the scanner reads for a schema. `depth` is the number of nodes that may be open at once."""
 
+    forms: list[JsonForm]
     wanted: Wanted
     depth: int
 
@@ -46,7 +48,7 @@ def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: fro
     if any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())) or root.is_list:
         return None
     optional = [type_.optional and name not in defaults for name, type_ in schema]
-    return Plan(_wanted(root, forms, optional), max(map(len, paths), default=1))
+    return Plan(forms, _wanted(root, forms, optional), max(map(len, paths), default=1))
 
 
 def _apart(node: PathTree) -> bool:
@@ -89,8 +91,20 @@ def decode_scannable(
     found, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
     scan(data, starts, plan.wanted, found, sure)
     arrow = arrow_schema(schema)
+    whole = {
+        a: _values(
+            plan.forms[a], data, found.first[a, sure], found.last[a, sure],
+            None if number == NO else ~found.present[number, sure],
+        )
+        for a, (code, number) in enumerate(zip(plan.wanted.codes, plan.wanted.optional, strict=True))
+        if code == json_types.SCANNED_VALUE
+    }  # fmt: skip
+    right = np.logical_and.reduce([np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in whole.values())])
+    sure[sure] = right
     columns = [
-        _column(
+        whole[a][0].filter(pa.array(right[whole[a][1]]))
+        if a in whole
+        else _column(
             code,
             field.type,
             data,
@@ -100,6 +114,29 @@ def decode_scannable(
         for a, (code, field, number) in enumerate(zip(plan.wanted.codes, arrow, plan.wanted.optional, strict=True))
     ]
     return record_batch(columns, arrow, int(np.count_nonzero(sure))), sure
+
+
+def _values(
+    form: JsonForm, data: np.ndarray, first: np.ndarray, last: np.ndarray, null: np.ndarray | None
+) -> tuple[pa.Array, np.ndarray]:
+    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are."""
+    texts = _texts(data, first, last)
+    if null is not None:
+        texts = pc.if_else(pa.array(null), "null", texts)
+    if form.type == JSON:
+        good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
+        return texts.filter(pa.array(good)).cast(pa.large_string()), good
+    good, values = np.ones(len(texts), np.bool_), []
+    for row, value in enumerate(texts.to_pylist() if form.keeps_text else _parsed(texts, digits=form.digits)):
+        try:
+            values.append(form.read_text(value) if form.keeps_text else form.read(value))
+        except NotOfTypeError:
+            good[row] = False
+    return array_of(values, form.type), good
+
+
+def _parsed(texts: pa.StringArray, *, digits: bool) -> list[Any]:
+    return parsed(f"[{','.join(texts.to_pylist())}]", digits=digits)  # type: ignore[no-any-return]
 
 
 def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:

@@ -5,10 +5,8 @@ A compiled scanner decodes most rows a batch at a time. Rows that it does not ac
 
 from __future__ import annotations
 
-import json
 from codecs import BOM_UTF8
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,19 +14,16 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.model.json_texts import items_of, members_of
 from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, as_written, shown
+from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
-
-
-#: maximum length of the digits that Python's int() gets, which is slow for very long ones
-MOST_DIGITS = 100
 
 
 class Unusable(ValueError):  # noqa: N818
@@ -92,14 +87,23 @@ def decode_exactly(
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
+class Document(NamedTuple):
+    """A record: its parsed text; the same with the texts of its numbers, if values are coerced; and the text."""
+
+    value: Any
+    written: Any
+    text: str
+
+
 def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str, Any], *, digits: bool) -> list[Any]:
-    document = _parsed(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    parsed_value = _parsed(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    text = (value or b"").removeprefix(BOM_UTF8).decode()
     coerces = any(attribute.form.spelling.coerce for attribute in attributes)
     try:
-        written = as_written((value or b"").removeprefix(BOM_UTF8)) if coerces else None
+        document = Document(parsed_value, as_written(text) if coerces else None, text)
     except RecursionError as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
-    return [_attribute(document, written, attribute, defaults) for attribute in attributes]
+    return [_attribute(document, attribute, defaults) for attribute in attributes]
 
 
 def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: ANN401 - JSON
@@ -111,9 +115,7 @@ def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: 
     if not text:
         raise Unusable(reason(Reason.NO_VALUE, f"expected {expected}, got nothing"))
     try:
-        document = orjson.loads(text)
-        if digits:
-            document = json.loads(text, parse_float=Decimal, parse_int=_whole)
+        document = parsed(text, digits=digits)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
     if type(document) is not dict and not whole:
@@ -121,28 +123,36 @@ def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: 
     return document
 
 
-def _whole(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
-
-
-def _attribute(document: Any, written: Any, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """The value of the attribute (PA4); null if it is optional and has none (NU2, NU3). `written` is the document with
-    the texts of its numbers.
-    """
-    value, steps = at_path(document, wanted.path)
+def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The value of the attribute (PA4); null if it is optional and has none (NU2, NU3)."""
+    value, steps = at_path(document.value, wanted.path)
     if value is None and wanted.name in defaults:
         return defaults[wanted.name]
     form, expected = wanted.form, f"{wanted.name}: expected {wanted.form.type}{wanted.place}"
     if value is None and form.type.optional:
         return None
     if steps < len(wanted.path):
-        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document, wanted, steps)}"))
+        raise Unusable(reason(Reason.MISSING, f"{expected}, got {_instead(document.value, wanted, steps)}"))
     if value is None:
         raise Unusable(reason(Reason.NULL, f"{expected}, got null"))
     try:
-        return form.coerced(at_path(written, wanted.path)[0]) if form.spelling.coerce else form.read(value)
+        return _read(document, wanted, value)
     except NotOfTypeError:
         raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {shown(value)}{form.remark(value)}")) from None
+
+
+def _read(document: Document, wanted: Wanted, value: Any) -> Any:  # noqa: ANN401
+    form = wanted.form
+    if form.keeps_text:
+        return form.read_text(text_at(document.text, wanted.path))
+    return form.coerced(at_path(document.written, wanted.path)[0]) if form.spelling.coerce else form.read(value)
+
+
+def text_at(text: str, path: Steps) -> str:
+    """The text of the value at a path that exists."""
+    for step in path:
+        text = items_of(text)[step] if isinstance(step, int) else members_of(text)[step]
+    return text.strip()
 
 
 def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401

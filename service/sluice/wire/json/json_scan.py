@@ -34,6 +34,7 @@ from sluice.wire.json.json_types import (
     SCANNED_NUMBER,
     SCANNED_SECONDS,
     SCANNED_STRING,
+    SCANNED_VALUE,
 )
 
 NINE = ord("9")
@@ -224,7 +225,10 @@ def _value_of(  # noqa: PLR0917
             return grammar.literal(data, i, stop)
         found.present[number, row] = True
     code = wanted.codes[attribute]
-    if code >= SCANNED_DECIMAL:
+    if code == SCANNED_VALUE:
+        end = grammar.value(data, i, stop)
+        found.first[attribute, row], found.last[attribute, row] = i, end
+    elif code >= SCANNED_DECIMAL:
         quote = int(data[i] == QUOTE)
         end = _decimal(data, i + quote, stop, code - SCANNED_DECIMAL)
         found.first[attribute, row], found.last[attribute, row] = i + quote, end

@@ -8,20 +8,29 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from base64 import b64decode
+from binascii import Error as NotBase64Error
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import orjson
+
+from sluice.model.json_texts import items_of, members_of
 from sluice.model.members import STRICT, UNITS, Spelling
 from sluice.model.types import (
     BooleanType,
+    BytesType,
     DecimalType,
     Float64Type,
     Int64Type,
+    JsonType,
     ListType,
+    MapType,
     OptionalType,
     StringType,
+    StructType,
     TimestampType,
     Type,
 )
@@ -34,6 +43,7 @@ from sluice.wire.json.json_values import (
     NOT_FINITE,
     NotOfTypeError,
     nanoseconds,
+    parsed,
     require,
     within_int64,
 )
@@ -43,6 +53,8 @@ if TYPE_CHECKING:
 
 #: what the compiled scanner reads for an attribute (json_scan.py)
 SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER, SCANNED_STRING = range(5)
+#: any value, whose text the scanner finds (`JsonForm.of_texts`)
+SCANNED_VALUE = 5
 #: the code of a decimal: SCANNED_DECIMAL + digits before the point * DIGITS + digits behind it
 SCANNED_DECIMAL, DIGITS = 64, 64
 #: the mark at both ends of a text that is written without quotes
@@ -60,8 +72,6 @@ class JsonForm(ABC):
 
     #: what the scanner reads, as code; None: only the exact decoder reads the type
     scanned: int | None = None
-    #: whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal
-    digits: ClassVar[bool] = False
     #: patterns of the texts that can be JSON values without quotes and with quotes; empty: none can
     bare: ClassVar[str] = ""
     quoted: ClassVar[str] = ""
@@ -86,6 +96,20 @@ class JsonForm(ABC):
             return self.from_text(str(value).lower())
         require(isinstance(value, str))
         return self.from_text(value)
+
+    @property
+    def digits(self) -> bool:
+        """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
+        return any(json_form(part).digits for part in self.type.parts)
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the texts of values, or of values inside of them, are kept: `read_text` reads them, not `read`."""
+        return any(json_form(part).keeps_text for part in self.type.parts)
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401 - a value of the model
+        """As `read`, for the text of a valid JSON value."""
+        return self.read(parsed(text, digits=self.digits))
 
     def remark(self, value: object) -> str:
         """What to do about a value that is not of the type, for the end of a message; mostly empty."""
@@ -217,15 +241,115 @@ class TimestampForm(JsonForm):
         return column.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ").str.replace(r"(\.\d*[1-9])0+Z", "${1}Z")
 
 
+class BytesForm(JsonForm):
+    """Base64 texts with padding, RFC 4648."""
+
+    scanned = SCANNED_VALUE
+    quoted = "^[A-Za-z0-9+/]*=*$"
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is str)
+        try:
+            b64decode(value, validate=True)
+        except (NotBase64Error, ValueError):
+            raise NotOfTypeError from None
+        return value
+
+    def from_text(self, text: str) -> Any:  # noqa: ANN401
+        return self.read(text)
+
+    def remark(self, value: object) -> str:
+        return " (base64 with padding)" if isinstance(value, str) else ""
+
+    def written(self, column: pl.Expr) -> pl.Expr | None:
+        return column.bin.encode("base64")
+
+
+class JsonTextForm(JsonForm):
+    """The value's text, as it stands in the record."""
+
+    scanned = SCANNED_VALUE
+    keeps_text = True
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        require(value is not None)
+        return orjson.dumps(value).decode()
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401
+        require(text != "null")
+        return text
+
+
+class StructForm(JsonForm):
+    """An object with a member for each member of the type. Further members are ignored."""
+
+    scanned = SCANNED_VALUE
+
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
+        assert isinstance(type_, StructType)  # noqa: S101 - by the table
+        self.members = [(name, json_form(inner, spelling)) for name, inner in type_.members]
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return tuple([form.read(value.get(name)) for name, form in self.members])
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return tuple([form.coerced(value.get(name)) for name, form in self.members])
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401
+        require(text.startswith("{"))
+        texts = members_of(text)
+        return tuple([form.read_text(texts.get(name, "null")) for name, form in self.members])
+
+
+class MapForm(JsonForm):
+    """An object of any members, whose names are the keys, as plain texts."""
+
+    scanned = SCANNED_VALUE
+
+    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
+        super().__init__(type_, spelling)
+        key, value = type_.parts
+        self.key, self.value = json_form(key), json_form(value, spelling)
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return self._in_order((self.read_key(name), self.value.read(item)) for name, item in value.items())
+
+    def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        require(type(value) is dict)
+        return self._in_order((self.read_key(name), self.value.coerced(item)) for name, item in value.items())
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401
+        require(text.startswith("{"))
+        return self._in_order(
+            (self.read_key(name), self.value.read_text(item)) for name, item in members_of(text).items()
+        )
+
+    def read_key(self, name: str) -> Any:  # noqa: ANN401
+        """The key with this plain text. A text that can be none, such as "x" for an int64, is no key."""
+        try:
+            return self.key.read(name)
+        except NotOfTypeError:
+            try:
+                return self.key.read_text(name)
+            except orjson.JSONDecodeError:
+                raise NotOfTypeError from None
+
+    @staticmethod
+    def _in_order(entries: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
+        return tuple(sorted(dict(entries).items(), key=lambda entry: entry[0]))
+
+
 class ListForm(JsonForm):
+    scanned = SCANNED_VALUE
+
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
         assert type_.element is not None  # noqa: S101 - a list has elements
         self.element = json_form(type_.element, spelling)
-
-    @property
-    def digits(self) -> bool:  # type: ignore[override]
-        return self.element.digits
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is list)
@@ -234,6 +358,10 @@ class ListForm(JsonForm):
     def coerced(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is list)
         return [self.element.coerced(item) for item in value]
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401
+        require(text.startswith("["))
+        return [self.element.read_text(item) for item in items_of(text)] if self.keeps_text else super().read_text(text)
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
@@ -244,8 +372,6 @@ class ListForm(JsonForm):
 
 class OptionalForm(JsonForm):
     """The form of the inner type, and null."""
-
-    digits = property(lambda optional: optional.present.digits)
 
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
@@ -260,6 +386,17 @@ class OptionalForm(JsonForm):
 
     def from_text(self, text: str) -> Any:  # noqa: ANN401
         return self.present.from_text(text)
+
+    @property
+    def keeps_text(self) -> bool:
+        return self.present.keeps_text
+
+    @property
+    def digits(self) -> bool:
+        return self.present.digits
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401
+        return None if text == "null" else self.present.read_text(text)
 
     def remark(self, value: object) -> str:
         return self.present.remark(value)
@@ -310,6 +447,10 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
     TimestampType: TimestampForm,
     ListType: ListForm,
     OptionalType: OptionalForm,
+    BytesType: BytesForm,
+    JsonType: JsonTextForm,
+    MapType: MapForm,
+    StructType: StructForm,
     DecimalType: DecimalForm,
 }
 

@@ -26,6 +26,22 @@ class NotOfTypeError(ValueError):
     """A JSON value is not accepted by the type of its attribute."""
 
 
+#: maximum length of the digits that Python's int() gets, which is slow for very long ones
+MOST_DIGITS = 100
+
+
+def parsed(text: str | bytes, *, digits: bool) -> Any:  # noqa: ANN401 - JSON
+    """The JSON value. With `digits` its numbers with a point or an exponent are Decimal, else float. Raises
+    orjson.JSONDecodeError or RecursionError.
+    """
+    value = orjson.loads(text)
+    return json.loads(text, parse_float=Decimal, parse_int=_whole) if digits else value
+
+
+def _whole(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
+
+
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -38,7 +54,7 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
-def as_written(text: bytes) -> Any:  # noqa: ANN401 - JSON
+def as_written(text: str) -> Any:  # noqa: ANN401 - JSON
     """The document of a valid text, in which each number is its text (PA10). Raises RecursionError if too deep."""
     return json.loads(text, parse_int=str, parse_float=str)
 
@@ -72,11 +88,11 @@ def require(accepted: bool) -> None:  # noqa: FBT001
 
 
 def finite_or_word(value: Any) -> Any:  # noqa: ANN401
-    """The value with NaN and the infinities, also in lists and objects, replaced by words: JSON has no such numbers."""
-    if isinstance(value, dict):
-        return {name: finite_or_word(item) for name, item in value.items()}
+    """The value with NaN and the infinities, also inside, replaced by words, since JSON has no such numbers."""
     if isinstance(value, list):
         return [finite_or_word(item) for item in value]
+    if isinstance(value, dict):
+        return {name: finite_or_word(item) for name, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -43,12 +43,15 @@ SAMPLES = {
     "list<scalar>": (list_of(STRING), [["a"], ["b"], ["c"]]), "list<string>": (list_of(STRING), [["a"], ["b"], ["c"]]),
     "int64": (INT64, [0, 0, 0]), "float64": (parse_type("float64"), [0.5, 0.25, 1.0]),
     "string": (STRING, ["1", "2", "3"]), "boolean": (BOOLEAN, [True, False, True]),
-    "timestamp": (parse_type("timestamp"), [1, 2, 3]),
+    "timestamp": (parse_type("timestamp"), [1, 2, 3]), "key": (STRING, ["a", "b", "c"]),
+    "map<key, any>": (parse_type("map<string, int64>"), [[("a", 1)], [("b", 2)], [("c", 3)]]),
+    "bytes": (parse_type("bytes"), ["AA==", "AAE=", ""]),
+    "json": (parse_type("json"), ['{"a": 1}', '{"a": 2}', '{"a": 3}']),
     **dict.fromkeys(("decimal", "exact"), (parse_type("decimal(2)"), ["1.25", "0.50", "-3.00"])),
 }  # fmt: skip
 FIXED = {
     "width": 3, "character": "x", "separator": ",", "seconds": 60.0, "strftime": "%H", "format": "%Y", "regex": "[0-9]",
-    "replacement": "y", "zone": "Europe/Berlin", "int64 literal": 1,
+    "replacement": "y", "zone": "Europe/Berlin", "int64 literal": 1, "path": "a",
     "scale": 2, "digits": 30, "places": 2,
 }  # fmt: skip
 #: functions that give no null for a null of their arguments

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Name
+from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name
 from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
@@ -179,10 +179,18 @@ class AggregateShape(StatefulShape):
 
 
 class MapShape(FileModel):
-    """Gives one or no output tuple for each tuple, and forwards marks (SPL's Functor and Filter)."""
+    """Gives one or no output tuple for each tuple, with `each` one for each element of a list, and forwards marks (SPL's
+    Functor and Filter).
+    """
 
     name: Name = Field(description="The operator's name.")
     map: Input = Field(description=INPUT)
+    each: ExpressionText | None = Field(
+        None,
+        description="A list or map of the tuple, the name of its elements and, behind `at`, the name of their position "
+        "from 0. There is one tuple for each element, in their order; none for an empty list.",
+        examples=["items as item", "order.items as item at n"],
+    )
     where: ExpressionText | None = Field(
         None,
         description="A condition. Tuples for which it is not true are dropped.",
@@ -213,7 +221,8 @@ def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
     return Field(
         None,
         description=f"For {algorithm} and outer: the values of the {side} side's attributes in a tuple without a "
-        'partner. The default of an attribute is 0, false, "" or an empty list.',
+        'partner. The default of an attribute is null if its type is optional, else 0, false, "" or an empty list. '
+        "`null` in place of the values makes all attributes null.",
         examples=[{"price": 0.0, "note": "none"}],
     )
 
@@ -293,6 +302,24 @@ class JoinShape(StatefulShape):
     output: Outputs
 
 
+Direction = Literal["asc", "desc"]
+
+
+class OrderShape(FileModel):
+    """A sort key with its direction, and with the place of null."""
+
+    direction: Direction = Field("asc", description="Whether the order is ascending or descending.")
+    nulls: Literal["first", "last"] = Field(
+        "last", description="Whether null is before all values or behind them, in both directions."
+    )
+
+
+DirectionOrOrder = Annotated[
+    Annotated[Direction, Tag(NAMED)] | Annotated[OrderShape, Tag(MAPPING)],
+    Discriminator(lambda value: MAPPING if isinstance(value, dict | OrderShape) else NAMED),
+]
+
+
 class SortShape(StatefulShape):
     """Emits the tuples of a stream in sorted order (SPL's Sort)."""
 
@@ -306,10 +333,11 @@ class SortShape(StatefulShape):
     )
     partition_by: list[ExpressionText] = partitioned()
     align: AlignShape | None = aligned()
-    order_by: dict[str, Literal["asc", "desc"]] = Field(
-        description="Expressions, the most significant first, each ascending or descending.",
+    order_by: dict[str, DirectionOrOrder] = Field(
+        description="Expressions, the most significant first, each ascending or descending, or a mapping that also "
+        "says where null is.",
         min_length=1,
-        examples=[{"price": "desc", "time": "asc"}],
+        examples=[{"price": "desc", "time": "asc"}, {"price": {"direction": "desc", "nulls": "first"}}],
     )
     limit: int | None = Field(
         None,

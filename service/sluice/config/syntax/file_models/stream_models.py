@@ -6,11 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
 
-from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Limit, Seconds, TypeName
+from sluice.config.syntax.file_models.value_models import (
+    MAPPING,
+    NAMED,
+    ExpressionText,
+    FileModel,
+    Limit,
+    Seconds,
+    TypeName,
+)
 from sluice.wire.formats.format_table import FORMATS
 
 #: the tag of an event time that is only the name of its attribute
-NAMED = "<named>"
 
 
 def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:
@@ -149,10 +156,20 @@ class MemberShape(FileModel):
     )
 
 
+MEMBER_KEYS = {info.alias or name for name, info in MemberShape.model_fields.items()}
+
+
+def is_member(value: object) -> bool:
+    """Whether a mapping says how the record has an attribute: if it has a key `type`, or only keys of MemberShape. Any
+    other mapping is a type, a struct.
+    """
+    return isinstance(value, MemberShape) or (isinstance(value, dict) and ("type" in value or value.keys() <= MEMBER_KEYS))
+
+
 #: a type alone, or a mapping
 AttributeShape = Annotated[
     Annotated[TypeName, Tag(NAMED)] | Annotated[MemberShape, Tag(MAPPING)],
-    Discriminator(lambda value: MAPPING if isinstance(value, dict | MemberShape) else NAMED),
+    Discriminator(lambda value: MAPPING if is_member(value) else NAMED),
 ]
 
 

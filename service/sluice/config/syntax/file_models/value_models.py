@@ -20,9 +20,9 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.types import SCALARS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
-TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$"
+TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
-MAPPING = "<mapping>"
+MAPPING, NAMED = "<mapping>", "<named>"
 #: the word for a limit that does not exist
 NO_LIMIT = "none"
 
@@ -41,10 +41,35 @@ def written(value: object) -> object:
 #: text of a property or of a time, which a later check reads
 Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
+
+
+def type_text(value: object) -> object:
+    """The text of a type: a mapping is a struct, a list of one type the list of it."""
+    if isinstance(value, dict):
+        return f"tuple<{', '.join(f'{name}: {type_text(inner)}' for name, inner in value.items())}>"
+    return f"list<{type_text(value[0])}>" if isinstance(value, list) and len(value) == 1 else value
+
+
 TypeName = Annotated[
     str,
-    Field(max_length=200),
-    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>", "float64?"]}),
+    Field(max_length=20_000),
+    BeforeValidator(type_text),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": TYPE},
+                {"type": "object", "description": "A struct: its members and their types.", "minProperties": 1},
+                {"type": "array", "description": "A list of values of this type.", "minItems": 1, "maxItems": 1},
+            ],
+            "examples": [
+                "float64",
+                "list<string>",
+                "float64?",
+                "map<string, int64>",
+                {"id": "int64", "name": "string"},
+            ],
+        }
+    ),
 ]
 ExpressionText = Annotated[
     str,

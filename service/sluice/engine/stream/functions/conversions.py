@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ from sluice.engine.stream.functions.column_arguments import (
     STRING,
     Column,
     by_name,
+    by_row,
     is_scalar,
     none,
 )
@@ -56,6 +59,8 @@ def parsed(text: Column, pattern: str, type_: pa.DataType) -> Column:
 def to_string(value: Column) -> Column:
     if pa.types.is_floating(value.type):
         return float_text(value)
+    if pa.types.is_binary(value.type):
+        return by_row(lambda content: b64encode(content).decode(), STRING, value)
     return instant_text(value) if pa.types.is_timestamp(value.type) else pc.cast(value, STRING)
 
 

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from sluice.engine.stream.functions import (
     conversions,
     decimal_functions,
+    inside_functions,
     list_functions,
     number_functions,
     text_functions,
@@ -26,6 +27,7 @@ KERNELS: dict[str, Kernel] = {
     **conversions.KERNELS,
     **time_functions.KERNELS,
     **list_functions.KERNELS,
+    **inside_functions.KERNELS,
     **decimal_functions.KERNELS,
 }
 

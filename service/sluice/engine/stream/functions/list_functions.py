@@ -28,7 +28,10 @@ def over_rows(function: Kernel) -> Kernel:
 
 
 def size(values: Column) -> Column:
-    return pc.cast(pc.list_value_length(values), INT64)
+    if pa.types.is_map(values.type):
+        return keyed(size)(values)
+    length = pc.binary_length(values) if pa.types.is_binary(values.type) else pc.list_value_length(values)
+    return pc.cast(length, INT64)
 
 
 def bounds(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
@@ -41,10 +44,27 @@ def bounds(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
 
 def element_at(values: pa.ListArray, position: pa.Array) -> pa.Array:
     starts, lengths = bounds(values)
+    at, inside = _places(lengths, position)
+    return values.values.take(pa.array(np.where(inside, starts + at, 0), mask=~inside))
+
+
+def _places(lengths: np.ndarray, position: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The positions from the start of the lists, and which of them are inside."""
     at = pc.fill_null(position, EDGE - 1).to_numpy(zero_copy_only=False)
     at = np.where(at < 0, at + lengths, at)
-    inside = (at >= 0) & (at < lengths)
-    return values.values.take(pa.array(np.where(inside, starts + at, 0), mask=~inside))
+    return at, (at >= 0) & (at < lengths)
+
+
+@over_rows
+def _outside(values: pa.ListArray, position: pa.Array) -> pa.Array:
+    _, inside = _places(bounds(values)[1], position)
+    return pa.array(~inside & pc.and_(values.is_valid(), position.is_valid()).to_numpy(zero_copy_only=False))
+
+
+def outside(values: Column, position: Column) -> np.ndarray:
+    """For which rows the position is outside of the list."""
+    found = _outside(values, position)
+    return np.array(found.as_py()) if is_scalar(found) else np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
@@ -80,7 +100,40 @@ def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
     return pc.greater_equal(list_index(values, wanted), 0)
 
 
+# ---- maps ------------------------------------------------------------------------------------------------------------
+
+
+def keys_of(maps: pa.MapArray) -> pa.ListArray:
+    return _of_entries(maps, maps.keys)
+
+
+def _of_entries(maps: pa.MapArray, entries: pa.Array) -> pa.ListArray:
+    return pa.ListArray.from_arrays(maps.offsets, entries, mask=maps.is_null() if maps.null_count else None)
+
+
+def keyed(function: Kernel) -> Kernel:
+    """Applies a function of lists to the keys of maps."""
+    return over_rows(lambda maps, *others: function(keys_of(maps), *others))
+
+
+def map_values(maps: pa.MapArray) -> pa.Array:
+    return _of_entries(maps, maps.items)
+
+
+def entry(maps: pa.MapArray, key: pa.Array) -> pa.Array:
+    """The value of the key; null without it."""
+    place = list_index(keys_of(maps), key)
+    found = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    starts = maps.offsets.to_numpy()[:-1]
+    rows = np.where(found, starts + pc.fill_null(place, 0).to_numpy(zero_copy_only=False), 0)
+    return maps.items.take(pa.array(rows, mask=~found))
+
+
 KERNELS = {
     **by_name(size),
+    "map_keys": over_rows(keys_of),
+    "has_key": keyed(list_contains),
+    "map_values": over_rows(map_values),
+    "entry": over_rows(entry),
     **{function.__name__: over_rows(function) for function in (element_at, sublist, list_index, list_contains)},
 }

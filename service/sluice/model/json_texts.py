@@ -1,0 +1,40 @@
+"""The texts inside of the text of a valid JSON value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import orjson
+
+#: what divides the text of an object or list
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+#: white space of JSON
+SPACE = " \t\n\r"
+
+
+def members_of(text: str) -> dict[str, str]:
+    """The members of the text of a valid JSON object: the text of each value. The last member of a name counts."""
+    parts = list(_parts(text))
+    return {orjson.loads(name): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def items_of(text: str) -> list[str]:
+    """The texts of the items of the text of a valid JSON list."""
+    return list(_parts(text))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The texts between the signs `,` and `:` of the outermost object or list; none of an empty one."""
+    depth, start = 0, 0
+    for token in TOKEN.finditer(text):
+        sign = token[0]
+        depth -= sign in "}]"
+        if (sign in ",:" and depth == 1) or (sign in "}]" and depth == 0):
+            part = text[start : token.start()].strip(SPACE)
+            if part:
+                yield part
+            start = token.end()
+        if sign in "{[":
+            depth += 1
+            start = token.end() if depth == 1 else start

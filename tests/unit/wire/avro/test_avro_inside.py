@@ -1,0 +1,112 @@
+"""Avro's records, maps, bytes and fixed as structs, maps and bytes (ST5)."""
+
+import json
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.columns.column_forms import form
+from sluice.model.avro_schema import AvroError, attributes_of, check_reading, parse, schema_of
+from sluice.model.types import parse_type
+from sluice.wire.avro.avro_read import Reader
+from sluice.wire.avro.avro_write import Writer
+from tests.unit.columns.test_composite_forms import VALUES
+
+#: the types whose maps have keys that are strings
+IN_AVRO = [type_ for type_ in VALUES if "map<int64" not in type_ and "map<timestamp" not in type_]
+
+
+@pytest.mark.parametrize("type_", [*IN_AVRO, "bytes", "json", "tuple<a: int64>?"])
+def test_values_come_back_from_a_generated_schema(type_):
+    kind = parse_type(type_)
+    values = VALUES.get(type_) or [kind.present.samples[0], *kind.samples]
+    schema = (("v", kind), ("n", parse_type("int64")))
+    tuples = pa.RecordBatch.from_arrays(
+        [array_of(values, kind), pa.array(range(len(values)), pa.int64())], schema=arrow_schema(schema)
+    )
+    text = schema_of("r", schema)
+    decoded = Reader.of(schema, parse(text), None, {}).read(Writer.of(schema, text).write(tuples))
+    assert (decoded.tuples.column(0).to_pylist(), decoded.bad) == (tuples.column(0).to_pylist(), [])
+
+
+ORDER = {
+    "type": "record", "name": "Order", "fields": [
+        {"name": "skipped", "type": {"type": "map", "values": "double"}},
+        {"name": "customer", "type": {"type": "record", "name": "Customer", "fields": [
+            {"name": "old", "type": "string"}, {"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]},
+        ]}},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
+            {"name": "sku", "type": "string"}, {"name": "tags", "type": {"type": "map", "values": "string"}},
+        ]}}},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 2}},
+    ],
+}  # fmt: skip
+RECORD = {
+    "skipped": {"a": 1.0},
+    "customer": {"old": "x", "id": 7, "name": None},
+    "lines": [{"sku": "a", "tags": {"z": "1", "b": "2"}}, {"sku": "b", "tags": {}}],
+    "hash": b"\x00\x01",
+}
+
+
+def written(record: dict) -> pa.BinaryArray:
+    import io
+
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(json.dumps(ORDER))), record)
+    return pa.array([stream.getvalue()], pa.binary())
+
+
+def test_attributes_of_a_schema():
+    assert [(name, str(type_)) for name, type_ in attributes_of(parse(json.dumps(ORDER)))] == [
+        ("skipped", "map<string, float64>"),
+        ("customer", "tuple<old: string, id: int64, name: string?>"),
+        ("lines", "list<tuple<sku: string, tags: map<string, string>>>"),
+        ("hash", "bytes"),
+    ]
+
+
+def test_records_of_another_writer():
+    schema = tuple(
+        (name, parse_type(text))
+        for name, text in {
+            "customer": "tuple<name: string?, id: int64, since: int64?>",
+            "lines": "list<tuple<tags: map<string, string>, sku: string>>",
+            "hash": "bytes",
+        }.items()
+    )
+    decoded = Reader.of(schema, parse(json.dumps(ORDER)), None, {}).read(written(RECORD))
+    assert decoded.bad == []
+    assert [
+        form(type_).to_json(column)[0] for (_, type_), column in zip(schema, decoded.tuples.columns, strict=True)
+    ] == [
+        {"name": None, "id": 7, "since": None},
+        [{"tags": {"b": "2", "z": "1"}, "sku": "a"}, {"tags": {}, "sku": "b"}],
+        "AAE=",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "expected"),
+    [
+        ("customer", "tuple<id: int64, email: string>", "a field email"),
+        ("customer", "tuple<id: string>", "string, which int does not give"),
+        ("skipped", "map<int64, float64>", "the keys of Avro's maps are strings"),
+        ("lines", "list<string>", "string, which record does not give"),
+    ],
+)
+def test_what_a_schema_does_not_give(name, type_, expected):
+    avro = parse(json.dumps(ORDER))
+    with pytest.raises(AvroError, match=expected):
+        check_reading(avro, avro, name, parse_type(type_), has_default=False)
+
+
+def test_a_text_that_is_no_json_is_a_string_of_it():
+    schema = (("v", parse_type("json")),)
+    texts = (("v", parse_type("string")),)
+    tuples = pa.record_batch({"v": ['{"a": 1}', "free text"]})
+    values = Writer.of(texts, schema_of("r", texts)).write(tuples)
+    decoded = Reader.of(schema, parse(schema_of("r", texts)), None, {}).read(values)
+    assert decoded.tuples.column(0).to_pylist() == ['{"a": 1}', '"free text"']

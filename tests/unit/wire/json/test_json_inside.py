@@ -1,0 +1,83 @@
+"""Records of JSON with structs, maps, bytes and texts of JSON (ST1 to ST3)."""
+
+import pyarrow as pa
+import pytest
+
+from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.columns.column_forms import form
+from sluice.model.types import parse_type
+from sluice.wire import csv_rows, plain_text
+from sluice.wire.json.json_codec import decode, decode_exactly
+from sluice.wire.json.json_write import encode
+
+#: type -> texts that are read, with the values as events have them
+READ = {
+    "tuple<id: int64, name: string?>": {
+        '{"id": 1, "name": "a"}': {"id": 1, "name": "a"},
+        '{"name": null, "more": [1], "id": 2}': {"id": 2, "name": None},
+        '{"id": 3}': {"id": 3, "name": None},
+    },
+    "map<string, int64>": {'{"b": 1, "a": 2, "b": 3}': {"a": 2, "b": 3}, "{}": {}},
+    "map<int64, tuple<x: float64>>": {'{"7": {"x": 1}}': {"7": {"x": 1.0}}},
+    "map<timestamp, boolean>": {'{"2020-01-01T00:00:00Z": true}': {"2020-01-01T00:00:00Z": True}},
+    "bytes": {'"AAE="': "AAE=", '""': ""},
+    "json": {'{"a": [1, 2.50]}': {"a": [1, 2.5]}, "7": 7, '"x"': "x"},
+    "list<tuple<sku: string, n: int64>>": {'[{"sku": "x", "n": 1}]': [{"sku": "x", "n": 1}], "[]": []},
+    "list<int64?>": {"[1, null]": [1, None]},
+    "tuple<raw: json, n: map<string, json?>>": {'{"raw": [ 1 ], "n": {"a": null}}': {"raw": [1], "n": {"a": None}}},
+    "tuple<price: decimal(2)>": {'{"price": 1.10}': {"price": "1.10"}},
+}
+WRONG = {
+    "tuple<id: int64, name: string?>": ["[]", '{"name": "a"}', '{"id": "1"}', '{"id": null}', "1"],
+    "map<int64, string>": ['{"a": "x"}', '{"1": 2}', "[]"],
+    "bytes": ['"A"', '"A*=="', "1", "[]"],
+    "list<int64>": ["[null]"],
+}
+
+
+@pytest.mark.parametrize("text_first", [True, False])
+@pytest.mark.parametrize("type_", READ)
+def test_what_is_read(type_, text_first):
+    """Also by the exact decoder, to which an escaped name leads."""
+    kind, other = parse_type(type_), "" if text_first else '"\\u0061": 1, '
+    records = pa.array([f'{{{other}"v": {text}, "n": 1}}'.encode() for text in READ[type_]], pa.binary())
+    for read in (decode, decode_exactly):
+        decoded = read(records, (("n", parse_type("int64")), ("v", kind)))
+        assert decoded.bad == []
+        assert form(kind).to_json(decoded.tuples.column("v")) == list(READ[type_].values())
+
+
+@pytest.mark.parametrize(("type_", "text"), [(type_, text) for type_, texts in WRONG.items() for text in texts])
+def test_what_is_not_read(type_, text):
+    records = pa.array([f'{{"v": {text}}}'.encode()], pa.binary())
+    ((_, reason),) = decode(records, (("v", parse_type(type_)),)).bad
+    assert reason.startswith(f"wrong type: v: expected {type_}, got ")
+
+
+@pytest.mark.parametrize("type_", READ)
+def test_what_is_written_is_read_again(type_):
+    kind = parse_type(type_)
+    records = pa.array([f'{{"v": {text}}}'.encode() for text in READ[type_]], pa.binary())
+    tuples = decode(records, (("v", kind),)).tuples
+    assert decode(encode(tuples), (("v", kind),)).tuples.equals(tuples)
+    row = csv_rows.decode(csv_rows.encode(tuples.slice(0, 1), ","), (("v", kind),), ",", {})  # an empty field is null
+    assert row.tuples.equals(tuples.slice(0, 1))
+    assert plain_text.read(plain_text.written(tuples.column(0)), kind)[0].equals(tuples.column(0))
+
+
+def test_a_subtree_is_written_as_it_was():
+    schema = (("id", parse_type("int64")), ("doc", parse_type("json")), ("all", parse_type("list<json>")))
+    record = b'{"id":1,"doc":{"b": [1.50, "\\u00e9"],  "a":1e2},"all":[ 1.0,{"x": {}}]}'
+    assert encode(decode(pa.array([record], pa.binary()), schema).tuples).to_pylist() == [
+        b'{"id":1,"doc":{"b": [1.50, "\\u00e9"],  "a":1e2},"all":[1.0,{"x": {}}]}'
+    ]
+
+
+def test_special_numbers_and_times_inside_are_written_as_those_of_attributes():
+    kind = parse_type("tuple<x: float64, t: timestamp?, m: map<int64, float64>>")
+    column = array_of([(float("nan"), None, ((1, float("inf")),)), (-0.0, 500_000_000, ())], kind)
+    written = encode(pa.RecordBatch.from_arrays([column], schema=arrow_schema((("v", kind),))))
+    assert written.to_pylist() == [
+        b'{"v":{"x":"NaN","t":null,"m":{"1":"Infinity"}}}',
+        b'{"v":{"x":-0.0,"t":"1970-01-01T00:00:00.5Z","m":{}}}',
+    ]
