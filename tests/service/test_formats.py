@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64decode
 
 import fastavro
 import pytest
@@ -131,6 +132,45 @@ def test_csv_and_text(service):
     assert [message.value() for message in service.read("symbols")] == [b"a", b"b", b'c;d,"', b"f"]
     assert [message.key() for message in service.read("symbols")] == [b"k0", b"k1", b"k2", b"k4"]
     assert [message.value() for message in service.read("dead")] == [b"e;x;1"]
+
+
+DECIMALS = """
+streams:
+  in: {schema: {symbol: string, price: decimal(2), rate: "decimal(38, 9)"}}
+  totals: {key: {attributes: [low]}, headers: {high: high}, marks: none}
+  rates: {decimals: base64, marks: none}
+  dead: {}
+operators:
+  - name: sum
+    aggregate: in
+    window: sliding, count(2), count(2), partitioned
+    partition_by: [symbol]
+    output:
+      totals: {total: Sum(price), mean: "Average(price, 3)", low: Min(rate), high: Max(rate)}
+      rates: {rate: Sum(rate * price)}
+dead_letters: dead
+clock: records
+"""
+
+
+def test_decimals(service):
+    """DE17, DE18: no digit is lost on the way from topic to topic."""
+    service.create("in")
+    rate = "12345678901234567890.123456789"
+    values = [
+        f'{{"symbol":"a","price":0.10,"rate":{rate}}}', f'{{"symbol":"a","price":"0.205","rate":{rate}}}',
+        f'{{"symbol":"a","price":"0.25","rate":"-{rate}"}}',
+    ]  # fmt: skip
+    service.send("in", [{"value": value.encode()} for value in values])
+    service.run(service.pipeline(DECIMALS))
+    (total,) = service.read("totals")
+    assert total.value() == b'{"total":0.35,"mean":0.175}'
+    assert total.key() == f"-{rate}".encode()
+    assert dict(total.headers()) == {"high": rate.encode()}
+    (rates,) = service.read("rates")
+    unscaled = int.from_bytes(b64decode(json.loads(rates.value())["rate"]), "big", signed=True)
+    assert unscaled == 12345678901234567890123456789 * (10 - 25)
+    assert [message.value() for message in service.read("dead")] == [values[1].encode()]
 
 
 CONFLUENT = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from tests.spec.strategies import Case
@@ -18,7 +19,8 @@ def with_nulls(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     case = draw(cases)
     operator = dict(case["operator"])
     names = sorted({name for key in SCHEMAS for name in operator.get(key, {})})
-    optional = draw(st.sets(st.sampled_from(names), min_size=1)) if names else set()
+    assume(names)
+    optional = draw(st.sets(st.sampled_from(names), min_size=1))
     for key in set(SCHEMAS) & operator.keys():
         operator[key] = {name: kind + "?" * (name in optional) for name, kind in operator[key].items()}
     operator |= draw(_of_joins(operator)) if operator["kind"] == "join" else {}

@@ -10,6 +10,7 @@ import pytest
 
 from sluice.columns.intrusive_list import NIL
 from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.state_invariants import check_ranges
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, INSERT, LIVE, LOSE
 from sluice.model.errors import InvariantError
 from sluice.replayer.event_batches import Cutter
@@ -99,3 +100,16 @@ def test_events_that_do_not_match_are_found(events: list[tuple[int, int, int]]):
     counts = EventCounts(state_of(SLIDING).operators[0])
     with pytest.raises(AssertionError):
         counts.check(np.array(events, EVENT))
+
+
+OPTIONAL = SORT | {"schema": {"k": "string", "g": "string", "n": "int64?"}}
+
+
+@pytest.mark.parametrize("operator", [OPTIONAL, SLIDING | {"schema": OPTIONAL["schema"]}])
+def test_a_word_of_presence_that_is_neither_is_found(operator: dict[str, Any]):
+    state = state_of(operator).operators[0]
+    check_ranges([state])
+    table = next(name for name, table in state.declared.items() if table.flags)
+    getattr(state, table)[0, state.declared[table].flags[0]] = 2
+    with pytest.raises(InvariantError, match="present or null"):
+        check_ranges([state])

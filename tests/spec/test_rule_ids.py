@@ -23,8 +23,10 @@ REFERENCES = {
     "session.md": ("", ""),
     "extensions.md": ("", ""),
     "marks.md": ("", ""),
+    "decimal.md": ("", ""),
     "null.md": ("", ""),
     "records.md": ("", ""),
+    "protobuf.md": ("", ""),
 }
 
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
@@ -48,6 +50,10 @@ PAGES = dict(every_rule())
 RULES = set(PAGES)
 
 
+def family(rule: str) -> str:
+    return rule.rstrip("0123456789ab")
+
+
 def ids(text: str) -> set[str]:
     """The rules that a text names: `T4`, `E18 to E20`, and of Kafka's `KIP T4, T5`."""
     named: set[str] = set()
@@ -57,7 +63,7 @@ def ids(text: str) -> set[str]:
         for first, to, last in zip(words, words[1:], words[2:], strict=False):
             if to == "to":
                 numbers = range(int(re.sub(r"\D", "", first)), int(re.sub(r"\D", "", last)))
-                named.update(f"{kip}{first.rstrip('0123456789ab')}{n}" for n in numbers)
+                named.update(f"{kip}{family(first)}{n}" for n in numbers)
     return named & RULES
 
 
@@ -168,8 +174,8 @@ def test_every_rule_of_the_references_has_one_row():
 
 def test_the_references_have_the_families_of_rules():
     """So that an anchor of another form is not taken for no rule."""
-    own = {rule.rstrip("0123456789ab") for rule in RULES if not rule.startswith("KIP ")}
-    assert own == {*"PCWTSEVAJOKXGHQLYBRZIUFM", "NU", "PA"}
+    own = {family(rule) for rule in RULES if not rule.startswith("KIP ")}
+    assert own == {*"PCWTSEVAJOKXGHQLYBRZIUFM", "DE", "NU", "PA", "PB"}
     assert {rule.removeprefix("KIP ")[0] for rule in RULES if rule.startswith("KIP ")} == set("TWREPSHCD")
 
 

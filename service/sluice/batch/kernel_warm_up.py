@@ -25,12 +25,14 @@ from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
 from sluice.kafka.librdkafka import column_consumer, enqueue
 from sluice.model.avro_schema import schema_of
+from sluice.model.protobuf import proto_fit
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
-from sluice.model.types import SCALARS, Schema
+from sluice.model.types import INT64, SCALARS, STRING, TIMESTAMP, Schema, list_of
 from sluice.processes import processors, without_garbage_collection
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
+from sluice.wire.formats.protobuf_format import ProtobufOptions
 
 LOGGER = logging.getLogger("sluice")
 
@@ -50,7 +52,7 @@ Work = Callable[[], None]
 def everything() -> list[Work]:
     """The parts of the warm-up that together compile all kernels."""
     operators = [partial(engine.feed, operator, engine.STREAMS) for operator in engine.OPERATORS]
-    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys, clients]
+    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), protobuf, keys, clients]
 
 
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
@@ -67,6 +69,8 @@ def of_routing(pipeline: Pipeline) -> list[Work]:
     for form, compiling in (("json", json), ("avro", avro)):
         if any(coding.format.startswith(form) for stream in streams for coding in codings(stream)):
             parts.append(partial(compiling, SCHEMA))
+    if any(coding.format.startswith("protobuf") for stream in streams for coding in codings(stream)):
+        parts.append(protobuf)
     return [*parts, keys, clients]
 
 
@@ -80,6 +84,14 @@ def json(schema: Schema) -> None:
 
 def avro(schema: Schema) -> None:
     form = codec(Part(Coding("avro", AvroOptions(schema_of("warm", schema))), schema))
+    form.decode(form.encode(engine.sample(schema)))
+
+
+def protobuf() -> None:
+    """The interpreter and the encoder have one form for all messages."""
+    schema: Schema = (("a", STRING), ("b", list_of(INT64)), ("c", TIMESTAMP))
+    files = (("warm.proto", proto_fit.schema_of("warm", schema)),)
+    form = codec(Part(Coding("protobuf", ProtobufOptions("warm", files)), schema))
     form.decode(form.encode(engine.sample(schema)))
 
 

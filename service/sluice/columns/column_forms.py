@@ -21,8 +21,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import decimal_columns
-from sluice.columns.iso_columns import times
+from sluice.columns import number_columns
+from sluice.columns.number_columns import times
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -800,7 +800,7 @@ class DecimalForm(ColumnForm):
         return self.from_values([value])[0]
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
-        """Numbers, or their texts (DE19)."""
+        """Numbers, or their texts (DE17)."""
         exact = list(map(self.exact, values))
         if None in exact:
             msg = f"not all values are {self.type}"
@@ -811,8 +811,8 @@ class DecimalForm(ColumnForm):
         return pa.array(list(map(self.exact, texts)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:
-        """Texts: most programs read a number of JSON as a float64, which has not all digits."""
-        return decimal_columns.texts(array).to_pylist()  # type: ignore[no-any-return]
+        """Texts (DE20): most programs read a number of JSON as a float64, which has not all digits."""
+        return number_columns.texts(array).to_pylist()  # type: ignore[no-any-return]
 
     def to_python(self, array: pa.Array) -> list[Any]:
         return array.to_pylist()  # type: ignore[no-any-return]
@@ -831,24 +831,24 @@ class DecimalWordForm(DecimalForm, WordForm):
         return cls(type_) if fits else DecimalBytesForm(type_)
 
     def words(self, array: pa.Array) -> np.ndarray:
-        return np.ascontiguousarray(decimal_columns.halves(array)[:, 0])
+        return np.ascontiguousarray(number_columns.halves(array)[:, 0])
 
     def values(self, words: np.ndarray) -> pa.Array:
-        return decimal_columns.of_words(words, self.arrow)
+        return number_columns.of_words(words, self.arrow)
 
 
 class DecimalBytesForm(DecimalForm, TextForm):
     """The bytes compare as the values do, so kernels need no order of their own for them."""
 
     def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        content = decimal_columns.ordered_bytes(array).reshape(-1)
-        return content, np.arange(len(array) + 1, dtype=np.int64) * decimal_columns.SIZE
+        content = number_columns.ordered_bytes(array).reshape(-1)
+        return content, np.arange(len(array) + 1, dtype=np.int64) * number_columns.SIZE
 
     def from_bytes(self, values: pa.BinaryArray) -> pa.Array:
         _, starts, data = values.buffers()
         first = np.frombuffer(starts, np.int32)[values.offset] if len(values) else 0
-        content = np.frombuffer(data or b"", np.uint8)[first : first + len(values) * decimal_columns.SIZE]
-        return decimal_columns.of_ordered_bytes(content, self.arrow)
+        content = np.frombuffer(data or b"", np.uint8)[first : first + len(values) * number_columns.SIZE]
+        return number_columns.of_ordered_bytes(content, self.arrow)
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------

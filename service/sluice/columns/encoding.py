@@ -59,6 +59,11 @@ class WordColumns:
         #: the words that are codes of interned bytes
         self.texts = tuple(place for place, kind in enumerate(self.types) if form(kind).interned)
 
+    @property
+    def flags(self) -> tuple[int, ...]:
+        """The words of presence."""
+        return tuple(self.presence.values())
+
     def write(
         self, words: np.ndarray, rows: np.ndarray | slice, columns: Sequence[pa.Array], strings: Interner
     ) -> None:

@@ -48,6 +48,7 @@ class Table:
     refers   field -> the row space that the field's values refer to (NIL: no row). The field "" is the whole row.
              A value that refers to "slot" is the place of a tuple: slot * `block` + the tuple's number in its block
     texts    the words that are codes of the interner `strings`
+    flags    the words that are 0 or 1: whether a value of an optional type is present
     fresh    field -> its value in an unused row. The value of all other fields is 0
     """
 
@@ -56,6 +57,7 @@ class Table:
     width: int | None = None
     refers: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[int, ...] = ()
+    flags: tuple[int, ...] = ()
     fresh: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, count: int) -> np.ndarray:
@@ -71,14 +73,14 @@ class Table:
         return self.record.itemsize * (1 if self.width is None else self.width)
 
 
-def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
+def words(per: str, width: int, texts: Collection[int] = (), flags: Collection[int] = ()) -> Table:
     """The declaration of a table whose rows are `width` 64-bit words."""
-    return Table(per, np.dtype(np.int64), width, texts=tuple(texts))
+    return Table(per, np.dtype(np.int64), width, texts=tuple(texts), flags=tuple(flags))
 
 
 def words_of(per: str, columns: WordColumns) -> Table:
     """The declaration of a table whose rows are encoded tuples."""
-    return words(per, columns.width, columns.texts)
+    return words(per, columns.width, columns.texts, columns.flags)
 
 
 class FreeSlots:

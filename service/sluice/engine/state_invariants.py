@@ -30,9 +30,13 @@ from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, tim
 from sluice.engine.windows.processing_time.window_state import WindowTables
 from sluice.invariants import require
 
-SIZES, LINKED, ONCE, ORDER, RANGE = (
-    "sizes add up", "lists are linked", "slots are used once", "held in order", "rows in range",
+SIZES, LINKED, ONCE, ORDER, RANGE, PRESENCE = (
+    "sizes add up", "lists are linked", "slots are used once", "held in order", "rows in range", "present or null",
 )  # fmt: skip
+
+
+#: the words of presence of a table without optional types
+NO_FLAGS = np.zeros((0, 0), np.int64)
 
 
 def check_states(states: Iterable[OperatorState | None]) -> None:
@@ -213,6 +217,9 @@ def _check_event_join(state: EventJoinState) -> None:
 
 def _check_ranges(state: Tables) -> None:
     rows = state.rows
+    for name, table in state.declared.items():
+        flags = getattr(state, name)[: rows[table.per]][:, table.flags] if table.flags else NO_FLAGS
+        require(PRESENCE, not (flags & ~1).any(), f"{name} has a word of presence that is not 0 or 1")
     for name, table in state.declared.items():
         for field, space in table.refers.items():
             column = getattr(state, name)[: rows[table.per]]

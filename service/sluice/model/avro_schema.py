@@ -336,7 +336,7 @@ def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
 
 
 class DecimalForm(AvroForm):
-    """Decimals of Avro with no more digits before and behind the point, and texts of numbers."""
+    """Decimals of Avro with no more digits before and behind the point, and texts of numbers (DE19)."""
 
     def gives(self, written: Node, meant: Node, type_: Type) -> bool:
         if written.decimal and meant.decimal:

@@ -38,6 +38,8 @@ IGNORED = {
     "Stream": {"partitions", "marks_in_given", "reported"},
     **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},
+    "ProtobufOptions": {"message", "files"},
+    "JsonSchemaOptions": {"json_schema"},
 }
 
 

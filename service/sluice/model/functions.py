@@ -557,7 +557,7 @@ def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match
     return Match(chosen.signature, arguments, result)
 
 
-def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None]) -> Match | None:
+def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None] = ()) -> Match | None:
     if len(types) != len(signature.parameters):
         return None
     words = [parameter.removesuffix(" literal") for parameter in signature.parameters]

@@ -1,8 +1,11 @@
-"""Confluent's wire format for Avro: a zero byte, the writer's schema id in four bytes (big-endian), then Avro."""
+"""Confluent's wire format: a zero byte, the id of the writer's schema in four bytes (big-endian), then the data.
+
+`Framed` reads it for all formats with a registry; `Confluent` is the format avro-confluent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,11 +29,56 @@ PREFIX_TYPE = np.dtype([("magic", np.uint8), ("id", ">i4")])
 
 
 @dataclass(frozen=True)
-class Confluent:
-    """Reads and writes the values or the keys of one stream.
+class Framed:
+    """Reads values that begin with the id of their writer's schema.
 
-    The readers of the writers' schemas, and the writer, are made at their first use.
+    word        the first words of the reason for values without an id
+    reader_of   the decoder of values with this id, which gets them with their prefix. It is made once for each id, at
+                its first use. Raises UnknownSchemaError and RegistryError
     """
+
+    schema: Schema
+    word: Reason
+    reader_of: Callable[[int], Callable[[pa.BinaryArray], Decoded]]
+    _readers: dict[int, Callable[[pa.BinaryArray], Decoded]] = field(default_factory=dict)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
+        prefixes, framed = _prefixes(values)
+        bad = reason(self.word, "its bytes do not begin with a zero byte and the id of a schema (4 bytes)")
+        parts = [nothing(self.schema, np.flatnonzero(~framed), bad)]
+        for number in np.unique(prefixes["id"][framed]):
+            rows = np.flatnonzero(framed & (prefixes["id"] == number))
+            parts.append(
+                self._with(int(number), values if len(rows) == len(values) else values.take(pa.array(rows)), rows)
+            )
+        return in_order(*parts)
+
+    def _with(self, number: int, values: pa.BinaryArray, rows: np.ndarray) -> Decoded:
+        try:
+            read = self._readers.get(number) or self.reader_of(number)
+        except UnknownSchemaError as unknown:
+            return nothing(self.schema, rows, reason(Reason.UNKNOWN_SCHEMA, str(unknown)))
+        self._readers[number] = read
+        return read(values).at(rows)
+
+
+def nothing(schema: Schema, rows: np.ndarray, why: str) -> Decoded:
+    """The result for these rows if none can be decoded, for the same reason."""
+    fields = arrow_schema(schema)
+    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
+    return Decoded(empty, np.zeros(0, np.int64), [(int(row), why) for row in rows])
+
+
+def frame(number: int, values: pa.BinaryArray, between: bytes = b"") -> pa.BinaryArray:
+    """The values behind the id of their schema, and the bytes `between`."""
+    prefix = pa.scalar(bytes([MAGIC]) + number.to_bytes(4, "big") + between, pa.binary())
+    return pc.binary_join_element_wise(prefix, values, pa.scalar(b"", pa.binary()))
+
+
+@dataclass(frozen=True)
+class Confluent:
+    """Reads and writes the values or the keys of one stream in Avro."""
 
     schema: Schema
     registry: Registry
@@ -43,34 +91,13 @@ class Confluent:
     members: Members = field(default_factory=dict)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
-        prefixes, framed = _prefixes(values)
-        bad = reason(Reason.NOT_AVRO, "its bytes do not begin with a zero byte and the id of a schema (4 bytes)")
-        parts = [self._none([(int(row), bad) for row in np.flatnonzero(~framed)])]
-        for number in np.unique(prefixes["id"][framed]):
-            rows = np.flatnonzero(framed & (prefixes["id"] == number))
-            parts.append(
-                self._with(int(number), values if len(rows) == len(values) else values.take(pa.array(rows)), rows)
-            )
-        return in_order(*parts)
-
-    def _none(self, bad: list[tuple[int, str]]) -> Decoded:
-        fields = arrow_schema(self.schema)
-        empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
-        return Decoded(empty, np.zeros(0, np.int64), bad)
-
-    def _with(self, number: int, values: pa.BinaryArray, rows: np.ndarray) -> Decoded:
-        try:
-            reader = self._readers.get(number) or self._reader(number)
-        except UnknownSchemaError as unknown:
-            return self._none([(int(row), reason(Reason.UNKNOWN_SCHEMA, str(unknown))) for row in rows])
-        return reader.read(values, PREFIX).at(rows)
+        return self._framed.decode(values)
 
     @cached_property
-    def _readers(self) -> dict[int, Reader]:
-        return {}
+    def _framed(self) -> Framed:
+        return Framed(self.schema, Reason.NOT_AVRO, self._reader)
 
-    def _reader(self, number: int) -> Reader:
+    def _reader(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
         writer = self.registry.schema(number)
         try:
             reader = Reader.of(self.schema, writer, self.reads_by, self.defaults, self.members)
@@ -78,14 +105,11 @@ class Confluent:
             raise UnknownSchemaError(
                 f"the schema {number} does not fit the schema of the stream: expected {error}"
             ) from None
-        self._readers[number] = reader
-        return reader
+        return lambda values: reader.read(values, PREFIX)
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
-        number = self.registry.id_of(self.subject, self.text)
-        prefix = pa.scalar(bytes([MAGIC]) + number.to_bytes(4, "big"), pa.binary())
-        return pc.binary_join_element_wise(prefix, self._writer.write(tuples), pa.scalar(b"", pa.binary()))
+        return frame(self.registry.id_of(self.subject, self.text), self._writer.write(tuples))
 
     @cached_property
     def _writer(self) -> Writer:

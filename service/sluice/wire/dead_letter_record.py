@@ -19,7 +19,9 @@ class Reason(StrEnum):
 
     NOT_JSON = "not JSON"
     NOT_AN_OBJECT = "not an object"
+    NOT_VALID = "not valid"
     NOT_AVRO = "not Avro"
+    NOT_PROTOBUF = "not Protobuf"
     NOT_CSV = "not CSV"
     NOT_TEXT = "not text"
     UNKNOWN_SCHEMA = "unknown schema"

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from sluice.model.avro_schema import Avro, AvroError, parse
 from sluice.model.errors import SluiceError
 
 T = TypeVar("T")
+#: schemas with the names by which others refer to them; the last one has no name
+Sources = tuple[tuple[str, str], ...]
+#: the kinds of schemas, and how messages name them
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+SHOWN = {AVRO: "Avro", PROTOBUF: "Protobuf", JSON: "JSON Schema"}
 
 NOT_FOUND = 404
 #: seconds that one request may take; the client tries a failed request three times more
@@ -32,7 +37,7 @@ class RegistryError(SluiceError):
 
 
 class UnknownSchemaError(LookupError):
-    """The registry has no schema with this id, or it is not an Avro schema that can be used."""
+    """The registry has no schema with this id, or it cannot be used."""
 
 
 class Registry:
@@ -43,37 +48,59 @@ class Registry:
         self._registers = settings.pop(REGISTERS, "true") == "true"
         self._url = settings["url"]
         self._client = SchemaRegistryClient({"timeout": TIMEOUT, "retries.max.wait.ms": 5000} | settings)
+        self.sources = lru_cache(KEPT)(self._sources)
         self.schema = lru_cache(KEPT)(self._schema)
         self.id_of = lru_cache(KEPT)(self._id_of)
 
     def _schema(self, number: int) -> Avro:
-        """The schema with this id. Raises UnknownSchemaError and RegistryError; errors are not cached."""
-        schema = self._answer_of(lambda: self._client.get_schema(number))
-        if schema is None:
-            raise UnknownSchemaError(f"the registry has no schema {number}")
-        if (schema.schema_type or "AVRO") != "AVRO":
-            raise UnknownSchemaError(f"the schema {number} is {schema.schema_type}, not Avro")
+        """The Avro schema with this id. Raises UnknownSchemaError and RegistryError; errors are not cached."""
+        *references, main = (text for _, text in self.sources(number, AVRO))
         try:
-            return parse(str(schema.schema_str), self._references(schema))
+            return parse(main, tuple(references))
         except AvroError as error:
             raise UnknownSchemaError(f"the schema {number} cannot be used: expected {error}") from None
 
-    def _references(self, schema: Schema) -> tuple[str, ...]:
-        """The texts of the schemas that this one refers to; each schema follows the schemas that it needs."""
-        texts: list[str] = []
+    def _sources(self, number: int, kind: str) -> Sources:
+        """The names and the texts of the schemas that the schema with this id refers to, each behind those that it
+        needs itself, then its own. Raises UnknownSchemaError and RegistryError; errors are not cached.
+        """
+        schema = self._answer_of(lambda: self._client.get_schema(number))
+        if schema is None:
+            raise UnknownSchemaError(f"the registry has no schema {number}")
+        if (schema.schema_type or AVRO) != kind:
+            raise UnknownSchemaError(f"the schema {number} is {schema.schema_type or AVRO}, not {SHOWN[kind]}")
+        return (*self._references(schema), ("", str(schema.schema_str)))
+
+    def _references(self, schema: Schema) -> Sources:
+        named: dict[str, str] = {}
         for reference in schema.references or ():
             found = self._answer_of(partial(self._client.get_version, reference.subject, reference.version))
             if found is None:
                 raise UnknownSchemaError(f"the registry has no version {reference.version} of {reference.subject}")
-            texts += [*self._references(found.schema), str(found.schema.schema_str)]
-        return tuple(dict.fromkeys(texts))
+            named |= {name: text for name, text in self._references(found.schema) if name not in named}
+            named.setdefault(str(reference.name), str(found.schema.schema_str))
+        return tuple(named.items())
 
-    def _id_of(self, subject: str, text: str) -> int:
+    def _id_of(self, subject: str, text: str, kind: str = AVRO, references: Sources = ()) -> int:
         """The id of the schema under this subject. Raises RegistryError.
 
-        The schema is registered if it is not there, unless REGISTERS is not "true".
+        The schema is registered if it is not there, unless REGISTERS is not "true". `references` are the schemas that
+        it refers to, each behind those that it needs itself; the subject of each is its name.
+
+        Implements PB22 of the reference.
         """
-        schema = Schema(text, "AVRO")
+        named: list[SchemaReference] = []
+        for name, content in references:
+            version = self._version_of(name, Schema(content, kind, list(named)))
+            named.append(SchemaReference(name, name, version))
+        return self._number_of(subject, Schema(text, kind, named))
+
+    def _version_of(self, subject: str, schema: Schema) -> int:
+        self._number_of(subject, schema)
+        found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
+        return int(found.version) if found is not None else 1
+
+    def _number_of(self, subject: str, schema: Schema) -> int:
         if self._registers:
             number = self._answer_of(lambda: self._client.register_schema(subject, schema))
         else:
@@ -81,7 +108,8 @@ class Registry:
             number = found.schema_id if found is not None else None
         if number is None:
             raise RegistryError(
-                f"the registry at {self._url} has no schema like this one under the subject {subject}: {text}"
+                f"the registry at {self._url} has no schema like this one under the subject {subject}: "
+                f"{schema.schema_str}"
             )
         return int(number)
 

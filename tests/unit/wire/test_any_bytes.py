@@ -15,6 +15,7 @@ import pytest
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.avro_schema import parse, schema_of
+from sluice.model.protobuf import proto_fit
 from sluice.model.spec import Coding
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
 from sluice.wire.avro.avro_read import Reader
@@ -24,6 +25,11 @@ from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import FORMATS, codec
+from sluice.wire.formats.protobuf_format import ProtobufOptions
+from sluice.wire.json import json_schema
+from sluice.wire.json.json_confluent import JsonConfluent
+from sluice.wire.protobuf.proto_confluent import ProtobufConfluent
+from sluice.wire.schema_registry import PROTOBUF as PROTOBUF_KIND
 from sluice.wire.schema_registry import UnknownSchemaError
 
 SEED, MUTANTS = int(os.environ.get("SLUICE_SEED", "1")), int(os.environ.get("SLUICE_MUTANTS", "5000"))
@@ -56,6 +62,10 @@ class OneSchema:
             raise UnknownSchemaError(f"the registry has no schema {number}")
         return parse(schema_of("R", SCHEMA))
 
+    def sources(self, number, kind):
+        self.schema(number)
+        return (("", PROTO if kind == PROTOBUF_KIND else json_schema.schema_of("R", SCHEMA)),)
+
     def id_of(self, *_):
         return 1
 
@@ -72,11 +82,26 @@ def one_text():
     return codec(Part(Coding("text"), SCHEMA[1:2]))
 
 
+PROTO = proto_fit.schema_of("R", SCHEMA)
+
+
+def protobuf_confluent():
+    return ProtobufConfluent(SCHEMA, OneSchema(), "s", (("", PROTO),), "R", {})
+
+
+def json_confluent():
+    return JsonConfluent(SCHEMA, OneSchema(), "s", json_schema.schema_of("R", SCHEMA), JSON)
+
+
+PROTOBUF = codec(Part(Coding("protobuf", ProtobufOptions("R", (("", PROTO),))), SCHEMA))
 JSON = codec(Part(Coding("json"), SCHEMA))
 CSV = codec(Part(Coding("csv", CsvOptions()), SCHEMA))
 PLAIN = avro(schema_of("R", SCHEMA))
 #: format -> how it is decoded, and ordinary records
 ORDINARY = {
+    "protobuf": (PROTOBUF.decode, PROTOBUF.encode(TUPLES)),
+    "protobuf-confluent": (protobuf_confluent().decode, protobuf_confluent().encode(TUPLES)),
+    "json-confluent": (json_confluent().decode, json_confluent().encode(TUPLES)),
     "json": (JSON.decode, JSON.encode(TUPLES)),
     "avro": (PLAIN.decode, PLAIN.encode(TUPLES)),
     "avro of another schema": (

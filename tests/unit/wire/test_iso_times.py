@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from sluice.columns.iso_columns import times
 from sluice.columns.json_columns import column
+from sluice.columns.number_columns import times
 from sluice.config.checks import constants, settings
 from sluice.engine.stream.functions.conversions import to_timestamp
 from sluice.engine.stream.watermark_text import from_text

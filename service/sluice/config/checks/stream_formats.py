@@ -53,11 +53,10 @@ class StreamFormats:
 
     def schema_key(self, shape: StreamShape) -> str | None:
         """The key of this stream from whose value its attributes follow; None if it has no such key."""
-        key = FORMATS[shape.format].schema_key
-        return key if key is not None and getattr(shape, key) is not None else None
+        return next((key for key in FORMATS[shape.format].schema_keys if getattr(shape, key) is not None), None)
 
     def derived(self, name: str, shape: StreamShape) -> Schema | None:
-        """The attributes of a stream without `schema`, taken from its `schema_key`. None if they are unknown."""
+        """The attributes of a stream without `schema`, by the value of its `schema_key`. None if unknown."""
         path: Path = ("streams", name)
         coding = self.coding(path, shape)
         if shape.key or shape.headers or shape.record_timestamp:

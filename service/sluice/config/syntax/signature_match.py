@@ -54,11 +54,13 @@ def constant_fits(word: str, value: Expression) -> bool:
 def signatures(function: Function, arguments: int) -> str:
     """The calls that a function has, of those with this number of arguments if there are any."""
     alike = [s for s in function.signatures if len(s.parameters) == arguments] or function.signatures
-    return one_of(call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in alike)
+    calls = (call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in alike)
+    return one_of(dict.fromkeys(calls))
 
 
 def meaning(word: str) -> str:
-    return CONSTANTS[word].meaning if word in CONSTANTS else word
+    """The word of a parameter in messages; that an int64 stands for an exact decimal is not said, as for a float64."""
+    return CONSTANTS[word].meaning if word in CONSTANTS else word.replace("exact", "decimal")
 
 
 def repeats(signature: Signature) -> bool:

@@ -115,7 +115,7 @@ class Typing:
         return self.number(digits)
 
     def number(self, digits: str) -> Expression | None:
-        """A float64, or beside a decimal the decimal that has the same digits (DE10)."""
+        """A float64, or beside a decimal the decimal that has the same digits (DE9)."""
         if not self.exact:
             return Literal(float(digits), FLOAT64)
         text = spelled(digits)
@@ -332,7 +332,7 @@ class Typing:
         self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
     ) -> list[Expression | None]:
         """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
-        all numbers, else of those with a point.
+        all numbers, else of those with a point (DE9).
         """
         types = [value.type.present for value in values if value is not None]
         if not any(isinstance(kind.element or kind, DecimalType) for kind in types):

@@ -59,9 +59,9 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
         for row in rows:
             custom.add(*row)
         result = custom.result()
-        if result is None and not type_.optional:
-            return TypeError(f"result() returned None, not {type_.described}")
         form(type_).from_user([result])
-        return result
     except Exception as error:  # noqa: BLE001 - whatever users' classes raise
         return error
+    if result is None and not type_.optional:
+        return TypeError(f"result() returned None, not {type_.described}")
+    return result

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import InternedText, Interner
@@ -174,10 +174,10 @@ def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
 def exact_percentile(
     found: FiredContents, column: int, type_: Type, result: Type, share: float
 ) -> pa.Array:  # fmt: skip
-    """As `percentile`, of decimals: interpolated exactly and rounded half to even. `share` is its shortest decimal."""
+    """As `percentile`, of decimals: interpolated exactly, rounded half to even (DE15). `share` is its shortest decimal."""
     words, of, to = np.ascontiguousarray(found.listed[:, column]), form(type_), form(result).arrow
     order = np.lexsort((of.ranks(words, found.strings, descending=False), found.row()))
-    sorted_ = decimal_columns.unscaled(from_words(words[order], type_, found.strings))
+    sorted_ = number_columns.unscaled(from_words(words[order], type_, found.strings))
     part, up = Fraction(repr(share)), 10 ** (to.scale - of.arrow.scale)
     firsts = (np.cumsum(found.size) - found.size).tolist()
     made = []
@@ -185,7 +185,7 @@ def exact_percentile(
         below, rest = divmod(part * (size - 1), 1)
         low, high = sorted_[first + below] or 0, sorted_[first + below + (rest > 0)] or 0
         made.append(round((low + (high - low) * rest) * up))
-    return decimal_columns.of_unscaled(made, to)
+    return number_columns.of_unscaled(made, to)
 
 
 def top(found: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import load
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.column_forms import Order, form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
@@ -107,26 +107,26 @@ def _mean_of_reals(value: Expression) -> Function:
 
 
 def _sum_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum; null if it has more than 38 digits, which only a sum of wide decimals can have."""
+    """The exact sum (DE13); null if it has more than 38 digits, which only a sum of wide decimals can have."""
     arrow = form(call.type).arrow
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         if len(at) == 1:
-            return decimal_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
-        return decimal_columns.of_unscaled(_exact_sums(found, at), arrow)
+            return number_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
+        return number_columns.of_unscaled(_exact_sums(found, at), arrow)
 
     return Function(finish, _kept_decimals(call.arguments[0]))
 
 
 def _mean_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result."""
+    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result (DE14)."""
     arrow, (value, *_) = form(call.type).arrow, call.arguments
     shift = arrow.scale - form(value.type).arrow.scale
     up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         sums = zip(_exact_sums(found, at), found.size.tolist(), strict=True)
-        return decimal_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
+        return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
 
     return Function(finish, _kept_decimals(value))
 

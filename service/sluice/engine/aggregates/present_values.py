@@ -88,6 +88,8 @@ def _of_present(of: Function, guards: Sequence[Expression], *, optional: bool) -
         if not optional:
             return of.finish(found, inner)
         some = found.size > 0
+        if some.all():
+            return results(of.finish(found, inner))
         values, failed = results(of.finish(found.rows(some), inner))
         errors = np.zeros(len(some), np.bool_)
         errors[some] = failed

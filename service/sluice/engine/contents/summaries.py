@@ -132,7 +132,9 @@ def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # 
     """
     for a in range(len(of)):
         code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
-        if of[a].guard != NONE:
+        if of[a].guard != NONE and code == SUM_REAL:
+            do(guarded(of, a, SUM_REAL), *arguments)
+        elif of[a].guard != NONE:
             do(guarded(of, a, code), *arguments)
         elif code == SUM_REAL:
             do(alone(of, a, SUM_REAL), *arguments)

@@ -15,7 +15,7 @@ MOST_DIGITS = 38
 WORD_DIGITS = 18
 #: the digits of an int64
 INT64_DIGITS = 19
-#: the least scale of a quotient and of a mean (DE8, DE15)
+#: the least scale of a quotient and of a mean (DE7, DE14)
 LEAST_SCALE = 6
 
 #: a number below half a unit of each scale, and a context with room for the digits above it
@@ -38,7 +38,7 @@ class DecimalType(Type):
 
     word = "decimal"
     aliases = ("numeric",)
-    notation = "decimal(scale)"
+    notation = "decimal(2)"
     foreign = ("decimal32", "decimal64", "decimal128", "bigdecimal", "money", "bignumeric")
     empty = "0"
     samples = ("1", "2")
@@ -67,7 +67,7 @@ class DecimalType(Type):
 
     @property
     def distance(self) -> Distance | None:  # type: ignore[override]
-        """A delta window compares decimals that fit a word; its size has the scale of the attribute (DE24)."""
+        """A delta window compares decimals that fit a word; its size has the scale of the attribute (DE16)."""
         exact = f"a size with at most {self.scale} digits behind the point, as the attribute is {self.described}"
         return Distance(str(self), 10**self.scale, exact) if self.in_word else None
 
@@ -83,6 +83,7 @@ class DecimalType(Type):
 
     @classmethod
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:  # noqa: ARG003 - it has no inner type
+        """A scale alone, or the digits and the scale (DE1)."""
         if text in (cls.word, *cls.aliases):
             raise ValueError(BOUNDS)
         if (parts := _TEXT.fullmatch(text)) is None:
@@ -90,6 +91,7 @@ class DecimalType(Type):
         return cls(int(parts["precision"] or WORD_DIGITS), int(parts["scale"]))
 
     def joined(self, other: Type) -> Type | None:
+        """The least type that has all digits of both (DE10)."""
         number = as_decimal(other)
         if number is None:
             return None
@@ -97,7 +99,7 @@ class DecimalType(Type):
         return of_digits(max(self.whole, number.whole) + scale, scale)
 
     def unscaled(self, number: Decimal) -> int | None:
-        """The number times 10 ** scale; None if it has more digits than the type, also behind the point (DE5).
+        """The number times 10 ** scale; None if it has more digits than the type, also behind the point (DE17).
 
         Zeros at the end do not count.
         """
@@ -124,7 +126,7 @@ class DecimalType(Type):
 
 
 def number_of(value: object) -> Decimal | None:
-    """The number that a value is or whose text it is; None if it is none, or not finite."""
+    """The number that a value is or whose text it is; None if it is none, or not finite (DE2)."""
     if type(value) is str:
         return Decimal(value) if _NUMBER.fullmatch(value) else None
     if type(value) is float:
@@ -148,7 +150,7 @@ def half_even(numerator: int, divisor: int) -> int:
 
 
 def as_decimal(type_: Type) -> DecimalType | None:
-    """The least decimal type that has all values of the type: an int64 has 19 digits; None if there is none."""
+    """The least decimal type that has all values of the type: an int64 has 19 digits (DE5); None if there is none."""
     if isinstance(type_, DecimalType):
         return type_
     return DecimalType(INT64_DIGITS, 0) if type_.word == "int64" else None
@@ -165,7 +167,7 @@ def capped(precision: int, scale: int) -> DecimalType | None:
 
 
 def of_text(text: str) -> DecimalType | None:
-    """The least type of a constant: `1.10` has the type decimal(3, 2) (DE10)."""
+    """The least type of a constant: `1.10` has the type decimal(3, 2) (DE9)."""
     number = number_of(text)
     if number is None or not -MOST_DIGITS <= number.as_tuple().exponent <= MOST_DIGITS:  # type: ignore[operator]
         return None
@@ -185,6 +187,7 @@ def product(left: DecimalType, right: DecimalType) -> DecimalType | None:
 
 
 def quotient(left: DecimalType, right: DecimalType) -> DecimalType:
+    """The type of a quotient (DE7)."""
     return DecimalType(MOST_DIGITS, max(LEAST_SCALE, left.scale, right.scale))
 
 
@@ -195,7 +198,7 @@ def rest(left: DecimalType, right: DecimalType) -> DecimalType | None:
 
 
 def rounded(type_: DecimalType, places: int = 0) -> DecimalType:
-    """The type of a value rounded to so many digits behind the point. Rounding may add a digit before the point."""
+    """The type of a value rounded to so many digits behind the point. Rounding may add a digit before it (DE8)."""
     if places >= type_.scale:
         return type_
     scale = max(places, 0)

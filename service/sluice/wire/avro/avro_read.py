@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import MapForm, WordForm, form, spread
-from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
@@ -20,6 +19,7 @@ from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
+from sluice.wire.gathered_texts import Texts
 
 FAULTS = {
     Fault.CUT: (Reason.NOT_AVRO, "its bytes end in the middle of a value"),
@@ -64,7 +64,7 @@ class Reader:
         good = faults[0] == Fault.NONE
         kept = np.flatnonzero(good)
         columns = [
-            _column(type_, slot, to, _Texts(data, self.program.texts), self.program.scales)
+            _column(type_, slot, to, Texts(data, self.program.texts), self.program.scales)
             for (_, type_), slot in zip(self.schema, self.program.kept, strict=True)
         ]
         unfit = self._unfit(columns, to, kept, faults)
@@ -112,26 +112,7 @@ class Reader:
         return reason(word, text.format(name=name, type=f"{type_}{place(name, self.members)}"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The sources of texts: the records, and for negative positions the constants of the program."""
-
-    data: np.ndarray
-    constants: bytes
-
-    def cut(self, first: np.ndarray, last: np.ndarray, type_: pa.DataType) -> pa.Array:
-        starts = np.zeros(len(first) + 1, np.int64)
-        np.cumsum(np.abs(last - first), out=starts[1:])
-        if starts[-1] > np.iinfo(np.int32).max:
-            raise OverflowError("more than 2 GiB of text in one batch")
-        gathered = np.empty(starts[-1], np.uint8)
-        constants = np.frombuffer(self.constants or b"\0", np.uint8)
-        _gather(self.data, constants, first, starts, gathered)
-        buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(gathered)]
-        return pa.Array.from_buffers(type_, len(first), buffers)
-
-
-def _column(type_: Type, slot: Slot, to: Buffers, texts: _Texts, scales: Mapping[int, int]) -> pa.Array:
+def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, scales: Mapping[int, int]) -> pa.Array:
     parts = (type_.present,) if type_.optional else type_.parts
     inner = [_column(part, place, to, texts, scales) for part, place in zip(parts, slot.inner, strict=True)]
     if type_.optional:
@@ -172,7 +153,7 @@ def _words(to: Buffers, buffer: int) -> np.ndarray:
     return to.words[start : start + to.filled[buffer]]
 
 
-def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
+def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, scale: int | None) -> pa.Array:
     words, of = _words(to, buffer), form(type_)
     if scale is None and isinstance(of, WordForm):
         return of.values(words)
@@ -200,7 +181,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, scale: int) -> list[str]:
+def _decimals(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:
     """The exact texts of decimals."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     return [
@@ -214,13 +195,3 @@ def _decimal(value: bytes, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
     return ("-" if unscaled < 0 else "") + whole + ("." + fraction if scale else "")
-
-
-@kernel
-def _gather(
-    data: np.ndarray, constants: np.ndarray, first: np.ndarray, starts: np.ndarray, gathered: np.ndarray
-) -> None:
-    for row in range(len(first)):
-        at, size, to = first[row], starts[row + 1] - starts[row], starts[row]
-        for i in range(size):
-            gathered[to + i] = data[at + i] if at >= 0 else constants[~at + i]

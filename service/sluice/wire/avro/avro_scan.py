@@ -13,7 +13,7 @@ import numpy as np
 
 from sluice.columns.kernel import kernel
 from sluice.wire.avro.avro_program import Fault, Op
-from sluice.wire.json.json_grammar import character
+from sluice.wire.json.json_grammar import is_text
 
 NO = -1
 #: the size of the stack in words, which bounds the depth of nested calls and blocks
@@ -98,7 +98,7 @@ def _record(
             _keep(to, a, value)
         elif op == TEXT or op == PASS_TEXT:
             size, i, fault = _length(data, i, stop)
-            if fault == NONE and not _is_text(data, i, i + size):
+            if fault == NONE and not is_text(data, i, i + size):
                 fault = WRONG_TEXT
             if fault == NONE:
                 if op == TEXT:
@@ -304,10 +304,3 @@ def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, i
     for j in range(size):
         bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
     return np.int64(bits), i + size, NONE  # type: ignore[return-value]
-
-
-@kernel
-def _is_text(data: np.ndarray, i: int, stop: int) -> bool:
-    while i != NO and i < stop:
-        i = i + 1 if data[i] < 0x80 else character(data, i, stop)
-    return i == stop

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.column_forms import spread
 from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse, steps_in
@@ -180,11 +180,10 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
 def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
     """Unscaled numbers in two's complement, the high byte first: in as few bytes as it takes, or in a fixed number."""
     up = 10 ** (node.scale - column.type.scale)
-    numbers_ = [(number or 0) * up for number in decimal_columns.unscaled(column)]
-    written = [
-        n.to_bytes(node.size or (n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True) for n in numbers_
-    ]
-    return pa.array(written if node.size else map(_sized, written), pa.binary())
+    numbers_ = [(number or 0) * up for number in number_columns.unscaled(column)]
+    if node.size:
+        return pa.array([number.to_bytes(node.size, "big", signed=True) for number in numbers_], pa.binary())
+    return pa.array([_sized(number_columns.as_bytes(number)) for number in numbers_], pa.binary())
 
 
 def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:

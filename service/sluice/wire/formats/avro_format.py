@@ -75,6 +75,10 @@ class NoRegistryClientError(SluiceError):
 
     exit_code = EXIT_CODE
 
+    @classmethod
+    def of(cls, error: ModuleNotFoundError) -> NoRegistryClientError:
+        return cls(install(str(error.name), "registry"))
+
 
 class ConfluentFormat(Format):
     """avro-confluent. Without `avro_schema` it writes a schema that is derived from the attributes."""
@@ -83,7 +87,7 @@ class ConfluentFormat(Format):
     in_keys = True
     has_paths = True
     needs_registry = True
-    schema_key = SCHEMA
+    schema_keys = (SCHEMA,)
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
         texts = {key: _text(key, given.get(key), finder) for key in self.keys}
@@ -115,7 +119,7 @@ class ConfluentFormat(Format):
             from sluice.wire.confluent import Confluent  # noqa: PLC0415 - it imports compiled kernels
             from sluice.wire.schema_registry import registry  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise NoRegistryClientError(install(str(error.name), "registry")) from None
+            raise NoRegistryClientError.of(error) from None
 
         text = part.options.avro_schema
         written = text or schema_of(part.subject, part.schema, part.members)

@@ -103,15 +103,15 @@ class Format(ABC):
     coerces: ClassVar[bool] = False
     #: whether the pipeline file must name a schema registry
     needs_registry: ClassVar[bool] = False
-    #: the key from whose value the attributes of a stream without `schema` follow; None: they do not
-    schema_key: ClassVar[str | None] = None
+    #: the keys from whose values the attributes of a stream without `schema` follow
+    schema_keys: ClassVar[tuple[str, ...]] = ()
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
         """The block of settings. `given` has the values of `keys`. Reports values that are wrong by themselves."""
         return FormatOptions()
 
     def attributes(self, options: Any, finder: Finder) -> Schema | None:  # noqa: ANN401
-        """The attributes that follow from `schema_key`. Reports why they do not, and then returns None."""
+        """The attributes that follow from a key of `schema_keys`. Reports why they do not, and then returns None."""
         return None
 
     def check(self, part: Part, finder: Finder) -> None:  # noqa: B027 - most formats code all attributes

@@ -206,6 +206,14 @@ def character(data: np.ndarray, i: int, stop: int) -> int:
     return i + size
 
 
+@kernel
+def is_text(data: np.ndarray, i: int, stop: int) -> bool:
+    """Whether the bytes up to `stop` are UTF-8."""
+    while i != NO and i < stop:
+        i = i + 1 if data[i] < 0x80 else character(data, i, stop)
+    return i == stop
+
+
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 

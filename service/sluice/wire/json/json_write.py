@@ -68,7 +68,7 @@ def _without_nulls(tuples: pa.RecordBatch) -> pa.RecordBatch:
 def _bare(
     values: pa.BinaryArray, frame: pl.DataFrame, decimals: list[str], tuples: pa.RecordBatch, paths: Mapping[str, Steps]
 ) -> pa.BinaryArray:
-    """Removes the quotes around decimals, which have a mark beside them. If a text has the mark, it encodes row by row."""
+    """Removes the quotes around decimals, beside which a mark stands. If a text has the mark, it encodes row by row."""
     if not any(_has_mark(column) for column in tuples.columns):
         return pc.replace_substring(pc.replace_substring(values, b'"' + MARK, b""), MARK + b'"', b"")
     texts = [

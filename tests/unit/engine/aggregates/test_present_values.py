@@ -8,10 +8,18 @@ import pytest
 
 from sluice.testing import run_case
 
-SCHEMA = {"i": "int64?", "f": "float64?", "s": "string?", "v": "list<int64>?", "n": "int64"}
-ABSENT = {"i": None, "f": None, "s": None, "v": None}
+SCHEMA = {
+    "i": "int64?",
+    "f": "float64?",
+    "s": "string?",
+    "v": "list<int64>?",
+    "n": "int64",
+    "d": "decimal(2)?",
+    "w": "decimal(38, 2)?",
+}
+ABSENT = {"i": None, "f": None, "s": None, "v": None, "d": None, "w": None}
 #: the first and the last tuple have no values
-ROWS = [{**ABSENT, "n": 1}, {"i": 5, "f": 2.5, "s": "b", "v": [1, 2], "n": 2}, {**ABSENT, "n": 3}]
+ROWS = [{**ABSENT, "n": 1}, {"i": 5, "f": 2.5, "s": "b", "v": [1, 2], "n": 2, "d": 1.25, "w": 2.5}, {**ABSENT, "n": 3}]
 
 
 def of(call: str, rows: list[dict[str, Any]]) -> Any:
@@ -34,6 +42,9 @@ def of(call: str, rows: list[dict[str, Any]]) -> Any:
         ("MinCount(f)", 1, None), ("MaxCount(i)", 1, None),
         ("SampleStdDev(f)", 0.0, None), ("PopulationStdDev(f)", 0.0, None),
         ("Median(f)", 2.5, None), ("Percentile(f, 0.9)", 2.5, None),
+        ("string(Sum(d))", "1.25", None), ("string(Average(d))", "1.250000", None), ("string(Max(d))", "1.25", None),
+        ("string(Sum(w))", "2.50", None), ("string(Average(w))", "2.500000", None), ("SampleStdDev(d)", 0.0, None),
+        ("string(FirstPresent(w))", "2.50", None), ("string(First(w))", None, None), ("CountDistinct(w)", 1, 0),
         ("Sum(i + n)", 7, None), ("Sum(i) + 1", 6, None),
         # NU19: counts and lists are never null
         ("Count()", 3, 3), ("Count(i)", 1, 0), ("Count(n)", 3, 3), ("CountDistinct(s)", 1, 0),

@@ -38,8 +38,8 @@ class FileShape(FileModel):
     )
     registry: dict[str, Text] = Field(
         {},
-        description="The schema registry of `avro-confluent`: properties of Confluent's client. `${NAME}` and "
-        "`${file:PATH}` are replaced as in `kafka`.",
+        description="The schema registry of `avro-confluent`, `protobuf-confluent` and `json-confluent`: properties of "
+        "Confluent's client. `${NAME}` and `${file:PATH}` are replaced as in `kafka`.",
         examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
     clock: Literal["processing", "records"] = Field(

@@ -163,7 +163,9 @@ def is_member(value: object) -> bool:
     """Whether a mapping says how the record has an attribute: if it has a key `type`, or only keys of MemberShape. Any
     other mapping is a type, a struct.
     """
-    return isinstance(value, MemberShape) or (isinstance(value, dict) and ("type" in value or value.keys() <= MEMBER_KEYS))
+    return isinstance(value, MemberShape) or (
+        isinstance(value, dict) and ("type" in value or value.keys() <= MEMBER_KEYS)
+    )
 
 
 #: a type alone, or a mapping

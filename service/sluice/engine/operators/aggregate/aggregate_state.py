@@ -45,11 +45,13 @@ def tables(program: Program, sources: int) -> dict[str, Table]:
     A row of the space "part" has the summaries of the tuples of a block.
     """
     width, columns, texts = widths(program, sources), program.columns.width, program.text_columns
+    flags = np.array(program.columns.flags, np.int64)
     return {
         "ends": Table("partition", ENDS, refers=GROUPS, fresh=dict.fromkeys(GROUPS, NIL)),
         "rings": Table("partition", RING),
         "sources": words("partition", width["sources"]),
-        "ringed": words("partition", width["ringed"], _repeated(texts, columns, program.ring)),
+        "ringed": words("partition", width["ringed"], _repeated(texts, columns, program.ring),
+                        _repeated(flags, columns, program.ring)),
         "group_records": Table("group", GROUP_RECORD, refers={
             "oldest": "slot", "youngest": "slot", "root": "slot",
             "younger": "group", "older": "group", "spread": "part",
@@ -59,8 +61,9 @@ def tables(program: Program, sources: int) -> dict[str, Table]:
         "group_of": Table("slot", np.dtype(np.int32), refers={"": "group"}),
         "links": Table("slot", CHAIN, refers=SLOTS),
         "nodes": Table("slot", NODE, refers={"next": "slot", "below": "slot"}),
-        "words": words("slot", width["words"], texts),
-        "blocks": words("slot", width["blocks"], _repeated(texts, columns, program.block)),
+        "words": words("slot", width["words"], texts, flags),
+        "blocks": words("slot", width["blocks"], _repeated(texts, columns, program.block),
+                        _repeated(flags, columns, program.block if program.packed else 0)),
         "stack": words("slot", width["stack"], program.text_words if width["stack"] else ()),
     }  # fmt: skip
 
@@ -336,5 +339,5 @@ class AggregateState(WindowTables):
 
 
 def _repeated(texts: np.ndarray, width: int, times: int) -> tuple[int, ...]:
-    """The indices of the text words in a row of `times` tuples or summaries of `width` words each."""
+    """The indices of some words in a row of `times` tuples or summaries of `width` words each."""
     return tuple((np.arange(times)[:, None] * width + texts).reshape(-1).tolist())

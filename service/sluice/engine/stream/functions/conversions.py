@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.iso_columns import cast_each, times
+from sluice.columns.number_columns import cast_each, times
 from sluice.engine.stream.functions.column_arguments import (
     EDGE,
     FLOAT64,

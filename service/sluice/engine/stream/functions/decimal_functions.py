@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import decimal_columns
+from sluice.columns import number_columns
 from sluice.columns.column_forms import form, type_of
 from sluice.engine.stream.functions.column_arguments import FLOAT64, INT64, Column, Kernel, by_name, is_scalar
 from sluice.model.types import decimal_type
@@ -28,14 +28,14 @@ def by_unscaled(function: Unscaled, arrow: pa.DataType, *columns: Column) -> Col
     length = next((len(column) for column in columns if not is_scalar(column)), None)
     rows = [numbers(column, 1 if length is None else length) for column in columns]
     found = [None if None in row else function(*row) for row in zip(*rows, strict=True)]
-    made = decimal_columns.of_unscaled(found, arrow) if pa.types.is_decimal(arrow) else pa.array(found, arrow)
+    made = number_columns.of_unscaled(found, arrow) if pa.types.is_decimal(arrow) else pa.array(found, arrow)
     return made[0] if length is None else made
 
 
 def numbers(column: Column, length: int) -> Sequence[int | None]:
     if is_scalar(column):
-        return decimal_columns.unscaled(pa.array([column.as_py()], column.type)) * length
-    return decimal_columns.unscaled(column)
+        return number_columns.unscaled(pa.array([column.as_py()], column.type)) * length
+    return number_columns.unscaled(column)
 
 
 def decimal(column: Column) -> DecimalType:
@@ -142,7 +142,7 @@ def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -
 
 
 def to_decimal(value: Column, *digits: Column) -> Column:
-    """The number with a given scale, rounded half to even. `digits` are the scale, or the precision and the scale."""
+    """The number with a given scale, rounded half to even (DE12). `digits` are the scale, or the precision and the scale."""
     given = [one.as_py() for one in digits]
     type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
@@ -157,7 +157,7 @@ def to_decimal(value: Column, *digits: Column) -> Column:
 def _of_numbers(value: Column, type_: DecimalType) -> Column:
     if is_scalar(value):
         return _of_numbers(pa.array([value.as_py()], value.type), type_)[0]
-    return decimal_columns.of_unscaled([_nearest(one, type_) for one in value.to_pylist()], arrow(type_))
+    return number_columns.of_unscaled([_nearest(one, type_) for one in value.to_pylist()], arrow(type_))
 
 
 def _nearest(value: object, type_: DecimalType) -> int | None:
@@ -184,21 +184,21 @@ def _in_int64(number: int) -> int | None:
 
 
 def decimal_to_float64(value: Column) -> Column:
-    """The nearest float64."""
+    """The nearest float64 (DE11)."""
     if is_scalar(value):
         return pa.scalar(float(value.as_py()) if value.is_valid else None, FLOAT64)
-    scale, words = decimal(value).scale, decimal_columns.halves(value)
+    scale, words = decimal(value).scale, number_columns.halves(value)
     if scale <= FLOAT_POWER and (words[:, 1] == words[:, 0] >> 63).all() and (abs(words[:, 0]) <= FLOAT_EXACT).all():
         quotients = words[:, 0] / 10.0**scale  # of two numbers that are exact
         return pa.array(quotients, mask=np.asarray(value.is_null().to_numpy(zero_copy_only=False)))
     unit = 10**scale
-    return pa.array([None if n is None else n / unit for n in decimal_columns.unscaled(value)], FLOAT64)
+    return pa.array([None if n is None else n / unit for n in number_columns.unscaled(value)], FLOAT64)
 
 
 def decimal_to_string(value: Column) -> Column:
     if is_scalar(value):
-        return decimal_columns.texts(pa.array([value.as_py()], value.type))[0]
-    return decimal_columns.texts(value)
+        return number_columns.texts(pa.array([value.as_py()], value.type))[0]
+    return number_columns.texts(value)
 
 
 def decimal_sign(value: Column) -> Column:
@@ -209,14 +209,19 @@ def decimal_sign(value: Column) -> Column:
 
 
 def low_half(value: Column) -> Column:
-    """The low 64 bits of the unscaled number, as a number with a sign."""
-    return pa.array(np.ascontiguousarray(decimal_columns.halves(value)[:, 0]))
+    """The low 64 bits of the unscaled number, as a number with a sign; null for null."""
+    return _present(number_columns.halves(value)[:, 0], value)
 
 
 def high_half(value: Column) -> Column:
     """(unscaled number - low half) / 2 ** 64."""
-    pairs = decimal_columns.halves(value)
-    return pa.array(pairs[:, 1] + (pairs[:, 0] < 0))
+    pairs = number_columns.halves(value)
+    return _present(pairs[:, 1] + (pairs[:, 0] < 0), value)
+
+
+def _present(numbers_: np.ndarray, value: pa.Array) -> pa.Array:
+    mask = np.asarray(value.is_null().to_numpy(zero_copy_only=False)) if value.null_count else None
+    return pa.array(np.ascontiguousarray(numbers_), mask=mask)
 
 
 KERNELS = by_name(

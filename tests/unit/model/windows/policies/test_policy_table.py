@@ -63,7 +63,7 @@ def test_a_policy_of_a_wrong_form_is_a_fault(text: str, expected: str):
     ("text", "expected"),
     [
         ("delta(j, 5)", "an attribute of readings in delta (i, f, t, s, n)"),
-        ("delta(s, 5)", "delta over an int64, a float64 or a timestamp, not s, a string"),
+        ("delta(s, 5)", "delta over an int64, a float64, a timestamp or a decimal(2), not s, a string"),
         ("delta(i, 5m)", "a size without a unit, as i is an int64"),
         ("delta(f, s)", "a size that is float64, as f is float64, not string"),
     ],

@@ -1,7 +1,8 @@
-"""The numbers in a decimal128 column of Arrow: each is a signed whole number of 128 bits, its unscaled number.
+"""Columns of exact numbers: decimals, and times, which are whole nanoseconds.
 
-A half is 64 bits: the low one comes first. An unscaled number is `high * 2**64 + low`, with `low` as a number without a
-sign.
+Times come from texts, by the rules of time_units.py. A decimal128 of Arrow is a signed whole number of 128 bits, its
+unscaled number, in two halves of 64 bits, the low one first: it is `high * 2**64 + low`, with `low` as a number without
+a sign.
 """
 
 from __future__ import annotations
@@ -11,6 +12,52 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from sluice.time_units import nanoseconds
+
+# ---- times -----------------------------------------------------------------------------------------------------------
+
+INSTANT = pa.timestamp("ns", "UTC")
+INT64 = range(-(2**63), 2**63)
+#: texts that Arrow converts as the rules say, but for a missing zone; it refuses dates that do not exist
+PLAIN = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[-+]([01]\d|2[0-3]):[0-5]\d)?$"
+NO_ZONE = r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?)$"
+
+
+def times(texts: pa.StringArray) -> pa.TimestampArray:
+    """The time of each text; null for null, for other texts, and for times beyond int64 nanoseconds.
+
+    Arrow converts the usual forms. The other texts are converted one by one.
+    """
+    plain = pc.if_else(pc.match_substring_regex(texts, PLAIN), texts, pa.scalar(None, pa.string()))
+    column = cast_each(pc.replace_substring_regex(plain, pattern=NO_ZONE, replacement=r"\1Z"), INSTANT)
+    rest = pc.and_(plain.is_null(), texts.is_valid())
+    exact = pa.array([_time(text) for text in texts.filter(rest).to_pylist()], pa.int64())
+    return pc.replace_with_mask(column, rest, exact.view(INSTANT)) if len(exact) else column
+
+
+def cast_each(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Casts each text, null if it does not fit. pyarrow casts all values or fails, so the texts are halved until those
+    that do not fit are alone.
+    """
+    try:
+        return pc.cast(texts, type_)
+    except pa.ArrowInvalid:
+        if len(texts) == 1:
+            return pa.nulls(1, type_)
+        middle = len(texts) // 2
+        return pa.concat_arrays([cast_each(texts[:middle], type_), cast_each(texts[middle:], type_)])
+
+
+def _time(text: str) -> int | None:
+    try:
+        time = nanoseconds(text)
+    except ValueError:
+        return None
+    return time if time in INT64 else None
+
+
+# ---- decimals --------------------------------------------------------------------------------------------------------
 
 MASK = 2**64 - 1
 
@@ -47,13 +94,18 @@ def unscaled(array: pa.Array) -> list[int | None]:
 
 
 def of_unscaled(numbers: Sequence[int | None], arrow: pa.DataType) -> pa.Array:
-    """The inverse of `unscaled`. A number with more digits than the type becomes null."""
+    """The inverse of `unscaled`. A number with more digits than the type becomes null (DE4)."""
     bound = 10**arrow.precision
     wrong = np.array([n is None or not -bound < n < bound for n in numbers], np.bool_)
     kept = [0 if bad or n is None else n for n, bad in zip(numbers, wrong.tolist(), strict=True)]
     low = np.array([n & MASK for n in kept], np.uint64).view(np.int64)
     made = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
     return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), made) if wrong.any() else made
+
+
+def as_bytes(number: int) -> bytes:
+    """The number in two's complement, the high byte first, in as few bytes as it takes."""
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 def texts(array: pa.Array) -> pa.StringArray:
@@ -74,7 +126,7 @@ SIZE = 16
 
 
 def ordered_bytes(array: pa.Array) -> np.ndarray:
-    """16 bytes for each value, which compare as the values do: the high byte first, with the sign inverted."""
+    """16 bytes for each value, which compare as the values do (DE3): the high byte first, with the sign inverted."""
     pairs = halves(array)
     return np.ascontiguousarray(np.stack([pairs[:, 1] ^ _SIGN, pairs[:, 0]], axis=1).astype(">i8")).view(np.uint8)
 

@@ -1,0 +1,303 @@
+"""How the fields of Protocol Buffers fit attributes: the table of the types for Protobuf (PB2 to PB9)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice.model.protobuf.proto_file import ProtobufError
+from sluice.model.protobuf.proto_schema import (
+    DECIMAL_MESSAGE,
+    DURATION_MESSAGE,
+    TIMESTAMP_MESSAGE,
+    WRAPPERS,
+    Protobuf,
+    ProtoField,
+    ProtoMessage,
+)
+from sluice.model.types import (
+    BOOLEAN,
+    BYTES,
+    FLOAT64,
+    INT64,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    BooleanType,
+    BytesType,
+    DecimalType,
+    Float64Type,
+    Int64Type,
+    JsonType,
+    ListType,
+    MapType,
+    OptionalType,
+    Schema,
+    StringType,
+    StructType,
+    TimestampType,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
+
+#: kinds of fields beside those of the schema: messages that are one value
+TIME, SPAN, DECIMAL = "timestamp", "duration", "decimal"
+WHOLE = frozenset({
+    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
+})  # fmt: skip
+#: the messages that are any JSON
+JSON_MESSAGES = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+#: kind -> the type of an attribute that a field gives if the pipeline file names none
+GIVEN: Mapping[str, Type] = {
+    **dict.fromkeys(WHOLE, INT64), "bool": BOOLEAN, "float": FLOAT64, "double": FLOAT64, "string": STRING,
+    "enum": STRING, "bytes": BYTES, TIME: TIMESTAMP,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoForm:
+    """How Protobuf holds the values of a type.
+
+    readable   the kinds of fields from which a value can be read
+    written    the kinds that hold each value without loss
+    generated  the type in a generated schema
+    """
+
+    readable: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+    generated: str = ""
+
+
+#: the table of the types for Protobuf
+FORMS: Mapping[type[Type], ProtoForm] = {
+    BooleanType: ProtoForm(frozenset({"bool"}), frozenset({"bool"}), "bool"),
+    Int64Type: ProtoForm(WHOLE | {"enum", SPAN}, frozenset({"int64", "sint64", "sfixed64", SPAN}), "int64"),
+    Float64Type: ProtoForm(WHOLE | {"float", "double", SPAN}, frozenset({"double"}), "double"),
+    StringType: ProtoForm(frozenset({"string", "bytes", "enum"}), frozenset({"string", "bytes"}), "string"),
+    TimestampType: ProtoForm(frozenset({TIME}), frozenset({TIME}), TIMESTAMP_MESSAGE),
+    BytesType: ProtoForm(frozenset({"bytes"}), frozenset({"bytes"}), "bytes"),
+    JsonType: ProtoForm(frozenset({"message"}), frozenset({"string"}), "string"),
+    DecimalType: ProtoForm(WHOLE | {"string", DECIMAL}, frozenset({"string"}), "string"),
+    ListType: ProtoForm(),
+    MapType: ProtoForm(),
+    OptionalType: ProtoForm(),
+    StructType: ProtoForm(),
+}
+
+
+def form_of(type_: Type) -> ProtoForm:
+    return FORMS[type(type_)]
+
+
+def kind_of(proto: Protobuf, one: ProtoField) -> str:
+    """The kind of a value: that of the field, or what its message stands for (PB7)."""
+    if one.type_name == TIMESTAMP_MESSAGE:
+        return TIME
+    if one.type_name == DURATION_MESSAGE:
+        return SPAN
+    if one.type_name == DECIMAL_MESSAGE:
+        return DECIMAL
+    return wrapped(proto, one).kind
+
+
+def wrapped(proto: Protobuf, one: ProtoField) -> ProtoField:
+    """The field `value` of a message such as Int64Value; the field itself if it has another type."""
+    return proto.message_of(one).fields[0] if one.type_name in WRAPPERS else one
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def message_of(proto: Protobuf, name: str) -> ProtoMessage:
+    """The message with this full name, or the only one with this name alone. Without a name it is the only message at
+    the top of the main file. Raises ProtobufError.
+
+    Implements PB2 of the reference.
+    """
+    if name in proto.messages:
+        return proto.messages[name]
+    own = [full for full in proto.order.values() if not proto.messages[full].map_entry]
+    same = [full for full in own if full.rpartition(".")[2] == name]
+    if len(same) == 1:
+        return proto.messages[same[0]]
+    top = [full for path, full in proto.order.items() if len(path) == 1]
+    if not name and len(top) == 1:
+        return proto.messages[top[0]]
+    raise ProtobufError(f"one of its messages ({', '.join(own) or 'it has none'})")
+
+
+def attributes_of(proto: Protobuf, message: ProtoMessage) -> Schema:
+    """The attributes that the fields of a message give. Raises ProtobufError for a field that fits no type."""
+    return tuple((one.name, attribute_type(proto, one)) for one in message.fields)
+
+
+def attribute_type(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> Type:
+    """The type of the attribute that a field gives. Raises ProtobufError if it fits no type.
+
+    `around` are the names of the messages in which the field stands; a message inside of itself fits no type.
+
+    Implements PB10 of the reference.
+    """
+    if (entry := entry_of(proto, one)) is not None:
+        key, value = (attribute_type(proto, part, around).present for part in entry)
+        return map_of(key, value)
+    type_ = _given(proto, one, around)
+    if type_ is None:
+        what = f"the field {one.name} ({one.shown}) stands for none"
+        raise ProtobufError(f"a schema that names the attributes and their types, as {what}")
+    if one.repeated:
+        return list_of(type_)
+    return optional_of(type_) if one.presence and not one.required else type_
+
+
+def _given(proto: Protobuf, one: ProtoField, around: tuple[str, ...]) -> Type | None:
+    if kind_of(proto, one) != "message":
+        return GIVEN.get(kind_of(proto, one))
+    message = proto.message_of(one)
+    if message.name in JSON_MESSAGES:
+        return JSON
+    if message.name in around or not message.fields:
+        return None
+    inner = (*around, message.name)
+    return StructType(tuple((member.name, attribute_type(proto, member, inner)) for member in message.fields))
+
+
+def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] | None:
+    """The fields of the keys and of the values if the field is a map."""
+    if one.kind != "message" or not proto.message_of(one).map_entry:
+        return None
+    key, value = proto.message_of(one).fields
+    return key, value
+
+
+def check_reading(proto: Protobuf, message: ProtoMessage, name: str, type_: Type) -> None:
+    """Raises ProtobufError if no record of the message gives the attribute."""
+    one = message.named(name)
+    if one is None:
+        raise ProtobufError(f"a field {name}")
+    check_field(proto, one, type_)
+
+
+def check_field(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
+    """Raises ProtobufError if the field, or with `item` an item of it, gives no value of the type."""
+    present, entry = type_.present, entry_of(proto, one)
+    repeated = one.repeated and not item
+    match present:
+        case ListType() if repeated and entry is None:
+            check_field(proto, one, present.element, item=True)
+        case MapType() if repeated and entry is not None:
+            check_field(proto, entry[0], present.key)
+            check_field(proto, entry[1], present.value)
+        case StructType() if not repeated and kind_of(proto, one) == "message":
+            for name, member in present.members:
+                check_member(proto, one, name, member)
+        case _ if repeated or kind_of(proto, one) not in form_of(present).readable:
+            raise ProtobufError(f"{type_}, which {one.shown} does not give")
+
+
+def check_member(proto: Protobuf, one: ProtoField, name: str, type_: Type) -> None:
+    member = proto.message_of(one).named(name)
+    if member is not None:
+        check_field(proto, member, type_)
+    elif not type_.optional:
+        raise ProtobufError(f"a field {name} of {one.type_name}")
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def check_writing(proto: Protobuf, message: ProtoMessage, name: str, type_: Type) -> None:
+    """Raises ProtobufError if the message cannot hold the attribute without loss."""
+    one = message.named(name)
+    if one is None:
+        raise ProtobufError(f"a field {name}")
+    check_holds(proto, one, type_)
+
+
+def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
+    """Raises ProtobufError if the field, or with `item` an item of it, does not hold each value of the type (PB9)."""
+    if type_.optional and (item or not one.presence):
+        raise ProtobufError(f"{type_.present}, as null in {one.name} ({one.shown}) would become a default")
+    present, entry = type_.present, entry_of(proto, one)
+    repeated = one.repeated and not item
+    match present:
+        case ListType() if repeated and entry is None:
+            check_holds(proto, one, present.element, item=True)
+        case MapType() if repeated and entry is not None:
+            check_holds(proto, entry[0], present.key, item=True)
+            check_holds(proto, entry[1], present.value, item=True)
+        case StructType() if not repeated and kind_of(proto, one) == "message":
+            for name, member in present.members:
+                check_writing(proto, proto.message_of(one), name, member)
+            if lacking := missing(proto.message_of(one), [name for name, _ in present.members]):
+                raise ProtobufError(f"a member for each required field of {one.type_name} ({', '.join(lacking)})")
+        case _ if repeated or kind_of(proto, one) not in form_of(present).written:
+            raise ProtobufError(f"{type_}, which {one.shown} does not hold without loss")
+
+
+def missing(message: ProtoMessage, names: Sequence[str]) -> list[str]:
+    """The names of the required fields that are not among the attributes `names`."""
+    known = set(names)
+    return [one.name for one in message.fields if one.required and one.name not in known]
+
+
+# ---- a generated schema ----------------------------------------------------------------------------------------------
+
+
+def schema_of(name: str, schema: Schema) -> str:
+    """The text of a `.proto` file generated for tuples with these attributes. Raises ProtobufError for a type that
+    Protobuf cannot hold. The fields are numbered in the order of the attributes.
+    """
+    body = "\n".join(_message_lines(message_name(name), schema, ""))
+    imported = 'import "google/protobuf/timestamp.proto";\n' if TIMESTAMP_MESSAGE in body else ""
+    return f'syntax = "proto3";\n{imported}{body}\n'
+
+
+def message_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
+
+
+def _message_lines(name: str, members: Schema, indent: str) -> list[str]:
+    lines = [f"{indent}message {name} {{"]
+    for number, (member, type_) in enumerate(members, 1):
+        inner = _innermost(type_)
+        if isinstance(inner, StructType):
+            lines += _message_lines(_capital(member), inner.members, f"{indent}  ")
+        lines.append(f"{indent}  {_declared(type_, member)} {member} = {number};")
+    return [*lines, f"{indent}}}"]
+
+
+def _innermost(type_: Type) -> Type:
+    """The type of the values, of the elements of a list or of the values of a map."""
+    present = type_.present
+    return _innermost(present.parts[-1]) if isinstance(present, ListType | MapType) else present
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]
+
+
+def _declared(type_: Type, member: str) -> str:
+    match type_:
+        case ListType(element):
+            return f"repeated {_item(element, member)}"
+        case MapType(key, value) if form_of(key).generated in KEYS:
+            return f"map<{_item(key, member)}, {_item(value, member)}>"
+    word = _item(type_.present, member)
+    optional = type_.optional and word != TIMESTAMP_MESSAGE and not isinstance(type_.present, StructType)
+    return f"optional {word}" if optional else word
+
+
+def _item(type_: Type, member: str) -> str:
+    if isinstance(type_, StructType):
+        return _capital(member)
+    if not form_of(type_).generated:
+        raise ProtobufError(f"another type of {member}, as Protobuf has no field that holds {type_} there")
+    return form_of(type_).generated
+
+
+#: the types of the keys of maps in a generated schema
+KEYS = ("bool", "int64", "string")

@@ -1,0 +1,99 @@
+"""The format json-confluent: JSON behind the id of its JSON Schema in a schema registry. The codec is wire/json/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from sluice.files import read_file
+from sluice.model.spec import FormatOptions
+from sluice.model.types import Schema
+from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
+from sluice.wire.formats.format_contract import Codec, Finder, FormatKey, Part
+from sluice.wire.formats.json_format import JsonFormat
+from sluice.wire.json.json_schema import JsonSchemaError, attributes_of, check_writing, missing, parse, schema_of
+
+SCHEMA = "json_schema"
+JsonSchema = Annotated[
+    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
+    Discriminator(lambda value: INLINE if isinstance(value, dict) else FILE),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchemaOptions(FormatOptions):
+    """A JSON Schema as text: records that are read follow it, and it is that of an output."""
+
+    json_schema: str | None = None
+
+
+class JsonConfluentFormat(JsonFormat):
+    """json-confluent. Without `json_schema` it writes a schema that is derived from the attributes."""
+
+    keys = {  # noqa: RUF012 - a ClassVar of the base class
+        SCHEMA: FormatKey(
+            "JSON Schema", JsonSchema | None,
+            Field(
+                None,
+                description="For `json-confluent`: the JSON Schema, or the path of a file with it, relative to the "
+                "pipeline file. Without it a record follows the schema that it names.",
+                examples=["order.schema.json"],
+            ),
+            of_key="The JSON Schema of the key; as `json_schema` of a stream.",
+        )
+    }  # fmt: skip
+    needs_registry = True
+    schema_keys = (SCHEMA,)
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> JsonSchemaOptions:
+        schema = given.get(SCHEMA)
+        if schema is None:
+            return JsonSchemaOptions()
+        try:
+            if isinstance(schema, str):
+                schema = parse(read_file(finder.folder / schema).decode("utf-8-sig"))
+            return JsonSchemaOptions(json.dumps(schema, separators=(",", ":")))
+        except OSError as error:
+            finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / given[SCHEMA]))
+        except (JsonSchemaError, UnicodeDecodeError) as error:
+            what = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
+            finder.problem(SCHEMA, what, str(finder.folder / given[SCHEMA]))
+        return JsonSchemaOptions()
+
+    def attributes(self, options: JsonSchemaOptions, finder: Finder) -> Schema | None:
+        try:
+            return None if options.json_schema is None else attributes_of(parse(options.json_schema))
+        except JsonSchemaError as error:
+            finder.problem("schema", str(error), None)
+            return None
+
+    def check(self, part: Part, finder: Finder) -> None:
+        text = part.options.json_schema
+        if text is None or not part.written:
+            return
+        schema = parse(text)
+        for name, type_ in part.schema:
+            try:
+                check_writing(schema, name, type_)
+            except JsonSchemaError as error:
+                finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
+        if lacking := missing(schema, {name for name, _ in part.schema}):
+            finder.problem(SCHEMA, f"an attribute for each required property ({', '.join(lacking)})")
+
+    def codec(self, part: Part) -> Codec:
+        try:
+            from sluice.wire.json.json_confluent import JsonConfluent  # noqa: PLC0415 - it imports compiled kernels
+            from sluice.wire.schema_registry import registry  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise NoRegistryClientError.of(error) from None
+
+        text = part.options.json_schema
+        both = JsonConfluent(
+            part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
+            super().codec(part), reads_by=text is not None,
+        )  # fmt: skip
+        return Codec(both.decode, both.encode)

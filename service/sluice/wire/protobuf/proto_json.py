@@ -1,0 +1,168 @@
+"""Messages of Protocol Buffers as JSON, and decimals of messages as texts: one value at a time.
+
+The form is that of Protobuf's JSON mapping, with the names of the schema, and with numbers of 64 bits as numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from sluice.model.protobuf.proto_descriptor import Value, fields, varint
+from sluice.model.protobuf.proto_file import ProtobufError
+from sluice.model.protobuf.proto_fit import SPAN, TIME, kind_of
+from sluice.model.protobuf.proto_schema import FIXED, VARINTS, WRAPPERS, Protobuf, ProtoField, ProtoMessage
+from sluice.time_units import SECOND
+from sluice.wire.json.json_values import finite_or_word
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: the deepest nesting of messages
+MAX_DEPTH = 100
+PACKED = {
+    "double": "<d", "float": "<f", "fixed64": "<Q", "sfixed64": "<q", "fixed32": "<I", "sfixed32": "<i",
+}  # fmt: skip
+#: the largest number of digits behind the point of a decimal
+MAX_SCALE = 1000
+
+
+def json_text(proto: Protobuf, one: ProtoField, content: bytes) -> str:
+    """The JSON of a message that is the value of a field. Raises ProtobufError if it is none (PB8)."""
+    try:
+        return orjson.dumps(_message(proto, one, content, 0)).decode()
+    except (ValueError, TypeError, struct.error, OverflowError) as error:
+        raise ProtobufError(f"a message of the type {one.type_name} ({error})") from None
+
+
+def _message(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> Any:  # noqa: ANN401 - JSON
+    if depth > MAX_DEPTH:
+        raise ProtobufError(f"messages that are nested at most {MAX_DEPTH} deep")
+    message = proto.message_of(one)
+    members = _members(proto, message, content, depth)
+    kind = kind_of(proto, one)
+    if kind in (TIME, SPAN):
+        nanos = members.get("seconds", 0) * SECOND + members.get("nanos", 0)
+        return (
+            _time(nanos)
+            if kind == TIME
+            else f"{'-' if nanos < 0 else ''}{abs(nanos) // SECOND}.{abs(nanos) % SECOND:09}s"
+        )
+    if one.type_name in WRAPPERS:
+        return members.get("value", message.fields[0].default)
+    match message.name:
+        case "google.protobuf.Struct":
+            return members.get("fields", {})
+        case "google.protobuf.ListValue":
+            return members.get("values", [])
+        case "google.protobuf.Value":
+            name, value = next(reversed(members.items()), ("null_value", None))
+            return None if name == "null_value" else value
+    return members
+
+
+def _time(nanos: int) -> str:
+    whole = EPOCH + timedelta(seconds=nanos // SECOND)
+    fraction = f".{nanos % SECOND:09}".rstrip("0").rstrip(".")
+    return f"{whole:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _members(proto: Protobuf, message: ProtoMessage, content: bytes, depth: int) -> dict[str, Any]:
+    """The fields that are set, in the order in which they were set last."""
+    known = {one.number: one for one in message.fields}
+    given: dict[str, list[Value]] = {}
+    for number, value in fields(content):
+        if (one := known.get(number)) is not None:
+            values = given.pop(one.name, [])
+            for other in message.fields:
+                if one.oneof and other.oneof == one.oneof:
+                    given.pop(other.name, None)
+            given[one.name] = [*values, value]
+    named = {one.name: one for one in message.fields}
+    return {name: _field(proto, named[name], values, depth) for name, values in given.items()}
+
+
+def _field(proto: Protobuf, one: ProtoField, values: list[Value], depth: int) -> Any:  # noqa: ANN401 - JSON
+    if one.kind == "message" and not one.repeated:
+        return _message(proto, one, b"".join(map(_bytes, values)), depth + 1)
+    if one.kind == "message" and proto.message_of(one).map_entry:
+        return dict(_entry(proto, one, _bytes(value), depth + 1) for value in values)
+    items = [_item(proto, one, value, depth) for part in values for value in _unpacked(one, part)]
+    return items if one.repeated else items[-1]
+
+
+def _entry(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> tuple[str, Any]:
+    message = proto.message_of(one)
+    members = _members(proto, message, content, depth)
+    key, value = (members.get(part.name, {} if part.kind == "message" else part.default) for part in message.fields)
+    return key if isinstance(key, str) else orjson.dumps(key).decode(), value
+
+
+def _unpacked(one: ProtoField, value: Value) -> Iterator[Value]:
+    """The values of a packed field, else the value."""
+    if not one.repeated or not isinstance(value, bytes) or one.kind not in VARINTS | FIXED.keys():
+        yield value
+    elif (size := FIXED.get(one.kind, 0)) and len(value) != size:
+        yield from (value[at : at + size] for at in range(0, len(value), size))
+    elif size:
+        yield value
+    else:
+        at = 0
+        while at < len(value):
+            number, at = varint(value, at)
+            yield number
+
+
+def _item(proto: Protobuf, one: ProtoField, value: Value, depth: int) -> Any:  # noqa: ANN401 - JSON
+    match one.kind:
+        case "message":
+            return _message(proto, one, _bytes(value), depth + 1)
+        case "string":
+            return _bytes(value).decode()
+        case "bytes":
+            return b64encode(_bytes(value)).decode()
+        case kind if kind in PACKED:
+            return finite_or_word(struct.unpack(PACKED[kind], _bytes(value))[0])
+    return _number(proto, one, value)
+
+
+def _number(proto: Protobuf, one: ProtoField, value: Value) -> Any:  # noqa: ANN401 - JSON
+    if not isinstance(value, int):
+        raise ProtobufError(f"a number in {one.name}")
+    match one.kind:
+        case "bool":
+            return value & (2**64 - 1) != 0
+        case "enum":
+            return proto.enums[one.type_name].by_number.get(_signed(value, 32), _signed(value, 32))
+        case "sint32" | "sint64":
+            bits = value & (2**32 - 1 if one.kind == "sint32" else 2**64 - 1)
+            return (bits >> 1) ^ -(bits & 1)
+        case "uint32" | "uint64":
+            return value & (2 ** int(one.kind[-2:]) - 1)
+    return _signed(value, int(one.kind[-2:]))
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= 2**bits - 1
+    return value - 2**bits if value >> (bits - 1) else value
+
+
+def _bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise ProtobufError("a value with a length")
+    return value
+
+
+def decimal_text(content: bytes) -> str:
+    """The number in a message confluent.type.Decimal, which has an unscaled number in bytes, and a scale.
+
+    Raises ProtobufError.
+    """
+    given = dict(fields(content))
+    scale = _signed(scale, 32) if isinstance(scale := given.get(3, 0), int) else MAX_SCALE + 1
+    if abs(scale) > MAX_SCALE:
+        raise ProtobufError(f"a scale of at most {MAX_SCALE}")
+    return f"{int.from_bytes(_bytes(given.get(1, b'')), 'big', signed=True)}e{-scale}"

@@ -1,0 +1,438 @@
+"""Compiles a message of Protocol Buffers to a program for the interpreter in proto_scan.py.
+
+A record is read into *slots*. A slot holds one value for each row of its *table*: table 0 has a row for each record,
+and each repeated field that is read has a table of its own with a row for each item. A message within a message is no
+table: its fields are slots beside those around it, so a message that occurs twice is merged, as Protocol Buffers says.
+
+A *scope* is a message at its place. It has a *step* for each field that is read: where the value goes. Fields without
+a step are skipped, whatever their value.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sluice.model.protobuf.proto_file import ProtobufError
+from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, TIME, check_field, kind_of, wrapped
+from sluice.model.protobuf.proto_schema import Protobuf, ProtoField, ProtoMessage
+from sluice.model.types import BytesType, Float64Type, MapType, Schema, StructType, Type
+from sluice.time_units import SECOND
+
+#: the deepest nesting of messages that are read
+MAX_DEPTH = 60
+NO = -1
+#: the second word of a time that is not from a record: a record's nanoseconds are not merged with it
+NO_TIME = -2 * SECOND
+
+
+class Op(IntEnum):
+    """How the value of a field is read."""
+
+    SKIP = 0  # a member of a oneof that is not read: the others are no longer set
+    MESSAGE = auto()
+    GROUP = auto()
+    INT64 = auto()
+    INT32 = auto()
+    UINT64 = auto()
+    UINT32 = auto()
+    SINT64 = auto()
+    SINT32 = auto()
+    BOOL = auto()
+    ENUM = auto()
+    FIXED32 = auto()
+    SFIXED32 = auto()
+    FLOAT = auto()
+    FIXED64 = auto()
+    SFIXED64 = auto()
+    DOUBLE = auto()
+    TEXT = auto()
+    BYTES = auto()  # bytes, or a message as it is
+    TIME = auto()
+    SPAN = auto()
+
+
+class Fault(IntEnum):
+    """The reasons why a record cannot be decoded; proto_read.py has their texts."""
+
+    NONE = 0
+    CUT = auto()
+    TAG = auto()
+    NUMBER = auto()
+    TEXT = auto()
+    DEPTH = auto()
+    GROUP = auto()
+    WIRE = auto()
+    MISSING = auto()
+    RANGE = auto()
+
+
+OPS = {
+    "int64": Op.INT64, "int32": Op.INT32, "uint64": Op.UINT64, "uint32": Op.UINT32, "sint64": Op.SINT64,
+    "sint32": Op.SINT32, "bool": Op.BOOL, "enum": Op.ENUM, "fixed32": Op.FIXED32, "sfixed32": Op.SFIXED32,
+    "float": Op.FLOAT, "fixed64": Op.FIXED64, "sfixed64": Op.SFIXED64, "double": Op.DOUBLE, "string": Op.TEXT,
+    "bytes": Op.TEXT, "message": Op.BYTES, DECIMAL: Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
+}  # fmt: skip
+
+
+#: kinds of messages that are one value
+OPAQUE = frozenset({TIME, SPAN, DECIMAL, "message"})
+
+
+class Program(NamedTuple):
+    """A compiled program, as arrays for the interpreter.
+
+    steps      a row for each step, those of a scope together, by number: number of the field, Op, slot (NO: none),
+               scope of the message (of a repeated number or text: the slot of its list), table of the items (NO: not
+               repeated), attribute, whether a whole number becomes a float64, first and last place in `known` of a
+               closed enum (both the same: open), first and last place in `cleared`
+    scopes     a row for each scope: its first step and the step behind its last one, first and last place in `implied`
+    implied    the slots that have their default once the message of the scope is there
+    cleared    the slots of the other members of a oneof
+    known      the numbers of closed enums, ascending within each
+    slots      a row for each slot: its table, its table of items (NO: no list), whether it is present in a new row, its
+               two words in a new row, its two words when its message is there
+    own        the slots of each table: first and last place in `listed`
+    listed     slots, by table
+    checks     a row for each value that must be present: its table, its slot, the slot of the struct around it (NO:
+               none), attribute
+    below      for each pair of tables whether the second one has items within a row of the first one
+    """
+
+    steps: np.ndarray
+    scopes: np.ndarray
+    implied: np.ndarray
+    cleared: np.ndarray
+    known: np.ndarray
+    slots: np.ndarray
+    own: np.ndarray
+    listed: np.ndarray
+    checks: np.ndarray
+    below: np.ndarray
+
+
+class Leaf(NamedTuple):
+    """One value for each row: its slot, and the field that it is read from (of the items, if that is repeated)."""
+
+    slot: int
+    type: Type
+    field: ProtoField
+
+
+class Items(NamedTuple):
+    """A list for each row: the slot of its end, the table of its items, what an item is, and whether it may be null."""
+
+    slot: int
+    table: int
+    type: Type
+    item: Shape
+
+
+class Entries(NamedTuple):
+    """A map for each row: the slot of its end, the table of its entries, and what keys and values are."""
+
+    slot: int
+    table: int
+    type: Type
+    key: Shape
+    value: Shape
+
+
+class Struct(NamedTuple):
+    """A struct for each row: the slot that says whether it is there, its table, and its members."""
+
+    slot: int
+    table: int
+    type: Type
+    members: tuple[Shape, ...]
+
+
+#: how the column of an attribute is made from slots. None: no record has the attribute
+Shape = Leaf | Items | Entries | Struct | None
+
+
+@dataclass(slots=True)
+class _Step:
+    one: ProtoField
+    op: Op
+    slot: int = NO
+    scope: int = NO
+    table: int = NO
+    attribute: int = NO
+    real: bool = False
+    shape: Shape = None
+
+
+@dataclass(slots=True)
+class _Scope:
+    message: ProtoMessage
+    table: int
+    #: the steps from table 0 to this scope: scope and name of the field of each
+    path: tuple[tuple[int, str], ...] = ()
+    steps: dict[str, _Step] = field(default_factory=dict)
+    implied: list[int] = field(default_factory=list)
+    #: whether its fields without presence are there in each row: it is the message of a row, or the value of a map
+    is_row: bool = False
+    #: the slot of the struct that it is; NO: it is none
+    struct: int = NO
+
+
+@dataclass(slots=True)
+class _Slot:
+    table: int
+    path: tuple[tuple[int, str], ...]
+    items: int = NO
+    present: bool = False
+    new: tuple[int, int] = (0, 0)
+    there: tuple[int, int] = (0, 0)
+
+
+class Compiler:
+    """Compiles one program. `defaults` has the values for attributes that a record lacks."""
+
+    def __init__(self, proto: Protobuf, message: ProtoMessage, schema: Schema, defaults: Mapping[str, Any]) -> None:
+        self.proto, self.schema, self.defaults = proto, schema, defaults
+        self.parents = [NO]
+        self.scopes = [_Scope(message, 0, is_row=True)]
+        self.slots: list[_Slot] = []
+        self.checks: list[tuple[int, int, int, int]] = []
+        self.texts = bytearray()
+
+    def compile(self) -> tuple[Program, tuple[Shape, ...]]:
+        """The program, and for each attribute how its column is made. Raises ProtobufError."""
+        shapes = tuple(self._attribute(number, (name,), type_) for number, (name, type_) in enumerate(self.schema))
+        self._oneofs()
+        return self._program(), shapes
+
+    # ---- attributes ----
+
+    def _attribute(self, number: int, path: Sequence[str], type_: Type) -> Shape:
+        """Reads the field at this path. None if the message has no such field."""
+        scope = 0
+        for depth, name in enumerate(path):
+            one = self.scopes[scope].message.named(name)
+            if one is None:
+                return None
+            if depth == len(path) - 1:
+                return self._field(scope, one, type_, number)
+            scope = self._enter(scope, one, number)
+        return None
+
+    def _field(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
+        check_field(self.proto, one, type_)
+        if isinstance(type_.present, StructType):
+            return self._struct(scope, one, type_, attribute)
+        if one.name in self.scopes[scope].steps:
+            return self._again(self.scopes[scope].steps[one.name], type_)
+        if one.repeated:
+            return self._repeated(scope, one, type_, attribute)
+        inner = wrapped(self.proto, one)
+        if inner is not one:
+            return self._field(self._enter(scope, one, attribute), inner, type_, attribute)
+        return self._leaf(scope, one, type_, attribute)
+
+    def _again(self, step: _Step, type_: Type) -> Shape:
+        """The shape of a field that another attribute reads, too."""
+        if step.shape is not None and step.shape.type == type_:
+            return step.shape
+        raise ProtobufError(f"one attribute that reads the field {step.one.name}")
+
+    def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
+        """Implements PB11 and PB12 of the reference."""
+        where, name = self.scopes[scope], self.schema[attribute][0]
+        declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in OPAQUE else (0, 0)
+        implied = not one.presence or where.message.map_entry or (one.declared and not type_.optional)
+        slot = self._slot(scope, one.name)
+        made = self.slots[slot]
+        made.new = made.there = declared
+        made.present = implied and where.is_row
+        if implied and not where.is_row:
+            where.implied.append(slot)
+        if not made.present and name in self.defaults and where.struct == NO and where.table == 0:
+            made.present, made.new = True, self._default(one, self.defaults[name], type_.present)
+        elif not made.present and not type_.optional:
+            self.checks.append((where.table, slot, where.struct, attribute))
+        shape = Leaf(slot, type_, one)
+        self._read(scope, _Step(one, Op.SKIP, slot, NO, NO, attribute, shape=shape), type_)
+        return shape
+
+    def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
+        slot, table = self._slot(scope, one.name), len(self.parents)
+        self.parents.append(self.scopes[scope].table)
+        self.slots[slot].items, self.slots[slot].present = table, True
+        element = type_.present.parts[-1]
+        if (
+            wrapped(self.proto, one) is not one
+            or isinstance(type_.present, MapType)
+            or isinstance(element.present, StructType)
+        ):
+            step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
+            return self._messages(scope, step, type_)
+        item = self._slot(scope, one.name, table)
+        shape = Items(slot, table, type_, Leaf(item, element, one))
+        self._read(scope, _Step(one, Op.SKIP, item, slot, table, attribute, shape=shape), element)
+        return shape
+
+    def _messages(self, scope: int, step: _Step, type_: Type) -> Shape:
+        """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field (PB6)."""
+        one, attribute = step.one, step.attribute
+        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, one.name))
+        self.scopes.append(_Scope(self.proto.message_of(one), step.table, path, is_row=True))
+        present, element = type_.present, type_.present.parts[-1]
+        match present:
+            case MapType(key, value):
+                fields = self.proto.message_of(one).fields
+                parts = [self._field(step.scope, *part, attribute) for part in zip(fields, (key, value), strict=True)]
+                step.shape = Entries(step.slot, step.table, type_, *parts)
+            case _ if isinstance(element.present, StructType):
+                members = self._members(step.scope, element.present, attribute)
+                step.shape = Items(step.slot, step.table, type_, Struct(NO, step.table, element, members))
+            case _:
+                item = self._field(step.scope, wrapped(self.proto, one), element, attribute)
+                step.shape = Items(step.slot, step.table, type_, item)
+        self.scopes[scope].steps[one.name] = step
+        return step.shape
+
+    def _struct(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Struct:
+        """Reads a message as a struct."""
+        where = self.scopes[scope]
+        inner = self._enter(scope, one, attribute)
+        slot = where.steps[one.name].slot
+        self.scopes[inner].struct = slot
+        if where.message.map_entry:  # a value that is not there is an empty message
+            self.slots[slot].present = self.scopes[inner].is_row = True
+        elif not type_.optional:
+            self.checks.append((where.table, slot, where.struct, attribute))
+        assert isinstance(type_.present, StructType)  # noqa: S101 - by the caller
+        return Struct(slot, where.table, type_, self._members(inner, type_.present, attribute))
+
+    def _members(self, scope: int, type_: StructType, attribute: int) -> tuple[Shape, ...]:
+        fields = [(self.scopes[scope].message.named(name), member) for name, member in type_.members]
+        return tuple(None if one is None else self._field(scope, one, member, attribute) for one, member in fields)
+
+    def _enter(self, scope: int, one: ProtoField, attribute: int) -> int:
+        """The scope of the message in this field, which is not repeated. Raises ProtobufError."""
+        where = self.scopes[scope]
+        if one.name in where.steps:
+            return where.steps[one.name].scope
+        if one.kind != "message" or one.repeated:
+            raise ProtobufError(f"a message, which the field {one.name} ({one.shown}) is not")
+        path = (*where.path, (scope, one.name))
+        if len(path) >= MAX_DEPTH:
+            raise ProtobufError(f"a path of less than {MAX_DEPTH} names")
+        self.scopes.append(_Scope(self.proto.message_of(one), where.table, path))
+        op = Op.GROUP if one.group else Op.MESSAGE
+        step = _Step(one, op, self._slot(scope, one.name), len(self.scopes) - 1, NO, attribute)
+        where.steps[one.name] = step
+        return step.scope
+
+    # ---- slots and steps ----
+
+    def _slot(self, scope: int, name: str, table: int = NO) -> int:
+        where = self.scopes[scope]
+        self.slots.append(_Slot(where.table if table == NO else table, (*where.path, (scope, name))))
+        return len(self.slots) - 1
+
+    def _read(self, scope: int, step: _Step, type_: Type) -> None:
+        """Adds a step that reads a value of this type."""
+        kind = kind_of(self.proto, step.one)
+        step.op = Op.BYTES if isinstance(type_.present, BytesType) else OPS[kind]
+        step.real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
+        self.scopes[scope].steps[step.one.name] = step
+
+    def _words(self, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
+        """The words of a constant. A text is stored as ~start and ~end of its bytes, which are negative."""
+        if isinstance(value, str) and isinstance(type_, BytesType):
+            value = b64decode(value)
+        if isinstance(value, str | bytes):
+            start = len(self.texts)
+            self.texts += value.encode() if isinstance(value, str) else value
+            return ~start, ~len(self.texts)
+        if isinstance(type_, Float64Type):
+            return int(np.float64(value).view(np.int64)), 0
+        return int(value), 0
+
+    def _declared(self, one: ProtoField, type_: Type) -> tuple[int, int]:
+        """The words of the default of the schema, whose bytes are the characters of a text."""
+        value = one.default
+        if isinstance(value, str) and isinstance(type_, BytesType):
+            value = b64encode(value.encode("latin-1", "replace")).decode()
+        return self._words(value, type_)
+
+    def _default(self, one: ProtoField, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
+        """The words of a value of the pipeline file. The text of an enum need not be one of its names."""
+        if kind_of(self.proto, one) in (TIME, SPAN):
+            return round(value * SECOND) if isinstance(value, float) else value, NO_TIME
+        return self._words(value, type_)
+
+    def _oneofs(self) -> None:
+        """Adds steps for the members of a oneof that are not read, if another member is."""
+        for scope in self.scopes:
+            read = {step.one.oneof for step in scope.steps.values()} - {""}
+            for one in scope.message.fields:
+                if one.oneof in read and one.name not in scope.steps:
+                    scope.steps[one.name] = _Step(one, Op.SKIP)
+
+    def _others(self, number: int, step: _Step) -> list[int]:
+        """The slots below the other members of the oneof of this step."""
+        if not step.one.oneof:
+            return []
+        members = self.scopes[number].message.fields
+        others = {(number, one.name) for one in members if one.oneof == step.one.oneof and one.name != step.one.name}
+        table = self.scopes[number].table
+        return [at for at, slot in enumerate(self.slots) if slot.table == table and others.intersection(slot.path)]
+
+    # ---- arrays ----
+
+    def _program(self) -> Program:
+        steps: list[tuple[int, ...]] = []
+        scopes: list[tuple[int, ...]] = []
+        implied: list[int] = []
+        cleared: list[int] = []
+        known: list[int] = []
+        for number, scope in enumerate(self.scopes):
+            scopes.append((len(steps), len(steps) + len(scope.steps), len(implied), len(implied) + len(scope.implied)))
+            implied += scope.implied
+            for step in sorted(scope.steps.values(), key=lambda step: step.one.number):
+                numbers, others = self._closed(step), self._others(number, step)
+                steps.append((
+                    step.one.number, step.op, step.slot, step.scope, step.table, step.attribute, step.real,
+                    len(known), len(known) + len(numbers), len(cleared), len(cleared) + len(others),
+                ))  # fmt: skip
+                known += numbers
+                cleared += others
+        slots = [(slot.table, slot.items, slot.present, *slot.new, *slot.there) for slot in self.slots]
+        listed = [[at for at, slot in enumerate(self.slots) if slot.table == table] for table in self._tables]
+        ends = np.cumsum([0, *map(len, listed)])
+        return Program(
+            _table(steps, 11), _table(scopes, 4), _list(implied), _list(cleared), _list(known), _table(slots, 7),
+            np.stack([ends[:-1], ends[1:]], axis=1), _list([at for slots in listed for at in slots]),
+            _table(self.checks, 4), np.array([[self._is_below(a, b) for b in self._tables] for a in self._tables]),
+        )  # fmt: skip
+
+    @property
+    def _tables(self) -> range:
+        return range(len(self.parents))
+
+    def _closed(self, step: _Step) -> list[int]:
+        """The numbers of a closed enum that is read, none of an open one."""
+        enum = self.proto.enums.get(step.one.type_name) if step.op == Op.ENUM else None
+        return sorted({number for _, number in enum.values}) if enum is not None and enum.closed else []
+
+    def _is_below(self, above: int, below: int) -> bool:
+        while below != NO and (below := self.parents[below]) != above:
+            pass
+        return below == above
+
+
+def _table(rows: list[Any], columns: int) -> np.ndarray:
+    return np.array(rows, np.int64).reshape(-1, columns)
+
+
+def _list(values: list[int]) -> np.ndarray:
+    return np.array(values, np.int64)

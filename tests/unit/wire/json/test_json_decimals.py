@@ -1,0 +1,103 @@
+"""Decimals in JSON: numbers by their digits, texts, and Kafka Connect's bytes (DE17, DE18)."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64encode
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from sluice.columns.arrow_types import array_of
+from sluice.model.spec import Coding
+from sluice.model.types import STRING, Schema, list_of, parse_type
+from sluice.wire.formats.format_contract import Codec, Part
+from sluice.wire.formats.format_table import codec
+from sluice.wire.formats.json_format import JsonOptions
+from sluice.wire.json import json_codec, json_write
+
+CENTS, WIDE = parse_type("decimal(2)"), parse_type("decimal(38, 9)")
+
+
+def coded(spelling: str, schema: Schema = (("p", CENTS),), **defaults: str) -> Codec:
+    return codec(Part(Coding("json", JsonOptions(spelling)), schema, defaults))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12.5", "12.50"), ('"12.50"', "12.50"), ("12.5000", "12.50"), ('"1e2"', "100.00"), ("1.1e1", "11.00"),
+        ("-0.0", "0.00"), ("1234567890123456.78", "1234567890123456.78"), ("0.1", "0.10"), ("0", "0.00"),
+        ('"-0.05"', "-0.05"),
+        ("1.005", None), ("12345678901234567", None), ('"12,5"', None), ('" 1"', None), ('""', None), ("true", None),
+        ('"+1"', None), ('"NaN"', None), ("[1]", None), ('".5"', None),
+    ],
+)  # fmt: skip
+def test_what_is_read(text: str, expected: str | None):
+    values, schema = pa.array([b'{"p":%b}' % text.encode()], pa.binary()), (("p", CENTS),)
+    decoded = json_codec.decode(values, schema)
+    assert decoded.tuples.column(0).to_pylist() == ([] if expected is None else [Decimal(expected)])
+    exact = json_codec.decode_exactly(values, schema)
+    assert (exact.bad, exact.tuples) == (decoded.bad, decoded.tuples)
+
+
+def test_the_reason_has_the_digits():
+    decoded = json_codec.decode(pa.array([b'{"p":1.005}'], pa.binary()), (("p", CENTS),))
+    assert decoded.bad == [
+        (0, "wrong type: p: expected decimal(2), got 1.005 (it has at most 16 digits before the point and 2 behind it, "
+            "zeros at the end apart)")
+    ]  # fmt: skip
+
+
+def test_no_digit_passes_a_float64():
+    """Also beside a list, which the scanner does not read, and a number with an exponent."""
+    text = "12345678901234567890123456789.123456789"
+    for more in b'"xs":[0.1]', b'"xs":[1e-1]':
+        values = pa.array([b'{"w":%b,%b}' % (text.encode(), more)], pa.binary())
+        decoded = json_codec.decode(values, (("w", WIDE), ("xs", list_of(CENTS))))
+        assert decoded.tuples.to_pylist() == [{"w": Decimal(text), "xs": [Decimal("0.10")]}]
+
+
+def test_random_numbers_come_back():
+    chance = random.Random(5)
+    for type_ in map(parse_type, ["decimal(2)", "decimal(0)", "decimal(18)", "decimal(38, 9)", "decimal(38, 38)"]):
+        precision, scale = type_.precision, type_.scale
+        numbers = [f"{chance.randrange(1 - 10**n, 10**n)}e-{scale}" for n in range(1, precision + 1) for _ in range(9)]
+        column = array_of(numbers, type_)
+        written = json_write.encode(pa.RecordBatch.from_arrays([column], ["p"]))
+        decoded = json_codec.decode(written, (("p", type_),))
+        assert (decoded.bad, decoded.tuples.column(0)) == ([], column)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "written"),
+    [("number", b'{"p":-12.50,"s":"a"}'), ("string", b'{"p":"-12.50","s":"a"}'), ("base64", b'{"p":"+x4=","s":"a"}')],
+)
+def test_the_three_spellings(spelling: str, written: bytes):
+    of = coded(spelling, (("p", CENTS), ("s", STRING)))
+    tuples = pa.record_batch([array_of(["-12.50"], CENTS), pa.array(["a"])], names=["p", "s"])
+    assert of.encode(tuples).to_pylist() == [written]
+    assert of.decode(pa.array([written], pa.binary())).tuples.equals(tuples)
+
+
+def test_a_text_with_the_mark_of_numbers():
+    mark = "\ufdd0"
+    tuples = pa.record_batch(
+        [array_of(["1.10"], CENTS), pa.array([f"{mark}1{mark}"]), array_of([["2"]], list_of(CENTS))],
+        names=["p", "s", "l"],
+    )
+    assert json_write.encode(tuples).to_pylist() == [f'{{"p":1.10,"s":"{mark}1{mark}","l":[2.00]}}'.encode()]
+
+
+def test_bytes_of_connect_that_are_no_decimal():
+    def document(content: bytes) -> bytes:
+        return b'{"p":"%b"}' % b64encode(content)
+
+    values = [document(b"\x04\xd2"), document(b"\x7f" * 9), b'{"p":"?"}', b'{"p":12.5}', document(b""), b"{}"]
+    decoded = coded("base64").decode(pa.array(values, pa.binary()))
+    assert (decoded.tuples.column(0).to_pylist(), decoded.good.tolist()) == ([Decimal("12.34")], [0])
+    assert [row for row, _ in decoded.bad] == [1, 2, 3, 4, 5]
+    assert coded("base64", p="0.05").decode(pa.array([b"{}"], pa.binary())).tuples.to_pylist() == [
+        {"p": Decimal("0.05")}
+    ]
