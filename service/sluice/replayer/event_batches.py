@@ -227,6 +227,8 @@ class _StreamItems:
             if name in self._defaults:
                 default = array_of([self._defaults[name]], type_)
                 return _filled([values.get(name) for values in self._tuples], type_, default)
+            if type_.optional:
+                return column([values.get(name) for values in self._tuples], type_)
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):
             wrong = self.first_wrong()
@@ -248,7 +250,8 @@ class _StreamItems:
         return None
 
     def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
-        if values.get(name) is None and (name in self._defaults or name == self._stream.record_timestamp):
+        replaced = name in self._defaults or name == self._stream.record_timestamp or type_.optional
+        if values.get(name) is None and replaced:
             return True
         return name in values and fits(values[name], type_)
 
