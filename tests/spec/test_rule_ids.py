@@ -23,9 +23,10 @@ REFERENCES = {
     "session.md": ("", ""),
     "extensions.md": ("", ""),
     "marks.md": ("", ""),
+    "structs.md": ("", ""),
 }
 
-ID = r"[A-Z]\d{1,2}[ab]?(?![\w.])"
+ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 #: the rules and the sentence of a row, and perhaps a function and tests
@@ -37,7 +38,7 @@ def every_rule() -> Iterator[tuple[str, str]]:
     for page, (prefix, registers) in REFERENCES.items():
         for _, line in plain_lines(project_file(f"docs/reference/{page}").read_text(encoding="utf-8")):
             for anchor in explicit_anchors(line):
-                rule = re.fullmatch(r"([a-z])(\d+)([ab]?)", anchor)
+                rule = re.fullmatch(r"([a-z]{1,2})(\d+)([ab]?)", anchor)
                 if rule and rule[1].upper() not in registers:
                     yield f"{prefix}{rule[1].upper()}{rule[2]}{rule[3]}", page
 
@@ -55,7 +56,7 @@ def ids(text: str) -> set[str]:
         for first, to, last in zip(words, words[1:], words[2:], strict=False):
             if to == "to":
                 numbers = range(int(re.sub(r"\D", "", first)), int(re.sub(r"\D", "", last)))
-                named.update(f"{kip}{first[0]}{n}" for n in numbers)
+                named.update(f"{kip}{first.rstrip('0123456789ab')}{n}" for n in numbers)
     return named & RULES
 
 
@@ -166,8 +167,8 @@ def test_every_rule_of_the_references_has_one_row():
 
 def test_the_references_have_the_families_of_rules():
     """So that an anchor of another form is not taken for no rule."""
-    own = {rule[0] for rule in RULES if not rule.startswith("KIP ")}
-    assert own == set("PCWTSEVAJOKXGHQLYBRZIUFM")
+    own = {rule.rstrip("0123456789ab") for rule in RULES if not rule.startswith("KIP ")}
+    assert own == {*"PCWTSEVAJOKXGHQLYBRZIUFM", "ST"}
     assert {rule.removeprefix("KIP ")[0] for rule in RULES if rule.startswith("KIP ")} == set("TWREPSHCD")
 
 

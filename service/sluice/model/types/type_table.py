@@ -44,9 +44,15 @@ _OPTIONAL = re.compile(
 )
 
 
+#: the most types inside of a type, which functions walk through by recursion
+MOST_INSIDE = 60
+
+
 def parse_type(text: str) -> Type:
     """The type that `text` names. Raises ValueError, whose message has the known names, if there is none."""
     word = text.strip()
+    if word.count("<") > MOST_INSIDE:
+        raise ValueError(f"a type with at most {MOST_INSIDE} types inside")
     for row in TYPES:
         named = row.read(word, parse_type)
         if named is not None:

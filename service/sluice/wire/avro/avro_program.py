@@ -272,6 +272,7 @@ class Compiler:
             self._emit(Op.FAULT, Fault.NULL, 0, attribute)
 
     def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
+        """Emits the code of a record, whose fields are found by the names of the members (ST5)."""
         fields = None if meant is None else meant.fields
         members = [
             (inner, part, attribute, *field_of_record(name, node.fields, fields))

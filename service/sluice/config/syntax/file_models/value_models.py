@@ -52,7 +52,7 @@ def type_text(value: object) -> object:
 
 TypeName = Annotated[
     str,
-    Field(max_length=20_000),
+    Field(max_length=4_000),
     BeforeValidator(type_text),
     WithJsonSchema({
         "anyOf": [
