@@ -12,6 +12,10 @@ TEXTS = {
     "tuple<list<int64> xs, map<string, tuple<float64 x>> m>": struct_of(
         xs=list_of(INT64), m=map_of(STRING, struct_of(x=FLOAT64))
     ),
+    "int64" + "?" * 3000: optional_of(INT64),
+    f"tuple<{', '.join(f'm{n}: list<int64?>' for n in range(100))}>": StructType(
+        tuple((f"m{n}", list_of(optional_of(INT64))) for n in range(100))
+    ),
     "map<string, list<bytes?>>?": optional_of(map_of(STRING, list_of(optional_of(BYTES)))),
     "tuple<price: decimal(38, 9), n: int64>": StructType((("price", parse_type("decimal(38, 9)")), ("n", INT64))),
 }
@@ -30,7 +34,7 @@ def test_the_texts_of_a_type(text):
         ("tuple<id: int64, id: string>", "tuple<name: type, ...> with members of different names"),
         ("map<float64, int64>", "a key of a map that is compared exactly, such as string or int64, not float64"),
         ("map<string?, int64>", "a key of a map that is compared exactly, such as string or int64, not string?"),
-        ("list<" * 100 + "int64" + ">" * 100, "a type with at most 60 types inside"),
+        ("list<" * 100 + "int64" + ">" * 100, "a type that is at most 60 types deep"),
     ],
 )
 def test_a_wrong_text(text, expected):
