@@ -136,7 +136,7 @@ class ColumnForm(ABC):
         return array.cast(self.handed).to_pylist()  # type: ignore[no-any-return]
 
     def from_user(self, values: Sequence[Any]) -> pa.Array:
-        """The array of values that the classes of users return, None for null. Raises an error of pyarrow for others."""
+        """The array of values that classes of users return, None for null. Raises an error of pyarrow for others."""
         return pa.array(values, self.handed).cast(self.arrow)
 
     def pieces(self, array: pa.Array) -> pa.LargeBinaryArray:
@@ -474,7 +474,7 @@ def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[lis
     return [elements[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
-# ---- structs and maps --------------------------------------------------------------------------------------------------
+# ---- structs and maps ------------------------------------------------------------------------------------------------
 
 
 class CompositeForm(BytesForm):

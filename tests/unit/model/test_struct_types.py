@@ -3,8 +3,19 @@
 import pytest
 
 from sluice.config.syntax.file_models.value_models import type_text
-from sluice.model.types import BYTES, FLOAT64, INT64, STRING, StructType, list_of, map_of, optional_of, parse_type
-from sluice.model.types import similar_type, struct_of
+from sluice.model.types import (
+    BYTES,
+    FLOAT64,
+    INT64,
+    STRING,
+    StructType,
+    list_of,
+    map_of,
+    optional_of,
+    parse_type,
+    similar_type,
+    struct_of,
+)
 
 TEXTS = {
     "tuple<id: int64, name: string?>": struct_of(id=INT64, name=optional_of(STRING)),
@@ -50,8 +61,8 @@ def test_a_mapping_of_the_file_is_a_struct():
 
 @pytest.mark.parametrize(
     ("text", "meant"),
-    [("Map(String, Int)", "map<string, int64>"), ("dict[str, list[int]]", "map<string, list<int64>>"), ("jsonb", "json"),
-     ("bytea", "bytes"), ("struct", "tuple<name: type, ...>")],
+    [("Map(String, Int)", "map<string, int64>"), ("dict[str, list[int]]", "map<string, list<int64>>"),
+     ("jsonb", "json"), ("bytea", "bytes"), ("struct", "tuple<name: type, ...>")],
 )  # fmt: skip
 def test_types_of_other_systems(text, meant):
     assert similar_type(text) == meant

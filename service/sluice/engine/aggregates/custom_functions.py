@@ -54,9 +54,13 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
         custom.init()
         for row in rows:
             custom.add(*row)
-        value = custom.result()
-        form(type_).from_user([value])
-        return value
+        return _checked(custom.result(), type_)
     except Exception as error:  # noqa: BLE001 - whatever users' classes raise
         failures.append(error)
         return None
+
+
+def _checked(value: Any, type_: Type) -> Any:  # noqa: ANN401
+    """The value. Raises an exception if it is not of the type."""
+    form(type_).from_user([value])
+    return value

@@ -31,7 +31,7 @@ from sluice.model.avro_schema import (
 from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
-#: an attribute, or a member of a struct: its type, its slot, the number of the attribute, the writer's field, the reader's
+#: an attribute or a member of a struct: its type and slot, the number of the attribute, the fields of writer and reader
 Member = tuple[Type, "Slot", int, Field | None, Field | None]
 
 

@@ -20,7 +20,8 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.types import SCALARS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
-TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
+SCALAR = "|".join(row.pattern() for row in SCALARS)
+TYPE = rf"^\s*((list|optional)<\s*)*({SCALAR})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING = "<mapping>"
 #: the word for a limit that does not exist
@@ -54,14 +55,22 @@ TypeName = Annotated[
     str,
     Field(max_length=4_000),
     BeforeValidator(type_text),
-    WithJsonSchema({
-        "anyOf": [
-            {"type": "string", "pattern": TYPE},
-            {"type": "object", "description": "A struct: its members and their types.", "minProperties": 1},
-            {"type": "array", "description": "A list of values of this type.", "minItems": 1, "maxItems": 1},
-        ],
-        "examples": ["float64", "list<string>", "float64?", "map<string, int64>", {"id": "int64", "name": "string"}],
-    }),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": TYPE},
+                {"type": "object", "description": "A struct: its members and their types.", "minProperties": 1},
+                {"type": "array", "description": "A list of values of this type.", "minItems": 1, "maxItems": 1},
+            ],
+            "examples": [
+                "float64",
+                "list<string>",
+                "float64?",
+                "map<string, int64>",
+                {"id": "int64", "name": "string"},
+            ],
+        }
+    ),
 ]
 ExpressionText = Annotated[
     str,
