@@ -75,6 +75,9 @@ class Operator:
                 yield {"punct": "final"}
 
     def take(self, number: int, values: oracle.Tuple) -> Iterator[Record]:
+        if self.event_time is not None and values[self.event_time] is None:
+            self.late.append(number)
+            return
         time = self.now if self.event_time is None else event_oracle.milliseconds(values[self.event_time])
         if time < self.now:
             self.late.append(number)

@@ -57,6 +57,9 @@ class EventJoin(JoinedRows, ABC):
             return
         if "tuple" in event:
             values = typed(event["tuple"], self.sides[name].schema)
+            if values[self.operator["event_time"]] is None:  # NU27
+                self.dropped.append(number)
+                return
             time = milliseconds(values[self.operator["event_time"]]) * MILLISECOND
             if time < self.clock:  # I4, U4
                 self.dropped.append(number)

@@ -192,9 +192,10 @@ class Operator:
         self.schema = operator["schema"]
         self.event_time = operator["event_time"]
         self.window = window(operator)
+        kind = self.schema[self.event_time].rstrip("?")
         self.aggregate = Aggregate(
             self.window, operator["partition_by"], operator["group_by"], False, operator["output"],  # type: ignore[arg-type]  # noqa: FBT003
-            bound=BOUNDS[self.schema[self.event_time]], last=LASTS[self.schema[self.event_time]],
+            bound=BOUNDS[kind], last=LASTS[kind],
         )  # fmt: skip
         self.live = set(range(topic_partitions))
         self.watermarks = dict.fromkeys(self.live, -math.inf)
@@ -222,6 +223,9 @@ class Operator:
 
     def take(self, number: int, values: dict[str, Any], source: int) -> Iterator[dict[str, Any]]:
         typed = oracle.typed(values, self.schema)
+        if typed[self.event_time] is None:  # NU27
+            self.dropped.append(number)
+            return
         time = milliseconds(typed[self.event_time])
         found, firings = self.window.insert(self.aggregate.key(typed), time, Stored(typed, number, source))
         if not found:

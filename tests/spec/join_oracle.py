@@ -148,7 +148,10 @@ class Join(JoinedRows):
         if name and source in self.sides[name].live:
             side = self.sides[name]
             if "tuple" in event:
-                yield from self.arrive(side, self.sides[OTHER[name]], typed(event["tuple"], side.schema), now)
+                values = typed(event["tuple"], side.schema)
+                if any(values[one] is None for one in oracle.compared(self.operator[name])):
+                    return  # NU27: a dead letter
+                yield from self.arrive(side, self.sides[OTHER[name]], values, now)
             elif event.get("punct") == "final":
                 side.live.remove(source)
                 side.frozen = not side.live
@@ -184,8 +187,8 @@ class Join(JoinedRows):
 
 
 def equal(x: Side, values: Tuple, y: Side, others: Tuple) -> bool:
-    """NaN equals nothing (J16); Python's == says so too."""
-    return all(values[a] == others[b] for a, b in zip(x.equality, y.equality, strict=True))
+    """NaN equals nothing (J16), as Python's == says, and null equals nothing (NU25)."""
+    return all(values[a] == others[b] and values[a] is not None for a, b in zip(x.equality, y.equality, strict=True))
 
 
 def side(operator: Case, name: str) -> Side:
@@ -197,8 +200,10 @@ def side(operator: Case, name: str) -> Side:
         size = nanoseconds(text)
     elif policy == "delta":
         attribute, size = oracle.delta(text, schema)
-    given = operator.get(f"default_{name}") or {}
-    default = typed({attr: given.get(attr, DEFAULTS[kind]) for attr, kind in schema.items()} | given, schema)
+    given = operator.get(f"default_{name}", {})
+    null = given is None  # NU26: all of the side
+    missing = {attr: None if null or kind.endswith("?") else DEFAULTS[kind] for attr, kind in schema.items()}
+    default = typed(missing | (given or {}), schema)
     outer = operator["algorithm"] in OUTER[name]
     return Side(
         name, policy, size, operator[f"partition_by_{name}"], operator[f"equality_{name}"], schema, outer,
@@ -209,10 +214,19 @@ def side(operator: Case, name: str) -> Side:
 #: the conditions of random joins, as the file has them and as Python has them
 CONDITIONS = {
     None: lambda _left, _right: True,
-    "left.i <= right.i": lambda left, right: left["i"] <= right["i"],
-    "left.b || left.s == right.s": lambda left, right: left["b"] or left["s"] == right["s"],
-    "i2 % left.i == 0": lambda left, right: left["i"] != 0 and right["i2"] % left["i"] == 0,  # by 0: no value
+    "left.i <= right.i": lambda left, right: present(left["i"], right["i"]) and left["i"] <= right["i"],
+    "left.b || left.s == right.s": lambda left, right: (
+        left["b"] or (present(left["s"], right["s"]) and left["s"] == right["s"])
+    ),
+    "i2 % left.i == 0": lambda left, right: (
+        present(left["i"], right["i2"]) and left["i"] != 0 and right["i2"] % left["i"] == 0  # by 0: no value
+    ),
 }
+
+
+def present(*values: Value) -> bool:
+    """NU30: a condition that is null holds for no pair."""
+    return None not in values
 
 
 def condition(text: str | None) -> Any:
@@ -253,7 +267,10 @@ class Sort:
         return sorted(content, key=cmp_to_key(self.compared))
 
     def compared(self, a: Stored, b: Stored) -> int:
-        for name, direction in self.order_by:
+        for name, order in self.order_by:
+            direction, *nulls = [order] if isinstance(order, str) else order.values()
+            if (a.values[name] is None) != (b.values[name] is None):  # NU28
+                return -1 if (a.values[name] is None) == (nulls == ["first"]) else 1
             x, y = ordered(a.values[name]), ordered(b.values[name])
             if x != y:
                 return (-1 if x < y else 1) * (1 if direction == "asc" else -1)

@@ -575,6 +575,26 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 }
 
 
+#: functions whose result is a list, which is empty where no value is left (NU19)
+OF_LISTS = (
+    "First", "Last", "Collect", "CollectDistinct", "CountByDistinct", "CollectArgMin", "CollectArgMax",
+    "MinN", "MaxN", "CollectMinN", "CollectMaxN",
+)  # fmt: skip
+
+
+def aggregated(function: str, columns: list[Any]) -> Value:
+    """The function of the tuples in which its argument is not null (NU18); First, Last and Any of all (NU20)."""
+    of, lists = FUNCTIONS[function.removesuffix("Present")], [c for c in columns if isinstance(c, list)]
+    if function in ("First", "Last", "Any") and len(columns) == 1:
+        return of(*columns)
+    present = lists if function in ("CollectMinN", "CollectMaxN") else lists[:1]
+    rows = [n for n in range(len(lists[0])) if all(column[n] is not None for column in present)]
+    if not rows:
+        return 0 if function == "CountDistinct" else [] if function in OF_LISTS else None
+    found = of(*([c[n] for n in rows] if isinstance(c, list) else c for c in columns))
+    return [v for v in found if v is not None] if function in ("CollectArgMin", "CollectArgMax") else found
+
+
 # ---- the operator: section 7 -----------------------------------------------------------------------------------------
 
 
@@ -618,7 +638,10 @@ class Aggregate:
         for name, call in self.output.items():
             function, arguments = parsed_call(call)
             columns = [[stored.values[a] for stored in group] if a.isidentifier() else constant(a) for a in arguments]
-            row[name] = counts[function] if function in counts else FUNCTIONS[function](*columns)
+            if function == "Count" and columns:
+                row[name] = sum(value is not None for value in columns[0])  # NU19
+            else:
+                row[name] = counts[function] if function in counts else aggregated(function, columns)
         return row
 
     def key(self, values: Tuple) -> Key:
@@ -634,6 +657,7 @@ class Operator:
             window(operator, self.schema), operator["partition_by"], operator["group_by"],
             operator["aggregate_incomplete_windows"], operator["output"],
         )  # fmt: skip
+        self.compared = compared(operator["window"])
         self.due = nanoseconds(operator.get("clock_origin", 0))
         self.live = set(range(topic_partitions))
 
@@ -658,6 +682,8 @@ class Operator:
     def receive(self, event: dict[str, Any], source: int, now: int) -> Iterator[dict[str, Any]]:
         if "tuple" in event:
             values = typed(event["tuple"], self.schema)
+            if any(values[name] is None for name in self.compared):
+                return  # NU27: a dead letter
             firings = self.aggregate.window.insert(self.aggregate.key(values), Stored(values, now, source))
             yield from map(as_json, self.aggregate.emit(firings))
         elif event.get("punct") == "window":
@@ -730,7 +756,7 @@ def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float | str]:
     attribute, size = (part.strip() for part in text.split(","))
     if size.isalpha():
         return attribute, size
-    if schema.get(attribute) == "timestamp":
+    if schema.get(attribute, "").rstrip("?") == "timestamp":
         return attribute, nanoseconds(size)
     return attribute, float(size) if "." in size else int(size)
 
@@ -750,7 +776,9 @@ def nanoseconds(seconds: float | str) -> int:
 
 
 def key_bytes(key: Key) -> bytes:
-    """In this order partitions fire together: one string as it is, else as JSON."""
+    """In this order partitions fire together: one string as it is, else as JSON; one null behind all (NU24)."""
+    if key == (None,):
+        return b"\xff"
     if len(key) == 1 and isinstance(key[0], str):
         return key[0].encode()
     values = [word(plain(v)) for v in key]
@@ -780,7 +808,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def typed(values: Tuple, schema: dict[str, str]) -> Tuple:
-    return {name: timestamp(v) if schema.get(name) == "timestamp" else v for name, v in values.items()}
+    return {
+        name: timestamp(v) if v is not None and schema.get(name, "").rstrip("?") == "timestamp" else v
+        for name, v in values.items()
+    }
+
+
+def compared(*windows: str) -> set[str]:
+    """The attributes that the delta policies of these windows read, and the sizes that are attributes."""
+    found = re.findall(r"delta\((\w+),\s*(\w+)", " ".join(windows))
+    return {name for pair in found for name in pair if name.isalpha()}
 
 
 def timestamp(text: str) -> Timestamp:

@@ -68,6 +68,8 @@ class Sessions:
         """G4: nanoseconds to the nearest, above 0 and of at most ten years, in whole ticks."""
         if not isinstance(self.gap, str):
             return self.gap
+        if stored.values[self.gap] is None:
+            return None
         seconds = float(stored.values[self.gap])
         if not math.isfinite(seconds):
             return None
@@ -155,7 +157,7 @@ class Operator(event_oracle.Operator):
     def __init__(self, operator: dict[str, Any], topic_partitions: int = 1) -> None:
         self.schema, self.event_time = operator["schema"], operator.get("event_time")
         self.window: Sessions = window(operator)  # type: ignore[assignment]
-        bound = BOUNDS[self.schema[self.event_time]] if self.event_time else lambda ns: ns / SECOND
+        bound = BOUNDS[self.schema[self.event_time].rstrip("?")] if self.event_time else lambda ns: ns / SECOND
         self.aggregate = Aggregate(
             self.window, operator["partition_by"], operator["group_by"], False, operator["output"],  # type: ignore[arg-type]  # noqa: FBT003
             bound=bound,
@@ -173,6 +175,9 @@ class Operator(event_oracle.Operator):
 
     def take(self, number: int, values: dict[str, Any], source: int) -> Iterator[dict[str, Any]]:
         typed = oracle.typed(values, self.schema)
+        if self.event_time and typed[self.event_time] is None:
+            self.dropped.append(number)
+            return
         time = event_oracle.milliseconds(typed[self.event_time]) if self.event_time else self.at
         found, firings = self.window.insert(self.aggregate.key(typed), time, Stored(typed, number, source))
         if not found:

@@ -35,6 +35,8 @@ class TableJoin(JoinedRows):
             self.remove(typed(event["delete"], self.sides["right"].schema))
         elif "tuple" in event and name == "right":  # M2
             row = typed(event["tuple"], self.sides["right"].schema)
+            if any(row[name] is None for name in self.sides["right"].equality):
+                return  # NU29
             self.remove(row)
             self.table.append(row)
         elif "tuple" in event:

@@ -15,6 +15,8 @@ So an interned list does not depend on other interned values, which may be remov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +38,55 @@ def to_words(array: pa.Array, type_: Type, strings: Interner) -> np.ndarray:
 def from_words(words: np.ndarray, type_: Type, strings: Interner) -> pa.Array:
     """The Arrow array that has these words: the inverse of `to_words`."""
     return form(type_).from_words(words, strings)
+
+
+class WordColumns:
+    """The words of a tuple whose values have these types: a row of a table of words.
+
+    Word n is that of value n. Behind these words is a word of presence for each value of an optional type: 1 if there
+    is a value, 0 for null. The word of null is that of the type's empty value, so equal tuples have equal words.
+
+        int64?  string  float64?    ->    [ int64 | string | float64 | int64 present | float64 present ]
+    """
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self.types = tuple(types)
+        optional = [place for place, kind in enumerate(self.types) if kind.optional]
+        #: number of a value of an optional type -> its word of presence
+        self.presence = {place: len(self.types) + n for n, place in enumerate(optional)}
+        #: the number of words of a tuple
+        self.width = len(self.types) + len(optional)
+        #: the words that are codes of interned bytes
+        self.texts = tuple(place for place, kind in enumerate(self.types) if form(kind).interned)
+
+    def write(
+        self, words: np.ndarray, rows: np.ndarray | slice, columns: Sequence[pa.Array], strings: Interner
+    ) -> None:
+        """Writes tuples to these rows of the table. `columns` has a column for each type."""
+        for place, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
+            words[rows, place] = to_words(column, kind, strings)
+        for place, presence in self.presence.items():
+            words[rows, presence] = columns[place].is_valid().to_numpy(zero_copy_only=False)
+
+    def read(self, words: np.ndarray, strings: Interner) -> list[pa.Array]:
+        """The columns of the tuples in these rows: the inverse of `write`."""
+        return [self.column(place, words, strings) for place in range(len(self.types))]
+
+    def column(self, place: int, words: np.ndarray, strings: Interner, rows: np.ndarray | None = None) -> pa.Array:
+        """Column `place` of the tuples in these rows of the table; None: in all rows."""
+        values = from_words(_word(words, place, rows), self.types[place], strings)
+        presence = self.presence.get(place)
+        return values if presence is None else or_null(values, _word(words, presence, rows) != 0)
+
+
+def _word(words: np.ndarray, place: int, rows: np.ndarray | None) -> np.ndarray:
+    found: np.ndarray = words[:, place] if rows is None else words[:, place].take(rows)
+    return found
+
+
+def or_null(values: pa.Array, present: np.ndarray) -> pa.Array:
+    """The values, with null where `present` is false."""
+    return values if present.all() else values.take(pa.array(np.arange(len(values)), mask=~present))
 
 
 def from_units(units: np.ndarray, type_: Type) -> pa.Array:

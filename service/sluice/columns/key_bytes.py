@@ -5,6 +5,10 @@
     one of another type          its JSON text
     several                      the JSON array of their values, without spaces
 
+Null in a key of several attributes is `null` in the array. As a key of one attribute it is NULL, a byte that no text in
+UTF-8 contains. So null is a key that differs from those of all values and follows them in order, and a value has the
+same key bytes whether its type is optional or not (NU24).
+
 Routing uses murmur2, the hash by which Kafka's Java client assigns keys to topic partitions (librdkafka's default
 differs).
 """
@@ -23,20 +27,27 @@ import pyarrow.compute as pc
 from sluice.columns.column_forms import form, type_of
 from sluice.columns.interner import Interner
 from sluice.columns.kernel import compiled
+from sluice.model.types import optional_of
 
 SEED = np.uint32(0x9747B28C)
 MULTIPLIER = np.uint32(0x5BD1E995)
 POSITIVE = np.int32(0x7FFFFFFF)
+#: the key bytes of null where the key is one attribute
+NULL = b"\xff"
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The key bytes of each row. There is at least one column, and no column has nulls."""
+    """The key bytes of each row, which are not null. There is at least one column."""
     if len(columns) > 1:
         return _joined(columns)
     (column,) = columns
-    if pa.types.is_dictionary(column.type):
-        return _texts(column.dictionary).take(column.indices)
-    return _texts(column)
+    made = _texts(column.dictionary).take(column.indices) if pa.types.is_dictionary(column.type) else _texts(column)
+    return pc.fill_null(made, NULL) if made.null_count else made
+
+
+def key_text(key: bytes) -> str:
+    """The key bytes as a text, for messages and displays."""
+    return "null" if key == NULL else key.decode()
 
 
 def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
@@ -49,12 +60,14 @@ def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
     if len(places) > 1:
         return _json([values[place] for place in places])
     (place,) = places
+    if values[place] is None:
+        return NULL
     return str(values[place]).encode() if text else _json(values[place])
 
 
 def key_codes(columns: Sequence[pa.Array], table: Interner) -> np.ndarray:
     """Interns the key bytes of each row in `table` and returns their codes."""
-    if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
+    if len(columns) == 1 and pa.types.is_dictionary(columns[0].type) and not columns[0].null_count:
         return table.intern_arrow(pa.DictionaryArray.from_arrays(columns[0].indices, _texts(columns[0].dictionary)))
     return table.intern_arrow(key_bytes(columns))
 
@@ -69,7 +82,7 @@ def _texts(column: pa.Array) -> pa.BinaryArray:
         return column.view(pa.binary())
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return pc.cast(column, pa.string()).view(pa.binary())
-    distinct = pc.dictionary_encode(column)
+    distinct = pc.dictionary_encode(column)  # without a code for null
     return pa.array([_json(value) for value in _values(distinct.dictionary)], pa.binary()).take(distinct.indices)
 
 
@@ -78,9 +91,9 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     encoded = [pc.dictionary_encode(column) for column in columns]
     combination = np.zeros(len(columns[0]), np.int64)
     for column in encoded:
-        _, combination = np.unique(
-            combination * len(column.dictionary) + column.indices.to_numpy(), return_inverse=True
-        )
+        count = len(column.dictionary)
+        place = pc.fill_null(column.indices, count).to_numpy()
+        _, combination = np.unique(combination * (count + 1) + place, return_inverse=True)
     _, rows = np.unique(combination, return_index=True)
     values = [_values(column.dictionary.take(column.indices.take(pa.array(rows)))) for column in encoded]
     return pa.array([_json(list(key)) for key in zip(*values, strict=True)], pa.binary()).take(pa.array(combination))
@@ -88,7 +101,8 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def _values(column: pa.Array) -> list[object]:
     """Values that JSON can represent: a timestamp as its ISO 8601 text, NaN and the infinities as strings."""
-    return form(type_of(column.type)).to_key(column)
+    of = type_of(column.type)
+    return form(optional_of(of) if column.null_count else of).to_key(column)
 
 
 def _json(value: object) -> bytes:

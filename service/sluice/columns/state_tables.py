@@ -19,19 +19,18 @@ Each part has the rows of its keys and all rows that these refer to, under new r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.column_forms import form
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
-from sluice.model.types import Type
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
@@ -77,9 +76,9 @@ def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
     return Table(per, np.dtype(np.int64), width, texts=tuple(texts))
 
 
-def words_of(per: str, types: Sequence[Type]) -> Table:
-    """The declaration of a table whose rows are encoded values of these types."""
-    return words(per, len(types), [place for place, kind in enumerate(types) if form(kind).interned])
+def words_of(per: str, columns: WordColumns) -> Table:
+    """The declaration of a table whose rows are encoded tuples."""
+    return words(per, columns.width, columns.texts)
 
 
 class FreeSlots:

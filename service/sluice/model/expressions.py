@@ -49,6 +49,11 @@ class AggregateCall:
 Expression = Literal | Attribute | Call | AggregateCall
 
 
+def certain(expression: Expression) -> Expression:
+    """The expression `x!`: its null is an error (NU13). An expression that is never null stays as it is."""
+    return Call("!", (expression,), expression.type.present) if expression.type.optional else expression
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and all expressions inside it, outermost first."""
     yield expression

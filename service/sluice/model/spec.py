@@ -258,8 +258,11 @@ class Sort(PassesOn):
 
 @dataclass(frozen=True, slots=True)
 class Order:
+    """A sort key. `nulls_first`: null is before all values; else it is behind them, in both directions (NU28)."""
+
     key: Expression
     descending: bool = False
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

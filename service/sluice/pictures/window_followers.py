@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sluice.columns.json_columns import json_values
-from sluice.columns.key_bytes import key_bytes
+from sluice.columns.key_bytes import key_bytes, key_text
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import Items
@@ -239,7 +239,7 @@ class Snapshots:
         runner, state = self._operators[operator]
         # every windowed state has the keys of its partitions
         keys = state.keys  # type: ignore[union-attr]
-        names = [name.decode() for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
+        names = [key_text(name) for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
         read = self._read(operator)
         for name, size in zip(names, _sizes(state, len(names)), strict=True):
             if read is None or name in read or not name or before.get(name, size) != size:
@@ -260,7 +260,7 @@ class Snapshots:
                     for expression in expressions
                     if isinstance(expression, Attribute)
                 ]
-                keys |= {key.decode() for key in key_bytes(columns).to_pylist()}
+                keys |= {key_text(key) for key in key_bytes(columns).to_pylist()}
         return keys
 
     def tuple_of(self, operator: str, schema: Schema) -> Record | None:

@@ -20,7 +20,7 @@ from sluice.config.syntax.sized_clause import Sizes
 from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
-from sluice.model.expressions import Call, Expression, Literal
+from sluice.model.expressions import Call, Expression, Literal, certain
 from sluice.model.spec import UNLIMITED, EventTime, Window
 from sluice.model.types import FLOAT64, INT64, Schema, TimeForm, Type
 from sluice.model.windows.time_interval_window import MONTHS
@@ -122,7 +122,7 @@ def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -
     """A size that is an expression of the tuple, float64 seconds; the constant 0 if it is wrong, which is reported."""
     text, part = sizes.expressions[word], sizes.parts[word]
     try:
-        found = parse(text, replace(scope, no_aggregates="in a window clause"))
+        found = certain(parse(text, replace(scope, no_aggregates="in a window clause")))
     except ExpressionError as error:
         start = part.column + part.text.index(text, len(word)) - 1
         for fault in error.faults:

@@ -11,7 +11,6 @@ the rest       all tuples of the window, listed at each firing              O(tu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +23,16 @@ from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import kernel
 from sluice.engine.aggregates import custom_functions, from_lists
+from sluice.engine.aggregates.aggregate_function import (
+    Counting,
+    Finish,
+    Function,
+    Kept,
+    presence_of,
+    results,
+    words_of,
+)
+from sluice.engine.aggregates.present_values import function_of
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
@@ -31,50 +40,20 @@ from sluice.model.types import FLOAT64, INT64, DecimalType, Float64Type, Int64Ty
 from sluice.model.types.decimal_type import half_even
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
-#: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
-#: column of each expression in `lists`, then the number of each series in `counted`. Null: the function has no value
-Finish: TypeAlias = Callable[[FiredContents, Sequence[int]], pa.Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A summary that a function needs. The companion is an expression, `summaries.NONE` or `summaries.TIMES`."""
-
-    code: int
-    value: Expression
-    companion: Expression | int = summaries.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """A series of counted values (multisets.py) that a function needs: the expression, and whether it is rounded."""
-
-    value: Expression
-    rounded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """How a call is computed, and the data that it needs.
-
-    finish   computes the results
-    kept     the summaries
-    lists    the expressions whose values are listed for each tuple of the window
-    counted  the series of counted values
-    """
-
-    finish: Finish
-    kept: tuple[Kept, ...] = ()
-    lists: tuple[Expression, ...] = ()
-    counted: tuple[Counting, ...] = ()
-
 
 def function(call: AggregateCall, *, counting: bool = False) -> Function:
     """The function of a typed call. `counting`: the window's contents can count values, so use COUNTED if possible."""
-    return (FUNCTIONS | COUNTED if counting else FUNCTIONS)[call.function](call)
+    return function_of(call, (FUNCTIONS | COUNTED if counting else FUNCTIONS)[call.function])
 
 
 # ---- how many -------------------------------------------------------------------------------------------------------
+
+
+def _count(call: AggregateCall) -> Function:
+    """The number of tuples; with an argument, of the tuples in which it is not null (NU19)."""
+    if any(e.type.optional for e in call.arguments):
+        return Function(_word(INT64), (Kept(summaries.SUM_INT, presence_of(call.arguments[0])),))
+    return Function(lambda found, _: pa.array(found.size.astype(np.int64)))
 
 
 def _counting(of: Callable[[FiredContents], pa.Array]) -> Callable[[AggregateCall], Function]:
@@ -426,13 +405,16 @@ def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noq
         extreme = function(AggregateCall("Min" if least else "Max", (value,), value.type))
 
         def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-            *places, value_column, companion_column = at
-            best = extreme.finish(found, places)
+            count = len(extreme.kept)
+            value_column, companion_column, *presence = at[count:]
+            best = results(extreme.finish(found, at[:count])).values
             chosen = from_lists.having(found, value_column, value.type, best)
-            distinct = from_lists.distinct(found.only(chosen), companion_column, companion.type)
-            return from_lists.lists(distinct.size, from_words(distinct.words, companion.type, found.strings))
+            for column in presence:  # the list has no null (NU19)
+                chosen &= found.listed[:, column] != 0
+            distinct = from_lists.distinct(found.only(chosen), companion_column, companion.type.present)
+            return from_lists.lists(distinct.size, from_words(distinct.words, companion.type.present, found.strings))
 
-        return Function(finish, extreme.kept, (value, companion))
+        return Function(finish, extreme.kept, (value, *words_of(companion)))
 
     return make
 
@@ -441,7 +423,7 @@ def _custom(call: AggregateCall) -> Function:
     name, *arguments = call.arguments
     assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
     finish = custom_functions.results(load(str(name.value)), [e.type for e in arguments], call.type)
-    return Function(finish, lists=tuple(arguments))
+    return Function(finish, lists=tuple(word for e in arguments for word in words_of(e)))
 
 
 def _percentile(call: AggregateCall) -> Function:
@@ -513,7 +495,7 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
         def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
             return from_lists.by_element(
                 found, at[0], value.type, layout, width,
-                lambda columns: inner.finish(columns, layout["word"].tolist()),
+                lambda columns: results(inner.finish(columns, layout["word"].tolist())).values,
             )  # fmt: skip
 
         return Function(finish, lists=(value,))
@@ -539,7 +521,7 @@ def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Cal
 
 
 FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
-    "Count": _counting(lambda found: pa.array(found.size.astype(np.int64))),
+    "Count": _count,
     "CountAll": _counting(lambda found: pa.array(found.everything)),
     "CountGroups": _counting(lambda found: pa.array(found.per_firing(np.ones(len(found.size), np.int64)))),
     "CountByGroup": _counting(_count_by_group),
@@ -562,6 +544,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "First": _end(summaries.OLDEST),
     "Last": _end(summaries.YOUNGEST),
     "Any": _end(summaries.YOUNGEST),
+    "FirstPresent": _end(summaries.OLDEST),
+    "LastPresent": _end(summaries.YOUNGEST),
     "Collect": _collect,
     "CollectDistinct": _collect_distinct,
     "CountByDistinct": _count_by_distinct,

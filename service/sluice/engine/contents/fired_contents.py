@@ -142,6 +142,14 @@ class FiredContents:
         places: np.ndarray = np.arange(len(self.listed)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
         return places
 
+    def rows(self, chosen: np.ndarray) -> FiredContents:
+        """A copy with only those rows for which `chosen` is true. It has neither details nor counts of values."""
+        listed = self.listed[chosen[self.row()]] if len(self.listed) else self.listed
+        return replace(
+            self, size=self.size[chosen], firing=self.firing[chosen], summary=self.summary[chosen], listed=listed,
+            details=None, counted=None,
+        )  # fmt: skip
+
     def only(self, chosen: np.ndarray) -> FiredContents:
         """A copy with only those listed tuples for which `chosen` is true. A row may have no tuples in it."""
         size = np.bincount(self.row()[chosen], minlength=len(self.size))

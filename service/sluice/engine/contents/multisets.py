@@ -23,8 +23,9 @@ NONE = -1
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 INFINITE = 0x7FF0 << 48
 
-#: a series: the column whose words are counted, whether it is float64, and whether the numbers are rounded
-SERIES = np.dtype([("column", np.int64), ("floating", np.bool_), ("rounded", np.bool_)])
+#: a series: the column whose words are counted, whether it is float64, whether the numbers are rounded, and the column
+#: that says which tuples count (NONE: all)
+SERIES = np.dtype([("column", np.int64), ("floating", np.bool_), ("rounded", np.bool_), ("guard", np.int64)])
 #: an entry: a value of a group and series, how often it occurs, the next entry in the same hash chain (or in the chain
 #: of free entries), and its neighbours in the list of the entries of its group and series
 ENTRY = np.dtype([
@@ -56,6 +57,8 @@ class Multisets(NamedTuple):
 def count(m: Multisets, rows: np.ndarray, slot: int, group: int, change: int) -> None:
     """Counts the tuple in `slot` when it enters the group (`change` 1) or leaves it (`change` -1)."""
     for s in range(len(m.series)):
+        if m.series[s].guard != NONE and not rows[slot, m.series[s].guard]:
+            continue
         word = rows[slot, m.series[s].column]
         head = group * len(m.series) + s
         if m.series[s].floating:

@@ -22,6 +22,10 @@ Sequence numbers make `combine` work for sequences that are not neighbours or no
 `layout(summaries, arrival=column)` names the column of `rows` with the tuples' sequence numbers. All picks (OLDEST to
 GREATEST_TEXT) then have the sequence number of their tuple as last word, and `combine` compares these numbers instead
 of taking the left side for the older one. It is then commutative, except for the last digits of SUM_REAL and MOMENTS.
+
+A summary with a guard summarises only the tuples whose word in the column `guard` is 1, not 0: those in which a value
+is present, or for which a condition holds. In front of its words is one more, `word - 1`: the number of these tuples. A
+summary of none of them is the identity of `combine`, and its other words mean nothing.
 """
 
 from __future__ import annotations
@@ -46,26 +50,28 @@ LARGE = 2.0**64
 QUIET_NAN, PAYLOAD, CUT = 0x7FF8 << 48, 2**51 - 1, 13
 #: the number of words of a summary (default 1), without companion and sequence number
 WIDTH = {SUM_REAL: 2, SUM_WIDE: 2, MOMENTS: 3}
-#: no column: as companion or arrival
+#: no column: as companion, arrival or guard
 NONE = -1
 #: as companion: the number of tuples that have the extreme value
 TIMES = -2
 
 #: the layout of an operator's summaries, one record per summary: its code, its words [word, end) in a row of summaries,
-#: and the columns of the value, of the companion and of the sequence number
+#: and the columns of the value, of the companion, of the sequence number and of the guard
 LAYOUT = np.dtype([
     ("code", np.int64), ("word", np.int64), ("end", np.int64),
     ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
+    ("guard", np.int64),
 ])  # fmt: skip
 Layout = np.ndarray
 
 
 class Summary(NamedTuple):
-    """A summary of the column `value`. `companion` is a column, NONE or TIMES."""
+    """A summary of the column `value`. `companion` is a column, NONE or TIMES; `guard` is a column or NONE."""
 
     code: int
     value: int
     companion: int = NONE
+    guard: int = NONE
 
 
 class SummaryField(NamedTuple):
@@ -77,33 +83,44 @@ class SummaryField(NamedTuple):
     value: int
     companion: int
     arrival: int
+    guard: int
 
 
-#: the words of one summary; unused ones are 0: value, companion and sequence number, or the words of a sum
-Words = tuple[int, int, int]
+#: the words of one summary; unused ones are 0: value, companion and sequence number, or the words of a sum; then the
+#: number of tuples behind a guard
+Words = tuple[int, int, int, int]
 
 
 def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
     """The layout of the summaries, whose words start at number `first`, and the number of the word behind the last."""
     made, width = np.zeros(len(summaries), LAYOUT), first
-    for a, (code, value, companion) in enumerate(summaries):
+    for a, (code, value, companion, guard) in enumerate(summaries):
         sequence = arrival if code >= OLDEST else NONE
-        end = width + WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
-        made[a] = (code, width, end, value, companion, sequence)
+        word = width + (guard != NONE)
+        end = word + WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
+        made[a] = (code, word, end, value, companion, sequence, guard)
         width = end
     return made, width
 
 
 @inlined
 def summary(of: Layout, a: int, code: int) -> SummaryField:
-    """Record `a` of a layout. `code` must be its code; a constant lets the compiler drop the other codes' branches."""
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
+    """Record `a` of a layout, which has no guard. `code` must be its code; a constant lets the compiler drop the other
+    codes' branches.
+    """
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival, NONE)
+
+
+@inlined
+def guarded(of: Layout, a: int, code: int) -> SummaryField:
+    """Like `summary`, for a record that may have a guard."""
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival, of[a].guard)
 
 
 @inlined
 def alone(of: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record that has neither companion nor sequence number."""
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE, NONE)
 
 
 @inlined
@@ -115,7 +132,9 @@ def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # 
     """
     for a in range(len(of)):
         code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
-        if code == SUM_REAL:
+        if of[a].guard != NONE:
+            do(guarded(of, a, code), *arguments)
+        elif code == SUM_REAL:
             do(alone(of, a, SUM_REAL), *arguments)
         elif code == SUM_INT:
             do(alone(of, a, SUM_INT), *arguments)
@@ -131,7 +150,7 @@ def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # 
 def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
     """Writes the summaries of the tuple in `slot` to `into[at]`."""
     for a in range(len(of)):
-        one = summary(of, a, of[a].code)
+        one = guarded(of, a, of[a].code)
         put(one, lifted(one, rows, slot), into, at)
 
 
@@ -149,14 +168,16 @@ def combine(
     """Combines the summaries `older[left]` and `younger[right]` into `into[d]`, which may be one of the two."""
     for a in range(len(of)):
         code = of[a].code
-        if code == SUM_REAL:  # one branch on the code here instead of one per word
+        if of[a].guard != NONE:
+            _combine_one(guarded(of, a, code), text, older, left, younger, right, into, d)
+        elif code == SUM_REAL:  # one branch on the code here instead of one per word
             _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)
         elif code == SUM_INT:
             _combine_one(alone(of, a, SUM_INT), text, older, left, younger, right, into, d)
         elif code < OLDEST:
             _combine_one(alone(of, a, code), text, older, left, younger, right, into, d)
         elif of[a].companion == NONE:
-            one = SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival)
+            one = SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival, NONE)
             _combine_one(one, text, older, left, younger, right, into, d)
         else:
             _combine_one(summary(of, a, code), text, older, left, younger, right, into, d)
@@ -182,17 +203,20 @@ def _combine_one(
 @inlined
 def words(of: SummaryField, table: np.ndarray, at: int) -> Words:
     o = of.word
+    count = table[at, o - 1] if of.guard != NONE else 0
     if of.code >= OLDEST:
         companion = table[at, o + 1] if of.companion != NONE else 0
-        return table[at, o], companion, table[at, of.end - 1] if of.arrival != NONE else 0
+        return table[at, o], companion, table[at, of.end - 1] if of.arrival != NONE else 0, count
     if of.code == MOMENTS:
-        return table[at, o], table[at, o + 1], table[at, o + 2]
-    return table[at, o], table[at, o + 1] if of.code != SUM_INT else 0, 0
+        return table[at, o], table[at, o + 1], table[at, o + 2], count
+    return table[at, o], table[at, o + 1] if of.code != SUM_INT else 0, 0, count
 
 
 @inlined
 def put(of: SummaryField, made: Words, into: np.ndarray, at: int) -> None:
     o = of.word
+    if of.guard != NONE:
+        into[at, o - 1] = made[3]
     into[at, o] = made[0]
     if of.code >= OLDEST:
         if of.companion != NONE:
@@ -208,26 +232,40 @@ def put(of: SummaryField, made: Words, into: np.ndarray, at: int) -> None:
 @inlined
 def lifted(of: SummaryField, rows: np.ndarray, slot: int) -> Words:
     value = rows[slot, of.value]
+    count = rows[slot, of.guard] if of.guard != NONE else 0
     if of.code >= OLDEST:
         companion = 1 if of.companion == TIMES else rows[slot, of.companion] if of.companion != NONE else 0
-        return value, companion, rows[slot, of.arrival] if of.arrival != NONE else 0
+        return value, companion, rows[slot, of.arrival] if of.arrival != NONE else 0, count
     if of.code == SUM_WIDE:
-        return value >> 63, value, 0
+        return value >> 63, value, 0, count
     if of.code == MOMENTS:
-        return 1, value, as_word(as_real(value) - as_real(value))  # 0.0, or NaN if the value is not finite
-    return value, 0, 0  # the bits of 0.0
+        return 1, value, as_word(as_real(value) - as_real(value)), count  # 0.0, or NaN if the value is not finite
+    return value, 0, 0, count  # the bits of 0.0
 
 
 @inlined
 def combined(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
     """The summary of the older sequence followed by the younger one."""
+    if of.guard == NONE:
+        return _combined(of, text, older, younger)
+    if not older[3]:
+        return younger
+    if not younger[3]:
+        return older
+    made = _combined(of, text, older, younger)
+    return made[0], made[1], made[2], older[3] + younger[3]
+
+
+@inlined
+def _combined(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
+    """Like `combined`, without the number of tuples behind a guard."""
     if of.code == SUM_INT:
-        return older[0] + younger[0], 0, 0
+        return older[0] + younger[0], 0, 0, 0
     if of.code == SUM_REAL:
         return _sum_of_reals(older, younger)
     if of.code == SUM_WIDE:
         low = np.uint64(older[1]) + np.uint64(younger[1])
-        return older[0] + younger[0] + (1 if low < np.uint64(older[1]) else 0), np.int64(low), 0  # type: ignore[return-value]
+        return older[0] + younger[0] + (1 if low < np.uint64(older[1]) else 0), np.int64(low), 0, 0  # type: ignore[return-value]
     if of.code == MOMENTS:
         return _moments(older, younger)
     return _pick(of, text, older, younger)
@@ -241,7 +279,7 @@ def _sum_of_reals(older: Words, younger: Words) -> Words:
     part = total - x
     lost = as_real(older[1]) + as_real(younger[1]) + ((x - (total - part)) + (y - part))
     if abs(total) < np.inf and abs(lost) < np.inf:
-        return as_word(total), as_word(lost), 0
+        return as_word(total), as_word(lost), 0, 0
     return _large_sum(older, younger)
 
 
@@ -254,14 +292,14 @@ def _large_sum(older: Words, younger: Words) -> Words:
     """
     x, y = as_real(older[0]), as_real(younger[0])
     if not (abs(x) < np.inf and abs(y) < np.inf):
-        return as_word(x + y), 0, 0
+        return as_word(x + y), 0, 0, 0
     x, y = _divided(x, older[1]), _divided(y, younger[1])
     total = x + y
     part = total - x
     lost = divided_error(older[1]) + divided_error(younger[1]) + ((x - (total - part)) + (y - part))
     if abs(total * LARGE) < np.inf:
-        return as_word(total * LARGE), as_word(lost * LARGE), 0
-    return as_word(total), (as_word(lost) >> CUT) & PAYLOAD | QUIET_NAN, 0
+        return as_word(total * LARGE), as_word(lost * LARGE), 0, 0
+    return as_word(total), (as_word(lost) >> CUT) & PAYLOAD | QUIET_NAN, 0, 0
 
 
 @inlined
@@ -288,7 +326,7 @@ def _moments(older: Words, younger: Words) -> Words:
     squares = both + apart * apart * share * n
     if np.isnan(squares) and not np.isnan(both):  # means beyond float64 are infinite, their difference NaN
         squares = np.inf
-    return n + m, as_word(mean + apart * share), as_word(squares)
+    return n + m, as_word(mean + apart * share), as_word(squares), 0
 
 
 @inlined
@@ -299,7 +337,7 @@ def _pick(of: SummaryField, text: InternedText, older: Words, younger: Words) ->
     companion = younger[1] if younger_one else older[1]
     if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
         companion = older[1] + younger[1]
-    return new if younger_one else old, companion, later if younger_one else came
+    return new if younger_one else old, companion, later if younger_one else came, 0
 
 
 @inlined

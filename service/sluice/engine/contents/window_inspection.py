@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.encoding import from_words
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.json_columns import json_values
-from sluice.model.types import Type
+from sluice.columns.key_bytes import NULL, key_text
 
 #: the attribute (or the text of the expression) -> its value as JSON represents it
 Tuple = dict[str, Any]
@@ -40,10 +40,15 @@ class InspectedWindow:
 
 
 def code_of(keys: Interner, key: str | None) -> int:
-    """The code of a key. NIL if `key` is None or is not interned. Costs O(number of keys)."""
+    """The code of a key. NIL if `key` is None or is not interned; the text `null` is also that of the key null. Costs
+    O(number of keys).
+    """
     if key is None:
         return NIL
-    return int(pc.index(keys.take(np.arange(keys.count)), pa.scalar(key.encode(), pa.binary())).as_py())
+    known = keys.take(np.arange(keys.count))
+    codes = (int(pc.index(known, pa.scalar(one, pa.binary())).as_py()) for one in (key.encode(), NULL))
+    code, of_null = codes
+    return of_null if code == NIL and key == key_text(NULL) else code
 
 
 def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
@@ -57,8 +62,8 @@ def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
     return np.array(slots, np.int64)
 
 
-def tuples(names: Sequence[str], types: Sequence[Type], words: np.ndarray, strings: Interner) -> list[Tuple]:
+def tuples(names: Sequence[str], layout: WordColumns, words: np.ndarray, strings: Interner) -> list[Tuple]:
     """Stored tuples as JSON values. `words` has one row per tuple; columns whose name is empty are left out."""
-    named = [(place, name, type_) for place, (name, type_) in enumerate(zip(names, types, strict=False)) if name]
-    columns = [json_values(from_words(words[:, place], type_, strings), type_) for place, _, type_ in named]
-    return [dict(zip([name for _, name, _ in named], row, strict=True)) for row in zip(*columns, strict=True)]
+    named = [(place, name) for place, name in enumerate(names) if name]
+    columns = [json_values(layout.column(place, words, strings), layout.types[place]) for place, _ in named]
+    return [dict(zip([name for _, name in named], row, strict=True)) for row in zip(*columns, strict=True)]

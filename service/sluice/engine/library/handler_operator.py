@@ -142,7 +142,7 @@ class HandlerOperator(Stateful[State]):
         if values.keys() != self._types.keys():
             msg = f"it sent {', '.join(map(str, values))}, not {', '.join(self._types)}"
             raise TypeError(msg)
-        if any(values[name] is None for name in self._types):
+        if any(values[name] is None and not kind.type.optional for name, kind in self._types.items()):
             msg = "it sent None in place of a value"
             raise TypeError(msg)
         return [kind.to_user(kind.from_user([values[name]]))[0] for name, kind in self._types.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sluice.columns.key_bytes import key_text
 from sluice.engine.library.window_events import TRIGGER, WindowEvent
 from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.one_input import until_final
@@ -70,7 +71,7 @@ class Tracer:
         record = self._about | {"window_event": TRIGGER if window_event.what == EMPTY_FIRING else window_event.what}
         content = window_event.window
         if content is not None and self._partitioned:
-            record["key"] = content.name.decode()
+            record["key"] = key_text(content.name)
         if window_event.row is not None:
             record["tuple"] = window_event.row
         if window_event.reason:

@@ -63,7 +63,9 @@ def with_times(
     times, bad = ticks.times(items)
     if bad is None:
         return items, read, times, None
-    items, read, rejects = without(bad, items, read, operator, [ticks.refusal(sized)] * int(bad.sum()))
+    null = items.tuples.column(ticks.attribute).is_null().filter(pa.array(bad)).to_pylist()
+    reasons = [f"{ticks.attribute} is null" if absent else ticks.refusal(sized) for absent in null]
+    items, read, rejects = without(bad, items, read, operator, reasons)
     return items, read, times[~bad], rejects
 
 

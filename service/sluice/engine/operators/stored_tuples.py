@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import Table, walked, words_of
@@ -18,7 +19,6 @@ from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import window_state
 from sluice.engine.windows.processing_time.window_state import WindowTables
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Type
 
 
 class StoredTuples(WindowTables):
@@ -32,11 +32,11 @@ class StoredTuples(WindowTables):
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "kept_keys")
     STRINGS: ClassVar[tuple[str, ...]] = ("keys",)
 
-    def __init__(self, types: tuple[Type, ...], clause: KernelClause, limits: EngineLimits, reserved: int = 0) -> None:
-        """`types` has the type of each word of a tuple."""
+    def __init__(self, layout: WordColumns, clause: KernelClause, limits: EngineLimits, reserved: int = 0) -> None:
+        """`layout` has the columns of a tuple."""
         super().__init__()
-        self.types, self.clause, self.limits, self.reserved = types, clause, limits, reserved
-        own = {**self.OWN_TABLES, "words": words_of("slot", types)}
+        self.layout, self.clause, self.limits, self.reserved = layout, clause, limits, reserved
+        own = {**self.OWN_TABLES, "words": words_of("slot", layout)}
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
         self.keys = Interner()
         self.top = reserved

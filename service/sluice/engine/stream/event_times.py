@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluice.columns.json_columns import nanoseconds
 from sluice.engine.stream.clock import all_later
@@ -19,8 +20,12 @@ EXACT_BELOW = 4_000_000.0
 
 def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]:
     """The event times in units of the attribute (nanoseconds for float64), and which of them are no times (None: all
-    are).
+    are). Null is none (NU27).
     """
+    if column.null_count:
+        found, bad = units(pc.fill_null(column, pa.scalar(0, column.type)), type_)
+        null = column.is_null().to_numpy(zero_copy_only=False)
+        return found, null if bad is None else null | bad
     if type_.time is TimeForm.SECONDS:
         return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
     return column.view(pa.int64()).to_numpy(zero_copy_only=False), None

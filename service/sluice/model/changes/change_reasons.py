@@ -42,7 +42,8 @@ def _text(value: object) -> str:
         case bool():
             return str(value).lower()
         case Order():
-            return f"{expression(value.key)} {'desc' if value.descending else 'asc'}"
+            nulls = " nulls first" if value.nulls_first else ""
+            return f"{expression(value.key)} {'desc' if value.descending else 'asc'}{nulls}"
         case EventTimeData():
             return value.attribute
     return expression(value) if isinstance(value, Expression) else str(value)

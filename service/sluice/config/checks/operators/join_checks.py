@@ -14,8 +14,9 @@ from sluice.config.syntax.file_models.operator_models import JoinShape
 from sluice.config.syntax.typed_expressions import Scope
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
+from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Count, Join, Output, Side, Sliding
-from sluice.model.types import Schema, Value
+from sluice.model.types import Schema, Value, optional_of
 
 #: side -> the algorithms that output a tuple of this side when it leaves its window without ever having had a partner
 OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
@@ -42,19 +43,35 @@ def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
     scope = both(typed, shape)
     match = typed.condition(typed.path(index, "match"), shape.match, scope)
     # J4: if both sides have an attribute of the same name, the output has that of the left side
-    unchanged = typed.unchanged(shape.join.right, "right") | typed.unchanged(shape.join.left, "left")
+    unchanged = attributes(typed, shape, "right") | attributes(typed, shape, "left")
     order = [*typed.unchanged(shape.join.left), *typed.unchanged(shape.join.right)]
     matched = typed.outputs(index, shape, scope, {name: unchanged[name] for name in order})
     whole = None if table else event_window(typed, index, shape)
     return Join(shape.name, sides["left"], sides["right"], matched, match, whole, table)
 
 
+def attributes(typed: ExpressionChecks, shape: JoinShape, name: str) -> dict[str, Expression]:
+    """The attributes of one side as expressions over pairs."""
+    found = typed.unchanged(getattr(shape.join, name), name)
+    return {of: Attribute(of, optional_of(e.type), name) for of, e in found.items()} if is_null(shape, name) else found
+
+
 def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
     """The scope of expressions over pairs; None if the attributes of a side are unknown."""
     schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
-    sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
+    sides = {
+        name: {attribute: optional_of(kind) if is_null(shape, name) else kind for attribute, kind in schema}
+        for name, schema in zip(OUTER, schemas, strict=True)
+        if schema is not None
+    }
     streams = {shape.join.right: "right", shape.join.left: "left"}
     return Scope("left and right", {}, "in a join", sides, streams=streams) if len(sides) == len(OUTER) else None
+
+
+def is_null(shape: JoinShape, name: str) -> bool:
+    """Whether a missing tuple of this side is null in all attributes: `default_right: null` (NU26)."""
+    key = f"default_{name}"
+    return key in shape.model_fields_set and getattr(shape, key) is None
 
 
 def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Side:
@@ -111,7 +128,7 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
     if any(len(side) < len(left) for side in keys):
         return
     for position, (a, b) in enumerate(zip(*keys, strict=True)):
-        if a.type != b.type:
+        if a.type.present != b.type.present:
             path = typed.path(index, "equality_right", position)
             typed.report.problem(path, f"{a.type}, as {left[position]} on the left, not {b.type} (rule J3)")
 
@@ -136,7 +153,8 @@ def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) ->
     """The attribute values of this side in an output tuple whose tuple of the other side has no partner."""
     given: dict[str, object] | None = getattr(shape, f"default_{name}")
     schema = typed.streams.schemas.get(getattr(shape.join, name), ())
-    if given is None or not schema:
+    null = is_null(shape, name)
+    if (given is None and not null) or not schema:
         return tuple(kind.empty for _, kind in schema)
     path = typed.path(index, f"default_{name}")
     if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
@@ -145,6 +163,8 @@ def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) ->
     elif getattr(shape, f"unmatched_{OTHER[name]}"):
         what = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"
         typed.report.problem(path, what)
+    if given is None:
+        return tuple(None for _ in schema)
     for attribute in given:
         if attribute not in dict(schema):
             what = f"an attribute of {name} ({', '.join(dict(schema))})"

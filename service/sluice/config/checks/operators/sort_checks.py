@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
-from sluice.config.syntax.file_models.operator_models import SortShape
+from sluice.config.syntax.file_models.operator_models import OrderShape, SortShape
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import one_of
 from sluice.model.spec import Count, Order, Sort
@@ -55,7 +55,8 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
 def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order, ...]:
     found = []
     scope = typed.scope(shape.sort, "in order_by")
-    for text, direction in shape.order_by.items():
+    for text, given in shape.order_by.items():
+        one = given if isinstance(given, OrderShape) else OrderShape(direction=given, nulls="last")
         path = typed.path(index, "order_by", text)
         key = typed.expression(path, text, scope)
         if key is None:
@@ -63,5 +64,5 @@ def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order,
         if not key.type.sortable:
             what = f"{one_of(row.described for row in SCALARS if row.sortable)}, not {key.type} (rule O3)"
             typed.report.problem(path, what, text)
-        found.append(Order(key, direction == "desc"))
+        found.append(Order(key, one.direction == "desc", one.nulls == "first"))
     return tuple(found)

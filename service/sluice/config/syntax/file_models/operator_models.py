@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Name
+from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name
 from sluice.model.errors import one_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
@@ -190,7 +190,8 @@ def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
     return Field(
         None,
         description=f"For {algorithm} and outer: the values of the {side} side's attributes in a tuple without a "
-        'partner. The default of an attribute is 0, false, "" or an empty list.',
+        'partner. The default of an attribute is null if its type is optional, else 0, false, "" or an empty list. '
+        "`null` in place of the values makes all attributes null.",
         examples=[{"price": 0.0, "note": "none"}],
     )
 
@@ -270,6 +271,24 @@ class JoinShape(StatefulShape):
     output: Outputs
 
 
+Direction = Literal["asc", "desc"]
+
+
+class OrderShape(FileModel):
+    """A sort key with its direction, and with the place of null."""
+
+    direction: Direction = Field("asc", description="Whether the order is ascending or descending.")
+    nulls: Literal["first", "last"] = Field(
+        "last", description="Whether null is before all values or behind them, in both directions."
+    )
+
+
+DirectionOrOrder = Annotated[
+    Annotated[Direction, Tag(NAMED)] | Annotated[OrderShape, Tag(MAPPING)],
+    Discriminator(lambda value: MAPPING if isinstance(value, dict | OrderShape) else NAMED),
+]
+
+
 class SortShape(StatefulShape):
     """Emits the tuples of a stream in sorted order (SPL's Sort)."""
 
@@ -283,10 +302,11 @@ class SortShape(StatefulShape):
     )
     partition_by: list[ExpressionText] = partitioned()
     align: AlignShape | None = aligned()
-    order_by: dict[str, Literal["asc", "desc"]] = Field(
-        description="Expressions, the most significant first, each ascending or descending.",
+    order_by: dict[str, DirectionOrOrder] = Field(
+        description="Expressions, the most significant first, each ascending or descending, or a mapping that also "
+        "says where null is.",
         min_length=1,
-        examples=[{"price": "desc", "time": "asc"}],
+        examples=[{"price": "desc", "time": "asc"}, {"price": {"direction": "desc", "nulls": "first"}}],
     )
     limit: int | None = Field(
         None,

@@ -6,11 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
 
-from sluice.config.syntax.file_models.value_models import MAPPING, ExpressionText, FileModel, Limit, Seconds, TypeName
+from sluice.config.syntax.file_models.value_models import (
+    MAPPING,
+    NAMED,
+    ExpressionText,
+    FileModel,
+    Limit,
+    Seconds,
+    TypeName,
+)
 from sluice.wire.formats.format_table import FORMATS
 
 #: the tag of an event time that is only the name of its attribute
-NAMED = "<named>"
 
 
 def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:

@@ -23,7 +23,7 @@ NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 SCALAR = "|".join(row.pattern() for row in SCALARS)
 TYPE = rf"^\s*((list|optional)<\s*)*({SCALAR})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
-MAPPING = "<mapping>"
+MAPPING, NAMED = "<mapping>", "<named>"
 #: the word for a limit that does not exist
 NO_LIMIT = "none"
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import grown
 from sluice.columns.state_tables import intern_pairs
@@ -123,7 +122,7 @@ class AggregateOperator(BatchOperator[AggregateState]):
         firings["reason"] = NO_POLICY
         run, kernel = strategy(self.program, state, np.zeros(0, np.int64))
         found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
-        names = [expression(e) for e in program.reads[: len(program.columns)]]
+        names = [expression(e) for e in program.reads[: len(program.columns.types)]]
         outputs, _ = self._make_outputs.outputs(self._make_outputs.rows(found), firings, state.keys)
         made = {stream: items.tuples for stream, items in outputs.items()}
         policy: dict[str, Any] = (
@@ -170,8 +169,7 @@ class AggregateOperator(BatchOperator[AggregateState]):
         closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
         slot = self.admit(state, partition, self._groups(state, read, partition))
         rows = slot if program.by_slot else slice(count)
-        for column, type_ in enumerate(program.columns):
-            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
         if program.arrival != NONE:
             state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
         arrivals = processing_time.arrivals(items, partition, slot, self._scratch)

@@ -10,21 +10,24 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import Order, form
-from sluice.engine.aggregates.function_table import Function, Kept, function
+from sluice.columns.encoding import WordColumns
+from sluice.engine.aggregates import aggregate_function
+from sluice.engine.aggregates.aggregate_function import Counting, Function, Kept
+from sluice.engine.aggregates.function_table import function
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.windows import policies
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, certain, walk
 from sluice.model.spec import Aggregate
-from sluice.model.types import Schema, Type
+from sluice.model.types import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """The compiled form of one Aggregate, which `AggregateOperator` and `EventAggregateOperator` run.
 
-    reads         the distinct expressions over the input; the first `len(columns)` of them are stored as words
-    columns       the types of the stored words: arguments of functions, attributes and sizes of deltas
+    reads         the distinct expressions over the input; the first ones are stored, as `columns`
+    columns       the stored columns: arguments of functions, attributes and sizes of deltas
     partition_by, group_by   indices into `reads`
     clause        the window clause
     arrival       the index of the tuple's word that has its number in order of arrival; NONE if no summary needs it
@@ -33,6 +36,7 @@ class Program:
                   words follow the others in a result
     functions     the functions, each with the first word of each of its summaries, then the columns that it lists, then
                   the indices of its series
+    optional      the numbers of the functions whose results may be null
     outputs       for each output stream its name, its schema, and its expressions over the functions' results
     listing       whether a function needs a list of the tuples
     series        the expressions whose values are counted in multisets (multisets.py)
@@ -44,7 +48,7 @@ class Program:
     """
 
     reads: tuple[Expression, ...]
-    columns: tuple[Type, ...]
+    columns: WordColumns
     partition_by: tuple[int, ...]
     group_by: tuple[int, ...]
     clause: policies.KernelClause
@@ -53,6 +57,7 @@ class Program:
     edges: summaries.Layout
     summary: int
     functions: tuple[tuple[Function, tuple[int, ...]], ...]
+    optional: tuple[int, ...]
     outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
     listing: bool
     series: np.ndarray
@@ -76,20 +81,22 @@ class Program:
         """
         calls = _calls(spec)
         functions = [function(call, counting=spec.window.in_arrival_order) for call in calls]
-        columns = _columns(spec, schema, functions)
-        reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
+        stored = _stored(spec, schema, functions)
+        columns = WordColumns([e.type for e in stored])
+        reads = list(dict.fromkeys((*stored, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
-        positions: dict[str | Expression, tuple[int, Type]] = {e: (column, e.type) for e, column in where.items()}
-        positions |= {e.name: (column, e.type) for e, column in where.items() if isinstance(e, Attribute)}
+        words_of = _Words(columns, where)
+        compared = _compared(spec, schema)
+        positions = {of: (where[e], e.type) for of, e in compared.items()}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted, early=spec.early)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         unordered = not spec.window.in_arrival_order or clause.by_value
-        arrival = len(columns) if unordered else summaries.NONE
+        arrival = columns.width if unordered else summaries.NONE
         outer = [k for k in kept if clause.sliding and _at_edge(k)]
         inner = [k for k in kept if k not in outer]
-        layout, width = summaries.layout([_summary(k, where) for k in inner], arrival)
-        edges, _ = summaries.layout([_summary(k, where) for k in outer], first=width)
+        layout, width = summaries.layout([words_of.summary(k) for k in inner], arrival)
+        edges, _ = summaries.layout([words_of.summary(k) for k in outer], first=width)
         words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
         holding = (clause.sliding or listing) and not _keeps_nothing(spec)
@@ -99,7 +106,7 @@ class Program:
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
-            columns=tuple(e.type for e in columns),
+            columns=columns,
             partition_by=tuple(where[e] for e in spec.partition_by),
             group_by=tuple(where[e] for e in spec.group_by),
             clause=clause._replace(chained=clause.chained and not (packed or ring)),
@@ -108,19 +115,18 @@ class Program:
             edges=edges,
             summary=width,
             functions=tuple(
-                (f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists), *map(counted.index, f.counted)))
+                (f, (*(words[k] for k in f.kept), *map(words_of.word, f.lists), *map(counted.index, f.counted)))
                 for f in functions
             ),
+            optional=tuple(n for n, call in enumerate(calls) if call.type.optional),
             outputs=_outputs(spec, calls),
             listing=listing,
-            series=np.array(
-                [(where[c.value], form(c.value.type).order is Order.REAL, c.rounded) for c in counted], multisets.SERIES
-            ),
+            series=np.array([words_of.series(c) for c in counted], multisets.SERIES),
             holding=holding,
             packed=packed,
             block=_block(clause, spec.limits) if packed else 1,
             ring=ring,
-            text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
+            text_columns=np.array(columns.texts, np.int64),
             text_words=_text_words(layout, columns),
             limits=spec.limits,
         )
@@ -130,10 +136,10 @@ def widths(program: Program, sources: int) -> dict[str, int]:
     """The number of words in a row of each table of AggregateState. `sources` is the number of topic partitions."""
     return {
         "sources": -(-sources // 64) if program.clause.marked else 0,
-        "words": len(program.columns) + (program.arrival != summaries.NONE),
-        "blocks": program.block * len(program.columns) if program.packed else 0,
+        "words": program.columns.width + (program.arrival != summaries.NONE),
+        "blocks": program.block * program.columns.width if program.packed else 0,
         "spread": program.block * program.summary if program.packed else 0,
-        "ringed": program.ring * len(program.columns),
+        "ringed": program.ring * program.columns.width,
         "back": program.summary,
         "stack": program.summary if program.clause.sliding else 0,
     }
@@ -145,13 +151,17 @@ def _calls(spec: Aggregate) -> list[AggregateCall]:
     return list(dict.fromkeys(e for whole in expressions for e in walk(whole) if isinstance(e, AggregateCall)))
 
 
-def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
+def _stored(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
     """The expressions that are stored for a tuple: arguments of functions, attributes and sizes of policies."""
+    arguments = [aggregate_function.stored(e) for f in functions for e in f.reads]
+    return list(dict.fromkeys([*arguments, *_compared(spec, schema).values()]))
+
+
+def _compared(spec: Aggregate, schema: Schema) -> dict[str | Expression, Expression]:
+    """What the policies read of a tuple, by the names and expressions of their clauses. Its null is an error (NU27)."""
     types = dict(schema)
-    arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
-    arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
-    compared = [Attribute(name, types[name]) for name in spec.window.attributes]
-    return list(dict.fromkeys([*arguments, *compared, *spec.window.expressions]))
+    found: dict[str | Expression, Expression] = {e: e for e in spec.window.expressions}
+    return found | {name: certain(Attribute(name, types[name])) for name in spec.window.attributes}
 
 
 def _at_edge(kept: Kept) -> bool:
@@ -159,12 +169,33 @@ def _at_edge(kept: Kept) -> bool:
 
     A sliding window reads it from the stored tuple when it fires, so no summary holds it.
     """
-    return kept.code in (summaries.OLDEST, summaries.YOUNGEST) and kept.companion == summaries.NONE
+    return (
+        kept.code in (summaries.OLDEST, summaries.YOUNGEST) and kept.companion == summaries.NONE and kept.guard is None
+    )
 
 
-def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:
-    companion = kept.companion if isinstance(kept.companion, int) else where[kept.companion]
-    return summaries.Summary(kept.code, where[kept.value], companion)
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of the stored tuples, by the expressions that name them."""
+
+    columns: WordColumns
+    where: dict[Expression, int]
+
+    def word(self, of: Expression) -> int:
+        """The number of the word; an expression without a word of its own has that of its value."""
+        place = self.where[aggregate_function.stored(of)]
+        presence = isinstance(of, Call) and of.function == aggregate_function.PRESENCE
+        return self.columns.presence[place] if presence else place
+
+    def summary(self, kept: Kept) -> summaries.Summary:
+        companion = kept.companion if isinstance(kept.companion, int) else self.word(kept.companion)
+        return summaries.Summary(kept.code, self.word(kept.value), companion, self._guard(kept.guard))
+
+    def series(self, of: Counting) -> tuple[int, bool, bool, int]:
+        return self.word(of.value), form(of.value.type).order is Order.REAL, of.rounded, self._guard(of.guard)
+
+    def _guard(self, guard: Expression | None) -> int:
+        return summaries.NONE if guard is None else self.word(guard)
 
 
 def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]:
@@ -208,13 +239,9 @@ def _keeps_nothing(spec: Aggregate) -> bool:
     return any(policy.keeps_nothing for policy in spec.window.policies[:1])
 
 
-def _is_text(expression: Expression) -> bool:
-    return form(expression.type).interned
-
-
-def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
+def _text_words(layout: summaries.Layout, columns: WordColumns) -> np.ndarray:
     """The words of summaries that are codes of texts: their values and companions. Sums have no such words."""
     texts: list[int] = []
     for word, value, companion in layout[["word", "value", "companion"]].tolist():
-        texts += [word + i for i, column in enumerate((value, companion)) if column >= 0 and _is_text(columns[column])]
+        texts += [word + i for i, column in enumerate((value, companion)) if column in columns.texts]
     return np.array(texts, np.int64)

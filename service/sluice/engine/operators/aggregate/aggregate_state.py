@@ -44,7 +44,7 @@ def tables(program: Program, sources: int) -> dict[str, Table]:
 
     A row of the space "part" has the summaries of the tuples of a block.
     """
-    width, columns, texts = widths(program, sources), len(program.columns), program.text_columns
+    width, columns, texts = widths(program, sources), program.columns.width, program.text_columns
     return {
         "ends": Table("partition", ENDS, refers=GROUPS, fresh=dict.fromkeys(GROUPS, NIL)),
         "rings": Table("partition", RING),

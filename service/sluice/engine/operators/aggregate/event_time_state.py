@@ -71,7 +71,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         "sums": words("slice", summary, texts),
         "stack": words("slice", summary, texts),
         "links": Table("slot", slices.LINK, refers={"group": "group", "next": "slot"}),
-        "words": words("slot", len(program.columns) + 1, program.text_columns),
+        "words": words("slot", program.columns.width + 1, program.text_columns),
     }  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.encoding import to_words
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import grown
@@ -89,8 +88,7 @@ class TimedAggregate(TimedOperator[S]):
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
-        for column, type_ in enumerate(program.columns):
-            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         return arrivals(items, partition, slot, times, self.ticks, self._scratch, self.arrival, more)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.engine.aggregates.aggregate_function import results
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
 from sluice.engine.operators.aggregate.aggregate_program import Program
@@ -14,7 +17,7 @@ from sluice.engine.stream import emit
 from sluice.engine.stream.expression_eval import computed, named
 from sluice.engine.stream.items import Items
 from sluice.engine.stream.rejected_tuples import complete
-from sluice.engine.stream.value_errors import in_results
+from sluice.engine.stream.value_errors import Error, in_results
 
 #: the items of each output stream, and the rejected tuples: those for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]
@@ -38,18 +41,34 @@ class AggregateOutputs:
         self._operator = operator
 
     def rows(self, found: FiredContents) -> Rows:
-        """The results of the aggregation functions, one column each."""
-        return Rows(found.firing, [function.finish(found, argument) for function, argument in self._program.functions])
+        """The results of the aggregation functions, one column each; then for each of them whether it has an error,
+        where its null may also be a value.
+        """
+        finished = [results(function.finish(found, at)) for function, at in self._program.functions]
+        failed = [pa.array(finished[n].failed) for n in self._program.optional]
+        return Rows(found.firing, [*(one.values for one in finished), *failed])
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
         """Evaluates the expressions of each output stream over the results of the functions."""
         plan = emit.plan(firings, rows.firing, keys if self._program.partition_by else None)
-        results = plan.in_order(named(rows.columns, len(rows.firing)))
-        found = zip(results.schema.names, map(in_results, results.columns), strict=True)
-        errors = {name: of_column for name, of_column in found if of_column is not None}
+        found = plan.in_order(named(rows.columns, len(rows.firing)))
+        errors = {name: errors for name, errors in self._errors(found) if errors is not None}
         outputs, rejected = {}, []
         for stream, schema, expressions in self._program.outputs:
-            made = computed(expressions, results, schema, errors)
+            made = computed(expressions, found, schema, errors)
             outputs[stream], _, bad = complete(plan.around(made.columns), made, self._operator, stream)
             rejected.append(bad)
         return outputs, rejected
+
+    def _errors(self, found: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray | None]]:
+        """The errors of each column of results."""
+        optional, count = self._program.optional, len(self._program.functions)
+        for n, name in enumerate(found.schema.names[:count]):
+            failed = count + optional.index(n) if n in optional else None
+            yield name, in_results(found.column(n)) if failed is None else _errors_of(found.column(failed))
+
+
+def _errors_of(failed: pa.BooleanArray) -> np.ndarray | None:
+    """The errors of results of which the column says whether they failed; None if there are none."""
+    flags = failed.to_numpy(zero_copy_only=False)
+    return np.where(flags, Error.NO_VALUE, Error.NONE).astype(np.int8) if flags.any() else None

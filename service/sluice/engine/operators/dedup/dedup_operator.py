@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.encoding import from_words, to_words
+from sluice.columns.encoding import WordColumns
 from sluice.columns.key_bytes import canonical, key_codes
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
@@ -47,8 +47,9 @@ class DedupOperator(TimedOperator[DedupState]):
         self._schema = arrow_schema(schema)
         self._holding = spec.keep == "last"
         self.reads = (*spec.by, *((Attribute(name, kind) for name, kind in schema) if self._holding else ()))
-        #: the types of a stored tuple's words: its attributes, and the topic partition from which it came
-        self._stored = StoredWords((*(kind for _, kind in schema), INT64) if self._holding else (), spec.limits)
+        #: the columns of a stored tuple: its attributes, and the topic partition from which it came
+        self._columns = WordColumns((*(kind for _, kind in schema), INT64) if self._holding else ())
+        self._stored = StoredWords(self._columns, spec.limits)
         of = event_time if spec.over == "event_time" else None
         self.ticks = ClockTicks() if of is None else Ticks(of, dict(schema)[of.attribute], spec)
         (size,) = self.ticks.sizes(spec)
@@ -83,7 +84,7 @@ class DedupOperator(TimedOperator[DedupState]):
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
-            held = window_inspection.tuples(self._schema.names, self._stored.types, rows, state.strings)
+            held = window_inspection.tuples(self._schema.names, self._columns, rows, state.strings)
         return [InspectedWindow(self.spec.name, len(periods), held, policy={"periods": open_periods})]
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
@@ -121,9 +122,8 @@ class DedupOperator(TimedOperator[DedupState]):
             slot, state.top = state.free.take(count, state.top)
         state.reserve_batch(count)
         if self._holding:
-            for column, type_ in enumerate(self._stored.types[:-1]):
-                state.words[slot, column] = to_words(read.column(len(self.spec.by) + column), type_, state.strings)
-            state.words[slot, -1] = items.source[items.kind == TUPLE]
+            sources = pa.array(items.source[items.kind == TUPLE].astype(np.int64))
+            self._columns.write(state.words, slot, [*read.columns[len(self.spec.by) :], sources], state.strings)
         return arrivals_of(items, partition, slot, times, self.ticks, self._scratch)
 
     def _tables(self, state: DedupState, arrivals: np.ndarray) -> Periods:
@@ -155,7 +155,7 @@ class DedupOperator(TimedOperator[DedupState]):
         # What item n causes comes before the mark that is item n.
         order = np.argsort(np.concatenate([2 * cause, 2 * passing + 1]), kind="stable")
         words = state.words.take(emitted["slot"], axis=0)
-        columns = [from_words(words[:, n], kind, state.strings) for n, kind in enumerate(self._stored.types[:-1])]
+        *columns, sources = self._columns.read(words, state.strings)
 
         def both(of_emitted: np.ndarray, of_passing: np.ndarray) -> np.ndarray:
             return np.concatenate([of_emitted, of_passing])[order]
@@ -168,7 +168,7 @@ class DedupOperator(TimedOperator[DedupState]):
         return Items(
             both(event_of, items.event[passing]), both(at_of, items.at[passing]),
             both(np.full(len(emitted), TUPLE, np.int8), items.kind[passing]),
-            both(words[:, -1].astype(np.int32), items.source[passing]),
+            both(sources.to_numpy().astype(np.int32), items.source[passing]),
             key[order], keys,
             pa.record_batch(columns, schema=self._schema),
             both(ends, items.watermark[passing]),

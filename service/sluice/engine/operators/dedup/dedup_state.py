@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
@@ -25,14 +26,13 @@ from sluice.engine.operators.keyed_state import KeyedState
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """What is stored of a tuple with `keep: last`: the types of its words (none with `keep: first`)."""
+    """What is stored of a tuple with `keep: last`: its columns (none with `keep: first`)."""
 
-    types: tuple[Type, ...]
+    columns: WordColumns
     limits: EngineLimits
 
     def tables(self) -> dict[str, Table]:
@@ -46,7 +46,7 @@ class StoredWords:
             "periods": Table("period", dedup_records.PERIOD, refers={
                 **dict.fromkeys(neighbours, "period"), "owner": "partition", "slot": "slot",
             }),
-            "words": words_of("slot", self.types),
+            "words": words_of("slot", self.columns),
         }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ class DedupState(KeyedState):
         periods = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
         period = moved_to(periods, self.scalars[PERIODS] + np.arange(len(periods)), rows["period"])
         slot = np.full(state.top, NIL, np.int64)
-        if self._stored.types:
+        if self._stored.columns.types:
             slots = state.periods["slot"][periods]
             slot[slots] = self.top + np.arange(len(slots))
             self.top += len(slots)

@@ -104,7 +104,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
 
     def _empty(self) -> EventJoinState:
         left, right = self._ports
-        return EventJoinState((left.types, right.types), self.spec.limits)
+        return EventJoinState((left.columns, right.columns), self.spec.limits)
 
     def load(self, data: Data) -> EventJoinState:
         return self._empty().read(data)
@@ -149,7 +149,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
             lists, nodes = getattr(state, f"{name}_lists"), getattr(state, f"{name}_nodes")
             if 0 <= p < len(lists) and lists["size"][p]:
                 slots = window_inspection.chained(lists[p], nodes)
-                held = window_inspection.tuples(port.names, port.types, words[slots], state.strings)
+                held = window_inspection.tuples(port.names, port.columns, words[slots], state.strings)
                 times, counts = np.unique(nodes["time"][slots], return_counts=True)
                 at = [{"time": int(time) / SECOND, "tuples": int(n)} for time, n in zip(times, counts, strict=True)]
                 found.append(InspectedWindow(self.spec.name, len(slots), held, name, {"at": at}))

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
@@ -33,16 +34,15 @@ from sluice.engine.operators.keyed_state import KeyedState
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Type
 
-Types = tuple[Type, ...]
+Layouts = tuple[WordColumns, WordColumns]
 ENDS = ("oldest", "youngest")
 
 
-def tables(types: tuple[Types, Types]) -> dict[str, Table]:
-    """`types` has the types of the stored words of each side."""
+def tables(layouts: Layouts) -> dict[str, Table]:
+    """`layouts` has the stored columns of each side."""
     found = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
-    for name, own in zip(SIDES, types, strict=True):
+    for name, own in zip(SIDES, layouts, strict=True):
         neighbours = dict.fromkeys(("older", "younger", "leap"), name)
         found |= {
             f"{name}_lists": Table(
@@ -77,9 +77,9 @@ class EventJoinState(KeyedState):
     right_nodes: np.ndarray
     right_words: np.ndarray
 
-    def __init__(self, types: tuple[Types, Types], limits: EngineLimits) -> None:
-        self._types, self._limits = types, limits
-        known = tables(types)
+    def __init__(self, layouts: Layouts, limits: EngineLimits) -> None:
+        self._layouts, self._limits = layouts, limits
+        known = tables(layouts)
         self.declare(known, known)
         self.scalars = np.zeros(event_join_records.SCALARS, np.int64)
         self.scalars[[CLOCK, LEFT_REACHED, RIGHT_REACHED]] = NEVER
@@ -141,7 +141,7 @@ class EventJoinState(KeyedState):
         return np.flatnonzero((self.left_lists["size"][:count] > 0) | (self.right_lists["size"][:count] > 0))
 
     def new(self, states: Sequence[EventJoinState]) -> EventJoinState:
-        made = EventJoinState(self._types, self._limits)
+        made = EventJoinState(self._layouts, self._limits)
         made.scalars[:] = np.max([state.scalars for state in states], axis=0)
         made.scalars[LIVE] = 0
         for port, name in enumerate(SIDES):  # the default tuple

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of
-from sluice.columns.encoding import to_words
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import key_codes
@@ -17,9 +17,9 @@ from sluice.engine.operators.join.join_kernel import NOTHING, RIGHT
 from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.windows import policies
-from sluice.model.expressions import Attribute, Expression, walk
+from sluice.model.expressions import Attribute, Call, Expression, certain, walk
 from sluice.model.spec import DELETES, Join, Side
-from sluice.model.types import BOOLEAN, Schema, Type
+from sluice.model.types import BOOLEAN, Schema, optional_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class JoinInput:
 
     reads         the distinct expressions over the side's tuples: those that are stored as words, then keys
     names         for each stored word the name of its attribute; "" for the size of a delta, which has no name
-    types, default           the types of the stored words, and their values in the default tuple
+    columns, default         the stored columns, and their values in the default tuple
     equality, partition_by   indices into `reads`
     deletes       the index in `reads` of the attribute that says whether a tuple deletes a row of a table; None: the
                   side is no table
@@ -38,7 +38,7 @@ class JoinInput:
     clause: policies.KernelClause
     reads: tuple[Expression, ...]
     names: tuple[str, ...]
-    types: tuple[Type, ...]
+    columns: WordColumns
     default: tuple[pa.Array, ...]
     equality: tuple[int, ...]
     partition_by: tuple[int, ...]
@@ -50,42 +50,50 @@ class JoinInput:
         read = {
             a.name for e in _over_pairs(join) for a in walk(e) if isinstance(a, Attribute) and a.port == SIDES[port]
         }
-        attributes = [Attribute(name, kind) for name, kind in schema if name in read or name in side.window.attributes]
+        values = dict(zip((name for name, _ in schema if name != DELETES), side.default, strict=True))
+        attributes = [
+            Attribute(name, optional_of(kind) if values.get(name, kind.empty) is None else kind)
+            for name, kind in schema
+            if name in read or name in side.window.attributes
+        ]
         kept: list[Expression] = list(dict.fromkeys([*attributes, *side.window.expressions]))
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
-        reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
-        deletes = len(reads) if join.table and port == RIGHT else None
+        types = dict(schema)
+        compared = [certain(Attribute(name, types[name])) for name in side.window.attributes]
+        table = join.table and port == RIGHT
+        equality = list(map(certain, side.equality)) if table else side.equality  # a row has a key (NU29)
+        reads = list(dict.fromkeys([*kept, *equality, *_partition_by(side)]))
+        reads += [e for e in compared if isinstance(e, Call)]  # their null is an error (NU27)
+        deletes = len(reads) if table else None
         if deletes is not None:
             reads.append(Attribute(DELETES, BOOLEAN))
-        values = dict(zip((name for name, _ in schema if name != DELETES), side.default, strict=True))
-        positions = {e: (column, e.type) for column, e in enumerate(kept)}
+        positions = {e: (column, e.type.present) for column, e in enumerate(kept)}
         clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
         return cls(
             spec=side,
             clause=clause._replace(trigger=policies.NOTHING, period=0),
             reads=tuple(reads),
             names=names,
-            types=tuple(e.type for e in kept),
+            columns=WordColumns([e.type for e in kept]),
             default=tuple(array_of([values.get(n, e.type.empty)], e.type) for n, e in zip(names, kept, strict=True)),
-            equality=tuple(reads.index(e) for e in side.equality),
+            equality=tuple(reads.index(e) for e in equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
             deletes=deletes,
         )
 
     def store_default(self, words: np.ndarray, strings: Interner) -> None:
         """Writes the default tuple to its slot, NOTHING, of the stored words."""
-        for column, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
-            words[NOTHING, column] = to_words(value, kind, strings)[0]
+        self.columns.write(words, np.array([NOTHING]), self.default, strings)
 
     def store(self, words: np.ndarray, slots: np.ndarray, read: pa.RecordBatch, strings: Interner) -> None:
         """Writes the words of tuples to these slots. `read` has the values of `reads`."""
-        for column, kind in enumerate(self.types):
-            words[slots, column] = to_words(read.column(column), kind, strings)
+        self.columns.write(words, slots, read.columns[: len(self.names)], strings)
 
     def keys(self, read: pa.RecordBatch, known: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
 
-        Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16).
+        Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16);
+        nor has a key with null (NU25).
         """
         if not self.equality:
             return NIL, 0
@@ -94,7 +102,9 @@ class JoinInput:
         bucket = key
         for column in columns:
             if pa.types.is_floating(column.type):
-                bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NIL, bucket)
+                bucket = np.where(pc.is_nan(column).fill_null(True).to_numpy(zero_copy_only=False), NIL, bucket)  # noqa: FBT003
+            elif column.null_count:
+                bucket = np.where(column.is_valid().to_numpy(zero_copy_only=False), bucket, NIL)
         return key, bucket
 
 

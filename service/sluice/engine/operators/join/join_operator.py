@@ -45,7 +45,7 @@ class JoinOperator(Stateful[JoinState]):
         self.spec = spec
         self._timed = timed
         self._ports = (JoinInput.of(spec, LEFT, left), JoinInput.of(spec, RIGHT, right))
-        self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
+        self._columns = (self._ports[LEFT].columns, self._ports[RIGHT].columns)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._expressions = PairExpressions(spec, self._ports)
         self._in_key_order = spread
@@ -61,7 +61,7 @@ class JoinOperator(Stateful[JoinState]):
         return state
 
     def _empty(self) -> JoinState:
-        return JoinState(self._types, self._clauses, self.spec.limits)
+        return JoinState(self._columns, self._clauses, self.spec.limits)
 
     def load(self, data: Data) -> JoinState:
         return self._empty().read(data)
@@ -110,7 +110,7 @@ class JoinOperator(Stateful[JoinState]):
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
                 slots = window_inspection.chained(side.buckets[p], side.stored_tuples)
-                held = window_inspection.tuples(port.names, port.types, side.words[slots], state.strings)
+                held = window_inspection.tuples(port.names, port.columns, side.words[slots], state.strings)
                 found.append(InspectedWindow(self.spec.name, len(slots), held, name))
         return found
 

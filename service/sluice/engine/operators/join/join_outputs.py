@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.encoding import from_words
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import canonical
 from sluice.engine.operators.join import join_kernel
@@ -91,9 +90,10 @@ class PairExpressions:
         """The attributes that the expressions in `over` use, for pairs of slots `left` and `right`."""
         named = dict.fromkeys(a for e in over for a in walk(e) if isinstance(a, Attribute))
         columns = {"#": pa.array(np.zeros(len(left), np.int8))}
-        for name, kind, side in ((a.name, a.type, SIDES.index(str(a.port))) for a in named):
-            words = stored.words[side][:, self._ports[side].names.index(name)].take((left, right)[side])
-            columns[f"{SIDES[side]}.{name}"] = from_words(words, kind, stored.strings)
+        for name, side in ((a.name, SIDES.index(str(a.port))) for a in named):
+            port, rows = self._ports[side], (left, right)[side]
+            place = port.names.index(name)
+            columns[f"{SIDES[side]}.{name}"] = port.columns.column(place, stored.words[side], stored.strings, rows)
         return pa.RecordBatch.from_pydict(columns)
 
 

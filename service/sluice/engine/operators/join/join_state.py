@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
@@ -17,12 +18,10 @@ from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Type
 from sluice.time_units import UNSET
 
 SIDES = ("left", "right")
 FORMAT = Format("join", 2)
-Types = tuple[Type, ...]
 
 
 class SideState(StoredTuples):
@@ -43,8 +42,8 @@ class SideState(StoredTuples):
     stored_tuples: np.ndarray
     buckets: np.ndarray
 
-    def __init__(self, types: Types, clause: KernelClause, limits: EngineLimits) -> None:
-        super().__init__(types, clause, limits, reserved=NOTHING + 1)
+    def __init__(self, layout: WordColumns, clause: KernelClause, limits: EngineLimits) -> None:
+        super().__init__(layout, clause, limits, reserved=NOTHING + 1)
         self.reserve("key", 1)
         #: the entries FROZEN, FREED and REACHED: see join_kernel.Side.state
         self.state = np.zeros(3, np.int64)
@@ -117,10 +116,10 @@ class JoinState:
     """The state of a Join: both sides, and two interners that they share: of equality keys, and of texts and lists."""
 
     def __init__(
-        self, types: tuple[Types, Types], clauses: tuple[KernelClause, KernelClause], limits: EngineLimits
+        self, layouts: tuple[WordColumns, WordColumns], clauses: tuple[KernelClause, KernelClause], limits: EngineLimits
     ) -> None:
         self.limits = limits
-        self.sides = tuple(SideState(*side, limits) for side in zip(types, clauses, strict=True))
+        self.sides = tuple(SideState(*side, limits) for side in zip(layouts, clauses, strict=True))
         self.keys, self.strings = Interner(), Interner()
         self.kept_keys = self.kept_strings = 0
         #: scratch memory: the numbers of keys within a batch
@@ -195,8 +194,8 @@ class JoinState:
 
         The mask of a state has an entry for each key; its last entry is for tuples without a key.
         """
-        types, clauses = tuple(side.types for side in self.sides), tuple(side.clause for side in self.sides)
-        made = JoinState((types[0], types[1]), (clauses[0], clauses[1]), self.limits)
+        layouts, clauses = tuple(side.layout for side in self.sides), tuple(side.clause for side in self.sides)
+        made = JoinState((layouts[0], layouts[1]), (clauses[0], clauses[1]), self.limits)
         slots = [[own[wanted[side.stored_tuples["key"][own]]] for side in state.sides for own in (side.stored(),)]
                  for state, wanted in chosen]  # fmt: skip
         keys = [made._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]

@@ -62,7 +62,7 @@ def tables(program: Program) -> dict[str, Table]:
         }),
         "sums": words("content", program.summary, program.text_words),
         "links": Table("slot", session_records.LINK, refers={"group": "group", "next": "slot"}),
-        "words": words("slot", len(program.columns) + 1, program.text_columns),
+        "words": words("slot", program.columns.width + 1, program.text_columns),
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ sort order leaves and is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import Order, form
-from sluice.columns.encoding import from_words, to_words
+from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import canonical, key_codes
@@ -34,10 +34,11 @@ from sluice.engine.stream.rejected_tuples import joined, readable
 from sluice.engine.windows import policies, processing_time
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import LIVE, STORED
+from sluice.model import spec as specs
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.expressions import Attribute
+from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Sort
-from sluice.model.types import INT64, Schema, Type
+from sluice.model.types import INT64, Schema, Type, optional_of
 
 
 class SortState(StoredTuples):
@@ -53,9 +54,9 @@ class SortState(StoredTuples):
     piles: np.ndarray
     nodes: np.ndarray
 
-    def __init__(self, types: tuple[Type, ...], clause: KernelClause, limits: EngineLimits, *, keyed: bool) -> None:
+    def __init__(self, layout: WordColumns, clause: KernelClause, limits: EngineLimits, *, keyed: bool) -> None:
         """`keyed`: the window has `partition_by`."""
-        super().__init__(types, clause, limits)
+        super().__init__(layout, clause, limits)
         self.keyed = keyed
         #: the number of tuples so far, which is the arrival number of the next one
         self.arrived = np.zeros(1, np.int64)
@@ -82,7 +83,7 @@ class SortState(StoredTuples):
 
     def _gathered(self, chosen: Sequence[tuple[SortState, np.ndarray]]) -> SortState:
         """A new state with the given partitions of other states and their tuples."""
-        made, sources = SortState(self.types, self.clause, self.limits, keyed=self.keyed), []
+        made, sources = SortState(self.layout, self.clause, self.limits, keyed=self.keyed), []
         made.finished = chosen[0][0].finished
         made.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
@@ -109,14 +110,11 @@ class ProgressiveOperator(Stateful[SortState]):
         kept = [Attribute(name, kind) for name, kind in schema]
         keys = [order.key for order in spec.order_by]
         self._reads = list(dict.fromkeys([*kept, *keys, *spec.partition_by]))
-        #: the types of a tuple's words: attributes, then sort keys. A float64 key is stored as an int64 of equal order
-        self._types = (*(e.type for e in kept), *(e.type if form(e.type).interned else INT64 for e in keys))
+        #: the columns of a tuple: attributes, then sort keys. A float64 key is stored as an int64 of equal order
+        self._layout = WordColumns([*(e.type for e in kept), *map(_type_of_key, keys)])
+        orders = enumerate(spec.order_by, len(kept))
         self._order = np.array(
-            [
-                (len(kept) + n, form(e.type).order is Order.TEXT, o.descending)
-                for n, (o, e) in enumerate(zip(spec.order_by, keys, strict=True))
-            ],
-            sort_heap.ORDER,
+            [row for place, order in orders for row in _comparisons(self._layout, place, order)], sort_heap.ORDER
         )
         self._keys = [(self._reads.index(e), e.type) for e in keys]
         self._partition_by = [self._reads.index(e) for e in spec.partition_by]
@@ -126,7 +124,7 @@ class ProgressiveOperator(Stateful[SortState]):
         self._clause = clause._replace(eviction=policies.NOTHING, trigger=policies.NOTHING, period=0)
 
     def initial(self) -> SortState:
-        return SortState(self._types, self._clause, self.spec.limits, keyed=bool(self._partition_by))
+        return SortState(self._layout, self._clause, self.spec.limits, keyed=bool(self._partition_by))
 
     def load(self, data: Data) -> SortState:
         return self.initial().read(data)
@@ -156,7 +154,7 @@ class ProgressiveOperator(Stateful[SortState]):
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         slots = window_inspection.chained(state.partitions[p], state.chain)
-        held = window_inspection.tuples(self._schema.names, self._types, state.words[slots], state.strings)
+        held = window_inspection.tuples(self._schema.names, self._layout, state.words[slots], state.strings)
         return [InspectedWindow(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
@@ -164,11 +162,8 @@ class ProgressiveOperator(Stateful[SortState]):
         if self._partition_by:
             partition = key_codes([read.column(i) for i in self._partition_by], state.keys)
         slots = state.slots(read.num_rows)
-        columns = len(self._schema)
-        for place in range(columns):
-            state.words[slots, place] = to_words(read.column(place), self._types[place], state.strings)
-        for place, (column, kind) in enumerate(self._keys, columns):
-            state.words[slots, place] = form(kind).sort_words(to_words(read.column(column), kind, state.strings))
+        keys = [_as_stored(read.column(column), kind) for column, kind in self._keys]
+        self._layout.write(state.words, slots, [*read.columns[: len(self._schema)], *keys], state.strings)
         return processing_time.arrivals(items, partition, slots, self._scratch)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:
@@ -197,10 +192,7 @@ class ProgressiveOperator(Stateful[SortState]):
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
         """The emitted tuples without window marks (O10), and the watermarks between them in their positions (E6)."""
         words = state.words.take(out["slot"], axis=0)
-        columns = [
-            from_words(words[:, place], kind, state.strings)
-            for place, kind in enumerate(self._types[: len(self._schema)])
-        ]
+        columns = [self._layout.column(place, words, state.strings) for place in range(len(self._schema))]
         tuples = pa.record_batch(columns, schema=self._schema)
         key, keys = emit.named(out["partition"], state.keys if self._partition_by else None)
         passing = np.flatnonzero(items.kind == WATERMARK)
@@ -210,3 +202,26 @@ class ProgressiveOperator(Stateful[SortState]):
         kind = np.concatenate([np.full(len(out), TUPLE, np.int8), items.kind[passing]])[order]
         source, watermark = np.full(len(cause), MADE, np.int32), items.watermark[cause]
         return Items(items.event[cause], items.at[cause], kind, source, key, keys, tuples, watermark)
+
+
+def _type_of_key(key: Expression) -> Type:
+    """The type as which a sort key is stored: a whole number of equal order, or a text."""
+    if form(key.type).interned:
+        return key.type
+    return optional_of(INT64) if key.type.optional else INT64
+
+
+def _comparisons(layout: WordColumns, place: int, order: specs.Order) -> Iterator[tuple[int, bool, bool]]:
+    """How the words of a sort key compare (sort_heap.ORDER): first whether there is a value (NU28), then the value."""
+    if place in layout.presence:
+        yield layout.presence[place], False, not order.nulls_first
+    yield place, form(order.key.type).order is Order.TEXT, order.descending
+
+
+def _as_stored(column: pa.Array, kind: Type) -> pa.Array:
+    """A sort key as it is stored (`_type_of_key`)."""
+    of = form(kind)
+    if of.interned:
+        return column
+    words = of.sort_words(of.to_words(column, Interner()))
+    return pa.array(words, mask=column.is_null().to_numpy(zero_copy_only=False))

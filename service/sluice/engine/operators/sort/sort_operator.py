@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
-from sluice.columns.encoding import from_words
 from sluice.columns.interner import Interner
 from sluice.columns.tables import Data
 from sluice.engine.contents.fired_contents import FiredContents
@@ -31,7 +30,7 @@ from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import Items
 from sluice.model.expressions import AggregateCall, Attribute, Expression
-from sluice.model.spec import Aggregate, EventTime, Output, Sort
+from sluice.model.spec import Aggregate, EventTime, Order, Output, Sort
 from sluice.model.types import Schema, list_of
 
 
@@ -86,9 +85,9 @@ class SortOutputs:
         """`program` is the compiled form of the Aggregate that lists the tuples."""
         reads = program.reads
         self._limit = spec.limit
-        self._order = [(reads.index(order.key), order.descending) for order in spec.order_by]
+        self._order = [(reads.index(order.key), order) for order in spec.order_by]
         self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
-        self._types = program.columns
+        self._layout = program.columns
         self._partitioned = bool(spec.partition_by)
         self._streams = [output.stream for output in spec.outputs]
         self._schema = arrow_schema(schema)
@@ -98,16 +97,22 @@ class SortOutputs:
 
         At most `limit` tuples of a firing (L1).
         """
-        each, types = np.repeat(found.firing, found.size), self._types
-        words = [
-            form(types[column]).ranks(found.listed[:, column], found.strings, descending=descending)
-            for column, descending in self._order
-        ]
+        each = np.repeat(found.firing, found.size)
+        words = [key for column, order in self._order for key in self._keys(found, column, order)]
         rows = found.listed[np.lexsort((*reversed(words), each))]
         if self._limit is not None:
             first = _position_in_run(each) < self._limit
             each, rows = each[first], rows[first]
-        return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
+        return Rows(each, [self._layout.column(column, rows, found.strings) for column in self._columns])
+
+    def _keys(self, found: FiredContents, column: int, order: Order) -> list[np.ndarray]:
+        """Numbers that sort as the values of a column: those of its words, before them that of null (NU28)."""
+        kind, presence = self._layout.types[column], self._layout.presence.get(column)
+        ranks = form(kind).ranks(found.listed[:, column], found.strings, descending=order.descending)
+        if presence is None:
+            return [ranks]
+        present = found.listed[:, presence]
+        return [present if order.nulls_first else 1 - present, ranks]
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
         """The same items for each output stream. No tuple is rejected."""
@@ -130,6 +135,6 @@ def _attributes(schema: Schema) -> list[Expression]:
 def _collecting(spec: Sort, schema: Schema) -> Aggregate:
     """An Aggregate with the window of the Sort that lists the attributes and the sort keys of every tuple."""
     kept = [*_attributes(schema), *(order.key for order in spec.order_by)]
-    lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type))) for n, e in enumerate(kept))
+    lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type.present))) for n, e in enumerate(kept))
     outputs = tuple(Output(output.stream, lists) for output in spec.outputs)
     return Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from sluice.model.errors import Fault, nearest, one_of
-from sluice.model.expressions import Call, Expression
+from sluice.model.expressions import Call, Expression, certain
 from sluice.model.types import SCALARS, Distance, Type, parse_type
 from sluice.model.types.int64_type import MAX_INT64
 from sluice.model.unparse import expression
@@ -98,6 +98,7 @@ def _with_expression(attribute: str, text: str, kind: Type, part: Part, given: I
     if isinstance(size, tuple):
         return Mistyped(part.inside(text, size))
     assert kind.distance is not None  # noqa: S101 - the caller has checked
+    size = certain(size)  # a size that is null is an error (NU27)
     wanted = parse_type(kind.distance.size)
     if wanted.word in size.type.promoted:
         size = Call(wanted.word, (size,), wanted)

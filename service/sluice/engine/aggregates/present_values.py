@@ -1,0 +1,106 @@
+"""Aggregation functions of arguments that may be null (NU18 to NU21).
+
+A function takes no notice of null: it is the function for the type without `?`, and this module gives it the tuples in
+which its argument is present. Summaries and counted values have a guard, which is the word of presence; listed tuples
+are filtered. A function that takes a value as it is, such as First, is computed twice: of the values, and of whether
+they are present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.encoding import or_null
+from sluice.engine.aggregates.aggregate_function import Function, Results, presence_of, results, value_of
+from sluice.engine.contents.fired_contents import FiredContents
+from sluice.model.expressions import AggregateCall, Expression
+from sluice.model.types import optional_of
+
+Make = Callable[[AggregateCall], Function]
+
+#: function of one tuple -> the argument that it takes as it is (NU20, NU21). Of a list of values no element is null
+TAKEN = {"First": 0, "Last": 0, "Any": 0, "ArgMin": 1, "ArgMax": 1}
+#: function -> the arguments whose nulls it handles itself
+HANDLED = {"Count": (0,), "CollectArgMin": (1,), "CollectArgMax": (1,)}
+#: the functions that handle null in all arguments
+FREE = frozenset({"Custom"})
+
+
+def function_of(call: AggregateCall, make: Make) -> Function:
+    """The function of a call whose arguments may be null. `make` makes that of arguments without null."""
+    place = TAKEN.get(call.function)
+    optional = [] if call.function in FREE else [n for n, e in enumerate(call.arguments) if e.type.optional]
+    if place in optional and len(call.arguments) == place + 1:
+        return _taken(call, place, make)
+    skipped = [n for n in optional if n not in HANDLED.get(call.function, ())]
+    if not skipped:
+        return make(call)
+    plain = AggregateCall(
+        call.function,
+        tuple(value_of(e) if n in skipped else e for n, e in enumerate(call.arguments)),
+        call.type.present,
+    )
+    return _of_present(make(plain), [presence_of(call.arguments[n]) for n in skipped], optional=call.type.optional)
+
+
+def _taken(call: AggregateCall, place: int, make: Make) -> Function:
+    """The function that takes argument `place` as it is, also if that is null."""
+    of = call.arguments[place]
+
+    def over(word: Expression) -> Function:
+        arguments = (*call.arguments[:place], word)
+        optional = any(e.type.optional for e in arguments)
+        type_ = optional_of(word.type) if optional else word.type
+        return function_of(AggregateCall(call.function, arguments, type_), make)
+
+    values, presence = over(value_of(of)), over(presence_of(of))
+
+    def finish(found: FiredContents, at: Sequence[int]) -> Results:
+        count = len(values.kept)
+        found_values, failed = results(values.finish(found, at[:count]))
+        present = results(presence.finish(found, at[count:])).values.fill_null(False)  # noqa: FBT003
+        return Results(or_null(found_values, present.to_numpy(zero_copy_only=False)), failed)
+
+    return Function(finish, (*values.kept, *presence.kept))
+
+
+def _of_present(of: Function, guards: Sequence[Expression], *, optional: bool) -> Function:
+    """The function of the tuples for which all guards are true. `optional`: its result is null if there are none."""
+    kept = tuple(replace(one, guard=_single(guards)) for one in of.kept)
+    counted = tuple(replace(one, guard=_single(guards)) for one in of.counted)
+    lists = (*of.lists, *guards) if of.lists else ()
+    before, behind = len(kept) + len(of.lists), len(kept) + len(lists)
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:
+        inner = [*at[:before], *at[behind:]]
+        if counted:
+            assert found.counted is not None  # noqa: S101 - called for windows that count values
+            size = found.counted.distinct(at[-1])
+            return _masked(of.finish(found, inner), size > 0) if optional else of.finish(found, inner)
+        if lists:
+            found = found.only(np.logical_and.reduce([found.listed[:, column] != 0 for column in at[before:behind]]))
+        else:
+            found = replace(found, size=found.summary[:, at[0] - 1], listed=found.listed[:0])
+        if not optional:
+            return of.finish(found, inner)
+        some = found.size > 0
+        values, failed = results(of.finish(found.rows(some), inner))
+        errors = np.zeros(len(some), np.bool_)
+        errors[some] = failed
+        return Results(values.take(pa.array(np.cumsum(some) - 1, mask=~some)), errors)
+
+    return Function(finish, kept, lists, counted)
+
+
+def _masked(made: pa.Array | Results, present: np.ndarray) -> Results:
+    values, failed = results(made)
+    return Results(or_null(values, present), failed & present)
+
+
+def _single(guards: Sequence[Expression]) -> Expression:
+    (guard,) = guards
+    return guard

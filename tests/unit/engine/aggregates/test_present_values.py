@@ -1,0 +1,84 @@
+"""What each aggregation function makes of null (NU18 to NU23), over one window of three tuples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.testing import run_case
+
+SCHEMA = {"i": "int64?", "f": "float64?", "s": "string?", "v": "list<int64>?", "n": "int64"}
+ABSENT = {"i": None, "f": None, "s": None, "v": None}
+#: the first and the last tuple have no values
+ROWS = [{**ABSENT, "n": 1}, {"i": 5, "f": 2.5, "s": "b", "v": [1, 2], "n": 2}, {**ABSENT, "n": 3}]
+
+
+def of(call: str, rows: list[dict[str, Any]]) -> Any:
+    operator = {"window": f"tumbling, count({len(rows)})", "output": {"out": call}, "schema": SCHEMA}
+    (value,) = [
+        record["tuple"]["out"]
+        for record in run_case({"operator": operator, "input": [{"at": 0.0, "tuple": row} for row in rows]})
+        if "tuple" in record
+    ]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "some", "none"),
+    [
+        # NU18: of the tuples in which the argument is present
+        ("Sum(i)", 5, None), ("Sum(f)", 2.5, None), ("Sum(s)", "b", None), ("Sum(v)", [1, 2], None),
+        ("Average(i)", 5, None), ("Average(f)", 2.5, None), ("Average(v)", [1, 2], None),
+        ("Min(i)", 5, None), ("Max(s)", "b", None), ("Min(v)", [1, 2], None),
+        ("MinCount(f)", 1, None), ("MaxCount(i)", 1, None),
+        ("SampleStdDev(f)", 0.0, None), ("PopulationStdDev(f)", 0.0, None),
+        ("Median(f)", 2.5, None), ("Percentile(f, 0.9)", 2.5, None),
+        ("Sum(i + n)", 7, None), ("Sum(i) + 1", 6, None),
+        # NU19: counts and lists are never null
+        ("Count()", 3, 3), ("Count(i)", 1, 0), ("Count(n)", 3, 3), ("CountDistinct(s)", 1, 0),
+        ("Collect(i)", [5], []), ("CollectDistinct(s)", ["b"], []), ("CountByDistinct(f)", [1], []),
+        ("MaxN(i, 2)", [5], []), ("CollectMinN(s, i, 2)", ["b"], []), ("CollectMinN(n, i, 2)", [2], []),
+        ("First(i, 2)", [5], []), ("Last(s, 2)", ["b"], []),
+        # NU20: the tuple as it is, or the first and last value that is present
+        ("First(i)", None, None), ("Last(s)", None, None), ("Any(f)", None, None), ("i", None, None),
+        ("FirstPresent(i)", 5, None), ("LastPresent(s)", "b", None), ("LastPresent(v)", [1, 2], None),
+        # NU21: the companion as it is
+        ("ArgMax(i, s)", "b", None), ("ArgMin(n, s)", None, None), ("ArgMax(f, n)", 2, None),
+        ("CollectArgMax(i, s)", ["b"], []), ("CollectArgMin(n, s)", [], []),
+    ],
+)  # fmt: skip
+def test_a_function_of_values_that_may_be_null(call: str, some: Any, none: Any):
+    assert of(call, ROWS) == some
+    assert of(call, [ROWS[0], ROWS[2], ROWS[0]]) == none
+
+
+class Present:
+    """How many values are no None; None if there are none."""
+
+    signature = "int64? -> int64?"
+
+    def init(self) -> None:
+        self.count = 0
+
+    def add(self, value: int | None) -> None:
+        self.count += value is not None
+
+    def result(self) -> int | None:
+        return self.count or None
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(ROWS, 1), (ROWS[:1], None)])
+def test_a_class_gets_none_and_may_return_it(rows: list[dict[str, Any]], expected: int | None):
+    """NU23: it is called if all values are null, too."""
+    assert of(f'Custom("{__name__}:Present", i)', rows) == expected
+
+
+def test_a_failing_function_is_an_error_also_where_its_result_may_be_null():
+    """A22 and NU14: the sum of lists of different sizes has no value."""
+    rows = [{**ABSENT, "v": [1], "n": 1}, {**ABSENT, "v": [1, 2], "n": 2}]
+    operator = {"window": "tumbling, count(2)", "output": {"out": "Sum(v)"}, "schema": SCHEMA}
+    case = {"operator": operator, "dead_letters": True, "input": [{"at": 0.0, "tuple": row} for row in rows]}
+    assert [record["dead_letter"]["reason"] for record in run_case(case) if "dead_letter" in record] == [
+        "output.out has no value"
+    ]
