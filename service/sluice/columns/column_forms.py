@@ -136,7 +136,7 @@ class ColumnForm(ABC):
         return array.cast(self.handed).to_pylist()  # type: ignore[no-any-return]
 
     def from_user(self, values: Sequence[Any]) -> pa.Array:
-        """The array of values that the classes of users return, None for null. Raises an error of pyarrow for others."""
+        """The array of values that classes of users return, None for null. Raises an error of pyarrow for others."""
         return pa.array(values, self.handed).cast(self.arrow)
 
     def pieces(self, array: pa.Array) -> pa.LargeBinaryArray:
@@ -474,13 +474,13 @@ def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[lis
     return [elements[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
-# ---- structs and maps --------------------------------------------------------------------------------------------------
+# ---- structs and maps ------------------------------------------------------------------------------------------------
 
 
 class CompositeForm(BytesForm):
     """The bytes of a composite value are those of its items, and the bytes of an item the pieces of its parts, in their
     order: a part is 8 bytes of a word, or bytes behind their length (8 bytes, little-endian). In front of a part that
-    may be absent there is a byte, 1 if it is there; nothing follows a 0.
+    may be absent there is a byte, 1 if it is there; nothing follows a 0. So the state holds such values (ST7).
     """
 
     json = frozenset({dict})
@@ -522,6 +522,7 @@ class CompositeForm(BytesForm):
         return self.arrow
 
     def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """The items of the values, one after the other (ST4)."""
         from sluice.columns.interner import buffers  # noqa: PLC0415 - it imports compiled kernels
 
         columns, starts = self.divided(array)

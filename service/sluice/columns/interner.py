@@ -246,7 +246,7 @@ def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return read_only(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)
 
 
-# ---- bytes of composite values ---------------------------------------------------------------------------------------------
+# ---- bytes of composite values ---------------------------------------------------------------------------------------
 
 #: the size of a length in bytes
 LENGTH = 8

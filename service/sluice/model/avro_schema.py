@@ -478,12 +478,13 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
     for branch, found in fitting:
         if isinstance(type_.present, StructType):
             for name, inner in type_.present.members:
-                _check_member(writer, branch, reader, found, name, inner)
+                _check_member(writer, branch, reader, found, (name, inner))
         elif type_.parts:
             _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.parts[-1])
 
 
-def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, name: str, type_: Type) -> None:
+def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, member: tuple[str, Type]) -> None:
+    name, type_ = member
     theirs, ours = field_for(name, written.fields, meant.fields)
     assert ours is not None  # noqa: S101 - else field_for raised
     if theirs is not None:

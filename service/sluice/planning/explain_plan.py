@@ -125,12 +125,7 @@ def _step(operator: Operator, stage: Pipeline, needs: Footprint | None, behind: 
 def _windows(operator: Operator) -> tuple[str, ...]:
     match operator:
         case Join():
-            if operator.window is not None:
-                return (operator.window.clause() + _where(operator),)
-            if operator.table:
-                return (f"the table {operator.right.stream}: the newest row of each key{_where(operator)}",)
-            sides = (operator.left, operator.right)
-            return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in sides)
+            return _windows_of_join(operator)
         case Aggregate() | Sort() | Custom():
             return (operator.window.clause() + _by(operator.partition_by),)
         case Dedup():
@@ -139,6 +134,14 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return (f"each {each.clause}",)
         case Map() | Union():
             return ()
+
+
+def _windows_of_join(join: Join) -> tuple[str, ...]:
+    if join.window is not None:
+        return (join.window.clause() + _where(join),)
+    if join.table:
+        return (f"the table {join.right.stream}: the newest row of each key{_where(join)}",)
+    return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in (join.left, join.right))
 
 
 def _where(join: Join) -> str:

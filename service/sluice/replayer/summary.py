@@ -12,7 +12,7 @@ from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
-from sluice.model.spec import Dedup, Each, Join, Map, Operator, Pipeline, Union, Windowed
+from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.stream_marks import closed_keys
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.policy import Replayed, amount
@@ -123,10 +123,8 @@ class Summary:
         if self.rejected[operator.name] >= counts.tuples:
             return "all its tuples are dead letters"
         match operator:
-            case Map(each=Each()):
-                return "its list had no elements, or its condition held for none"
             case Map() | Union():
-                return "its condition held for no tuple"
+                return _without_output(operator)
             case Dedup():
                 return f"no period of {seconds(operator.within)} s was over"
             case Join():
@@ -169,3 +167,10 @@ class Summary:
 
 def _listed(counts: Mapping[str, Counts]) -> str:
     return ", ".join(f"{numbers} of {name}" for name, numbers in counts.items()) or "nothing"
+
+
+def _without_output(operator: Map | Union) -> str:
+    """Why an operator that has tuples wrote none."""
+    if isinstance(operator, Map) and operator.each is not None:
+        return "its list had no elements, or its condition held for none"
+    return "its condition held for no tuple"

@@ -63,7 +63,7 @@ HOSTILE = {
     "an alias inside of its anchor": ("&a {pipeline: *a}", "no alias inside"),
     "a mapping as a key, 50 deep": (file(end=f"? {'{a: ' * 50}{'}' * 50}\n: 1"), "a word as key"),
     "a type 20,000 deep": (
-        file().replace("size: int64", f'size: "{"list<" * 20_000}int64{">" * 20_000}"'), "at most 200 characters"
+        file().replace("size: int64", f'size: "{"list<" * 20_000}int64{">" * 20_000}"'), "at most 4000 characters"
     ),
     "an expression of 20,000 parentheses": (file(expression=f"{'(' * 20_000}size{')' * 20_000}"), "20000 characters"),
     "an expression of 9,000 parentheses": (file(expression=f"{'(' * 9_000}foo{')' * 9_000}"), "an attribute of in"),

@@ -198,10 +198,10 @@ TYPES = {
     **dict.fromkeys(("decimal32", "decimal64", "decimal128"), OF_SPL),
     **dict.fromkeys(("number", "bigdecimal", "money"), "numbers with exact digits are decimal(2), decimal(38, 9)"),
     **dict.fromkeys(
-        ("map", "struct", "row", "object", "json", "jsonb", "record", "tuple", "dict", "any", "variant"),
-        "an attribute holds no object: name the attributes that are needed, and write the others out flat",
+        ("struct", "row", "object", "record", "tuple"),
+        "{id: int64, name: string} is a struct, and json keeps any value as its text",
     ),
-    **dict.fromkeys(("bytes", "binary", "varbinary", "blob"), "bytes are a string: of format raw in base64"),
+    **dict.fromkeys(("map", "dict"), "map<string, int64> is a map of numbers"),
     **dict.fromkeys(
         ("epoch", "timestamp_ms", "millis"),
         "milliseconds since 1970 are an int64, seconds and texts in ISO 8601 a timestamp",

@@ -225,9 +225,7 @@ def example(path: Path, kind: str) -> str:
         case ("operators", _, "output", _, str(name)):
             found = f" with an expression, such as {name}: {name}"
         case ("streams", _, "schema", _):
-            found = (
-                ", such as string; an attribute holds no object and no null (`defaults` of the stream replaces null)"
-            )
+            found = ", such as string, or a mapping of members and their types for a struct"
         case ("kafka",) | ("streams", _, _) | ("operators", _, _):
             found = f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
     return found

@@ -19,7 +19,7 @@ ABSENT = "x ?: y, which is y where x is null"
 SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
     (re.compile("==="), 2, "an operator", "=="),
     (re.compile(r"\?\?"), 1, ABSENT, "?:"),
-    (re.compile(r"\?\."), 1, "the name of an attribute alone, as an attribute holds no object", None),
+    (re.compile(r"\?\."), 1, "a point alone: the member of a null struct is null", "."),
     (re.compile(r"\*\*"), 1, "pow(x, y), in place of a sign for powers", None),
     (re.compile(r"\^"), 0, "pow(x, y), in place of a sign for powers, or bitXor(x, y)", None),
     (re.compile("//"), 1, "floor(x / y), in place of //; a quotient of two int64 has no fraction", None),
@@ -42,6 +42,8 @@ SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
 )
 #: the beginning of a call of a method
 METHOD = re.compile(r"([^\W\d]\w*)\.([^\W\d]\w*)\s*\($")
+#: a name in braces, as templates have it
+TEMPLATE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}$")
 #: signs of other languages -> the sign of this grammar
 SIGNS = {"=": "==", "&": "&&", "|": "||"}
 #: a character that begins no part of an expression -> what was expected
@@ -72,6 +74,8 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
     if method := METHOD.search(text[: start + 1]):
         return method_fault(method)
+    if braces := TEMPLATE.search(text[: start + 1]):
+        return Fault("the name of an attribute alone, without braces", braces[0], braces[1], braces.start() + 1)
     word = str(error.token)
     return Fault(word_of_sql(word) or expected, word, small_word(word), start + 1)
 

@@ -216,6 +216,7 @@ class Typing:
     # -- values with an inside --
 
     def of_struct(self, tree: Tree[Token], *fields: Tree[Token]) -> Expression | None:
+        """`{id: id, name: name}` (ST10)."""
         names = [str(one.children[0]) for one in fields]
         values = [self.of(one.children[1]) for one in fields]
         if len(set(names)) < len(names):

@@ -32,7 +32,7 @@ def quoted_line(line: str) -> str | None:
         value = found["value"]
         inside = [value[1:-1]] if value[0] in "\"'" and value[-1] == value[0] else []
         for whole in (value, *inside):
-            if CLAUSE.match(line) or (whole[0] != "{" and _is_expression(whole)):
+            if CLAUSE.match(line) or (whole[0] not in "{[" and _is_expression(whole)):
                 return f"{found['key']}{in_quotes(whole)}"
     quoted = BRACES.sub(lambda found: f"{{{', '.join(_entry(one) for _, one in split(found[1]))}}}", line)
     return quoted if quoted != line and _is_yaml(quoted) else None

@@ -70,8 +70,7 @@ class HandlerOperator(Stateful[State]):
         self._library = library(spec, schema, event_time, sources)
         handler = load(spec.handler)
         self._handler = handler()
-        self._types = {name: form(e.type).handed for name, e in spec.outputs[0].attributes}
-        self._optional = {name for name, e in spec.outputs[0].attributes if e.type.optional}
+        self._types = {name: form(e.type) for name, e in spec.outputs[0].attributes}
         self._schema = arrow_schema(tuple((name, e.type) for name, e in spec.outputs[0].attributes))
         self._reads = list(handler.input) or [name for name, _ in schema]
 
@@ -143,11 +142,10 @@ class HandlerOperator(Stateful[State]):
         if values.keys() != self._types.keys():
             msg = f"it sent {', '.join(map(str, values))}, not {', '.join(self._types)}"
             raise TypeError(msg)
-        found = [pa.scalar(values[name], type_).as_py() for name, type_ in self._types.items()]
-        if any(value is None and name not in self._optional for name, value in zip(self._types, found, strict=True)):
+        if any(values[name] is None and not kind.type.optional for name, kind in self._types.items()):
             msg = "it sent None in place of a value"
             raise TypeError(msg)
-        return found
+        return [kind.to_user(kind.from_user([values[name]]))[0] for name, kind in self._types.items()]
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -156,10 +154,7 @@ class HandlerOperator(Stateful[State]):
         keys = sorted({name for name in names if name is not None})
         numbers = {name: index for index, name in enumerate(keys)}
         columns = list(zip(*sending.rows, strict=True)) or [()] * len(self._types)
-        made = [
-            pa.array(column, type_).cast(field.type)
-            for column, type_, field in zip(columns, self._types.values(), self._schema, strict=True)
-        ]
+        made = [kind.from_user(column) for column, kind in zip(columns, self._types.values(), strict=True)]
         return Items(
             np.array(event, np.int64), np.array(at, np.int64), np.array(kind, np.int8),
             np.full(len(event), MADE, np.int32), np.array([numbers.get(name, -1) for name in names], np.int32),

@@ -19,7 +19,8 @@ from sluice.model.spec import Map
 
 
 class MapOperator:
-    """Runs one `Map`: makes a tuple for each element if there is `each`, then computes the expressions of an output for each tuple for which `where` is true.
+    """Runs one `Map`: makes a tuple for each element if there is `each`, then computes the expressions of an output for
+    each tuple for which `where` is true.
 
     A tuple for which `where` is null is dropped. Marks keep their positions between the tuples (P4). Each output stream
     gets the same tuples and marks (P3).

@@ -14,7 +14,7 @@ from sluice.model.types import Schema
 
 def unnested(items: Items, values: pa.Array, schema: Schema) -> Items:
     """The items, with a tuple for each element of the list or map of a tuple in place of the tuple. `values` has one
-    row per tuple; a null or empty list gives no tuple. Marks stay between the same tuples.
+    row per tuple; a null or empty list gives no tuple (ST13). Marks stay between the same tuples.
 
     The tuples have the attributes of the schema in addition: the element and, if there is a second one, its position.
     """

@@ -43,6 +43,7 @@ class StructType(Type):
 
     @classmethod
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:
+        # ST1: as the file writes members, and as SPL does
         if not (text.startswith("tuple<") and text.endswith(">")):
             return None
         members = [MEMBER.fullmatch(part) for part in top_level(text[len("tuple<") : -1])]

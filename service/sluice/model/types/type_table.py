@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 from sluice.model.errors import nearest
 from sluice.model.types.boolean_type import BOOLEAN
@@ -44,9 +45,20 @@ _OPTIONAL = re.compile(
 )
 
 
+#: how deep a type may be, because functions walk through types by recursion
+DEEPEST = 60
+
+
+def _depth(text: str) -> int:
+    """How many angles are open at once."""
+    return max(accumulate((sign == "<") - (sign == ">") for sign in text), default=0)
+
+
 def parse_type(text: str) -> Type:
     """The type that `text` names. Raises ValueError, whose message has the known names, if there is none."""
-    word = text.strip()
+    word = re.sub(r"(\?\s*)+$", "?", text.strip())
+    if _depth(word) > DEEPEST:
+        raise ValueError(f"a type that is at most {DEEPEST} types deep")
     for row in TYPES:
         named = row.read(word, parse_type)
         if named is not None:

@@ -35,7 +35,7 @@ from sluice.model.members import Members, PathTree
 from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
-#: an attribute, or a member of a struct: its type, its slot, the number of the attribute, the writer's field, the reader's
+#: an attribute or a member of a struct: its type and slot, the number of the attribute, the fields of writer and reader
 Member = tuple[Type, "Slot", int, Field | None, Field | None]
 
 
@@ -381,6 +381,7 @@ class Compiler:
             self._emit(Op.FAULT, Fault.NULL, 0, attribute)
 
     def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
+        """Emits the code of a record, whose fields are found by the names of the members (ST5)."""
         fields = None if meant is None else meant.fields
         members = [
             (inner, part, attribute, *field_for(name, node.fields, fields))

@@ -276,6 +276,7 @@ class JsonTextForm(JsonForm):
         return orjson.dumps(value).decode()
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
+        """The text itself (ST3)."""
         require(text != "null")
         return text
 
@@ -291,6 +292,7 @@ class StructForm(JsonForm):
         self.members = [(name, json_form(inner, spelling)) for name, inner in type_.members]
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
+        """Missing members are null (ST2)."""
         require(type(value) is dict)
         return tuple([form.read(value.get(name)) for name, form in self.members])
 

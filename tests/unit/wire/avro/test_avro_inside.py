@@ -1,5 +1,6 @@
 """Avro's records, maps, bytes and fixed as structs, maps and bytes (ST5)."""
 
+import io
 import json
 
 import fastavro
@@ -35,7 +36,8 @@ ORDER = {
     "type": "record", "name": "Order", "fields": [
         {"name": "skipped", "type": {"type": "map", "values": "double"}},
         {"name": "customer", "type": {"type": "record", "name": "Customer", "fields": [
-            {"name": "old", "type": "string"}, {"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]},
+            {"name": "old", "type": "string"}, {"name": "id", "type": "int"},
+            {"name": "name", "type": ["null", "string"]},
         ]}},
         {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
             {"name": "sku", "type": "string"}, {"name": "tags", "type": {"type": "map", "values": "string"}},
@@ -52,8 +54,6 @@ RECORD = {
 
 
 def written(record: dict) -> pa.BinaryArray:
-    import io
-
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(json.dumps(ORDER))), record)
     return pa.array([stream.getvalue()], pa.binary())

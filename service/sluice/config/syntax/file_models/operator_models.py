@@ -179,8 +179,8 @@ class AggregateShape(StatefulShape):
 
 
 class MapShape(FileModel):
-    """Gives one or no output tuple for each tuple, with `each` one for each element of a list, and forwards marks (SPL's
-    Functor and Filter).
+    """Gives one or no output tuple for each tuple, or for each element of its list with `each`, and forwards marks
+    (SPL's Functor and Filter).
     """
 
     name: Name = Field(description="The operator's name.")

@@ -20,7 +20,8 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.types import SCALARS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
-TYPE = rf"^\s*((list|optional)<\s*)*({'|'.join(row.pattern() for row in SCALARS)})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
+SCALAR = "|".join(row.pattern() for row in SCALARS)
+TYPE = rf"^\s*((list|optional)<\s*)*({SCALAR})\s*([>?]\s*)*$|^\s*(.*<)?\s*(map|tuple)<.*>"
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING, NAMED = "<mapping>", "<named>"
 #: the word for a limit that does not exist
@@ -52,7 +53,7 @@ def type_text(value: object) -> object:
 
 TypeName = Annotated[
     str,
-    Field(max_length=20_000),
+    Field(max_length=4_000),
     BeforeValidator(type_text),
     WithJsonSchema(
         {

@@ -62,7 +62,7 @@ def json_text(value: Column, path: pa.Scalar) -> Column:
 
 
 def text_at(text: str, path: str) -> str | None:
-    """The text of the member with this path; None if there is none, and for null."""
+    """The text of the member with this path; None if there is none, and for null (ST12)."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

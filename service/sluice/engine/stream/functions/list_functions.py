@@ -112,7 +112,7 @@ def _of_entries(maps: pa.MapArray, entries: pa.Array) -> pa.ListArray:
 
 
 def keyed(function: Kernel) -> Kernel:
-    """Applies a function of lists to the keys of maps."""
+    """Applies a function of lists to the keys of maps (ST11)."""
     return over_rows(lambda maps, *others: function(keys_of(maps), *others))
 
 
@@ -121,7 +121,7 @@ def map_values(maps: pa.MapArray) -> pa.Array:
 
 
 def entry(maps: pa.MapArray, key: pa.Array) -> pa.Array:
-    """The value of the key; null without it."""
+    """The value of the key; null without it (ST9)."""
     place = list_index(keys_of(maps), key)
     found = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     starts = maps.offsets.to_numpy()[:-1]
