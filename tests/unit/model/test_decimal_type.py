@@ -21,7 +21,8 @@ from sluice.testing import run_case
 @pytest.mark.parametrize(
     ("text", "precision", "scale", "shown"),
     [
-        ("decimal(2)", 18, 2, "decimal(2)"), ("decimal(0)", 18, 0, "decimal(0)"), ("decimal(18)", 18, 18, "decimal(18)"),
+        ("decimal(2)", 18, 2, "decimal(2)"), ("decimal(0)", 18, 0, "decimal(0)"),
+        ("decimal(18)", 18, 18, "decimal(18)"),
         ("decimal(38, 9)", 38, 9, "decimal(38, 9)"), ("numeric(10,2)", 10, 2, "decimal(10, 2)"),
         ("decimal( 1 , 1 )", 1, 1, "decimal(1, 1)"), ("decimal(18, 2)", 18, 2, "decimal(2)"),
     ],
@@ -52,7 +53,9 @@ def test_types_of_other_systems(text: str, meant: str):
 
 
 def test_decimals_of_spl_are_named():
-    file = "pipeline: p\nstreams: {a: {topic: a, schema: {x: decimal64}}, b: {topic: b}}\noperators: [{name: m, map: a, output: {b: {}}}]"
+    file = """pipeline: p
+streams: {a: {topic: a, schema: {x: decimal64}}, b: {topic: b}}
+operators: [{name: m, map: a, output: {b: {}}}]"""
     with pytest.raises(PipelineError, match="SPL's decimal types have a floating point"):
         load_text(file, "p.yaml", environment={})
 

@@ -39,8 +39,8 @@ class JsonFormat(Format):
             "decimals", Literal["number", "string", "base64"],
             Field(
                 NUMBER,
-                description="For `json`: how decimals are written: as a `number`, as a `string`, or as the bytes of Kafka "
-                "Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
+                description="For `json`: how decimals are written: as a `number`, as a `string`, or as the bytes of "
+                "Kafka Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
             ),
             of_key="For `json`: how decimals of the key are written. The default is `number`.",
         ),

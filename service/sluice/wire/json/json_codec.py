@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.model.json_texts import items_of, members_of
+from sluice.json_texts import items_of, members_of
 from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason

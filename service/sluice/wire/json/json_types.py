@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
-from sluice.model.json_texts import items_of, members_of
+from sluice.json_texts import items_of, members_of
 from sluice.model.members import STRICT, UNITS, Spelling
 from sluice.model.types import (
     BooleanType,

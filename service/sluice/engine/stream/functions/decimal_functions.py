@@ -142,7 +142,7 @@ def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -
 
 
 def to_decimal(value: Column, *digits: Column) -> Column:
-    """The number with a given scale, rounded half to even (DE12). `digits` are the scale, or the precision and the scale."""
+    """The number rounded half to even (DE12). `digits` are the scale of the result, or its precision and its scale."""
     given = [one.as_py() for one in digits]
     type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.functions.column_arguments import STRING, Column, by_name, by_row, is_scalar
 from sluice.engine.stream.functions.list_functions import over_rows
-from sluice.model.json_texts import SPACE, items_of, members_of
+from sluice.json_texts import SPACE, items_of, members_of
 
 JSON, BYTES = pa.large_string(), pa.binary()
 
