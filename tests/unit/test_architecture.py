@@ -21,7 +21,7 @@ PACKAGE = project_file("service/sluice")
 #: files of Python in a folder, beside its __init__.py
 MAX_FILES = 16
 #: modules at the top that every floor may import, and modules at the top that no floor may import
-BASE = {"time_units", "files", "processes", "extras", "arrow_without_pandas", "invariants", "__version__"}
+BASE = {"time_units", "files", "processes", "extras", "arrow_without_pandas", "invariants", "json_texts", "__version__"}
 PROGRAMS = {"cli", "pytest_plugin", "__main__"}
 #: floors in which files still import each other in a circle
 CIRCULAR = {"model", "config", "engine/operators", "spark"}

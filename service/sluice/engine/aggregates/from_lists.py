@@ -174,7 +174,7 @@ def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
 def exact_percentile(
     found: FiredContents, column: int, type_: Type, result: Type, share: float
 ) -> pa.Array:  # fmt: skip
-    """As `percentile`, of decimals: interpolated exactly, rounded half to even (DE15). `share` is the decimal of its text."""
+    """As `percentile`, of decimals: interpolated exactly, rounded half to even (DE15)."""
     words, of, to = np.ascontiguousarray(found.listed[:, column]), form(type_), form(result).arrow
     order = np.lexsort((of.ranks(words, found.strings, descending=False), found.row()))
     sorted_ = number_columns.unscaled(from_words(words[order], type_, found.strings))
