@@ -28,6 +28,7 @@ REFERENCES = {
     "records.md": ("", ""),
     "protobuf.md": ("", ""),
     "structs.md": ("", ""),
+    "change-events.md": ("", ""),
 }
 
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
