@@ -26,6 +26,7 @@ from benchmarks.page import write
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items
+from sluice.model.spec import DELETES
 from sluice.replayer.player import with_origin
 
 SECOND = 1_000_000_000
@@ -58,9 +59,13 @@ class Case:
     schema: dict[str, str] = field(default_factory=lambda: {"k": "string", "v": "float64"})
     #: of the streams
     event_time: dict[str, Any] | None = None
+    #: the key of the streams if they are tables
+    table_key: tuple[str, ...] = ()
 
     def graph(self) -> Graph:
         own = {"schema": self.schema} | ({"event_time": self.event_time} if self.event_time else {})
+        if self.table_key:
+            own |= {"table": True, "key": {"attributes": [*self.table_key], "format": "json"}}
         streams = {name: {"topic": name, **own} for name in self.streams}
         file = {
             "pipeline": "bench",
@@ -133,6 +138,30 @@ def timed(keys: int, step: int, late: float = 0.0) -> Callable[[int, int], Colum
 TIMED = {"k": "string", "v": "float64", "t": "timestamp"}
 
 
+def rows(keys: int, corrections: float) -> Callable[[int, int], Columns]:
+    """Rows of a table with the key `id`; a share of them corrects one of the last 50 rows of its window partition."""
+    plain, chance = keyed(keys), np.random.default_rng(3)
+    back = np.where(chance.random(1_000_003) < corrections, keys * chance.integers(1, 50, 1_000_003), 0)
+
+    def columns(first: int, count: int) -> Columns:
+        number = np.arange(first, first + count)
+        row = np.maximum(number - back[number % len(back)], number % keys)
+        names = pa.array((row % keys).astype(np.int64))
+        made = {"id": pa.array(row), "k": names, "v": plain(first, count)["v"]}
+        return made | {DELETES: pa.array(np.zeros(count, np.bool_))}
+
+    return columns
+
+
+def corrected(corrections: float) -> Case:
+    return Case(
+        f"sliding, count(100), count(1) over a table, 100 keys, {corrections:.0%} corrections", "1 M", "O(log n)",
+        aggregate("sliding, count(100), count(1), partitioned", aggregate_incomplete_windows=True),
+        rows(100, corrections), filling=20_000, measured=1_000_000,
+        schema={"id": "int64", "k": "int64", "v": "float64"}, table_key=("id",),
+    )  # fmt: skip
+
+
 def panes(per_slice: int) -> Case:
     """Ten panes hold each tuple; a key has so many tuples in the second from one pane's start to the next."""
     step = SECOND // (1000 * per_slice)
@@ -149,6 +178,8 @@ CASES = [
         aggregate("tumbling, count(100), partitioned"), keyed(1000), filling=200_000,
     ),
     *(sliding(size, keys) for size in (10, 1000, 100_000) for keys in (1, 10_000)),
+    corrected(0.0),
+    corrected(0.1),
     Case(
         "sliding, time(10), count(1), 1,000 live tuples a key", "8 M", "O(1)",
         aggregate("sliding, time(10.0), count(1), partitioned"), keyed(100), filling=200_000, step=SECOND // 10_000,

@@ -135,6 +135,16 @@ ROWS: dict[str, list[Panel]] = {
             "Tuples and marks of each output.",
         ),
         Panel(
+            "Change events, by operation",
+            {
+                rate(
+                    "sluice_change_events_total", "pipeline", "stream", "operation"
+                ): "{{pipeline}} {{stream}} {{operation}}"
+            },
+            "rps",
+            "Records of inputs with an envelope: created, read, updated and deleted rows, and what has no row.",
+        ),
+        Panel(
             "Dead letters, by reason",
             {rate("sluice_dead_letters_total", "pipeline", "stream", "reason"): "{{pipeline}} {{stream}}: {{reason}}"},
             "cps",

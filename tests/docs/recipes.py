@@ -111,8 +111,16 @@ def event(line: dict[str, Any], *, named: bool) -> str:
     if "delete" in line:
         return f"`{line['stream']}` delete `{json.dumps(line['delete'])}`"
     if "record" in line:
-        return f"record `{line['record']['value']}`"
+        return record(line["record"], line["stream"] if named else "")
     return MARKS[line["punct"]] if "punct" in line else ""
+
+
+def record(of: dict[str, Any], stream: str) -> str:
+    """A record: its key, if it has one, and its value."""
+    key, value = (of.get(part) for part in ("key", "value"))
+    texts = [part if isinstance(part, str) else json.dumps(part) for part in (key, value)]
+    where = f"`{stream}` " if stream else ""
+    return f"{where}record `{texts[1]}`" if key is None else f"{where}record `{texts[0]}`: `{texts[1]}`"
 
 
 def output(record: dict[str, Any]) -> str:

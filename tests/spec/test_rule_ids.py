@@ -27,6 +27,7 @@ REFERENCES = {
     "null.md": ("", ""),
     "records.md": ("", ""),
     "protobuf.md": ("", ""),
+    "change-events.md": ("", ""),
 }
 
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"

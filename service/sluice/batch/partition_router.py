@@ -35,7 +35,7 @@ from sluice.batch.usable_records import (
     first_ordinal,
     nanoseconds_of,
 )
-from sluice.engine.stream.items import TUPLE
+from sluice.engine.stream.items import CLEAR, TUPLE
 from sluice.kafka.batch_report import Planned, Report
 from sluice.wire.dead_letter_record import Reason
 from sluice.wire.header_text import with_lists
@@ -43,7 +43,7 @@ from sluice.wire.mark_headers import NAMES
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("packed", pa.binary())])
 #: kind of a record -> its name in the report
-NAMES_IN_REPORT = {TUPLE: "tuple"} | NAMES
+NAMES_IN_REPORT = {TUPLE: "tuple", CLEAR: "truncate"} | NAMES
 
 
 def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -164,7 +164,10 @@ class PartitionRouter(PartitionRecords):
         return packed
 
     def _report(self, rows: Rows, times: np.ndarray) -> Report:
-        return Report(read={self.stream.name: _counts(rows)}, oldest=int(times.min()), newest=int(times.max()))
+        changes = {self.stream.name: dict(rows.operations)} if rows.operations else {}
+        return Report(
+            read={self.stream.name: _counts(rows)}, changes=changes, oldest=int(times.min()), newest=int(times.max())
+        )
 
     def _per_bucket(self, rows: Rows, batch: pa.RecordBatch) -> Iterator[bytes]:
         """The packed slice of each bucket: the tuples of its keys, and all marks. Yields nothing without rows."""

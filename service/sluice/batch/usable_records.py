@@ -5,8 +5,8 @@ New batches (partition_router.py) and past ones (inputs_again.py) are decoded al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +58,11 @@ class Rows:
 
     number      number of the record in the batch (envelope.py); a mark before or behind a tuple has its own number
     stamp       the largest record timestamp up to this record (inclusive), nanoseconds since 1970
-    kind        TUPLE, WINDOW, FINAL, WATERMARK or CLOCK
+    kind        TUPLE, WINDOW, FINAL, WATERMARK, CLEAR or CLOCK
     watermark   event time of the WATERMARK rows, nanoseconds since 1970; 0 in other rows
     row         row number of the record in the Arrow batch
     tuples      attributes of the TUPLE rows, one row for each
+    operations  of change events: the number of records by operation, those without a row here included
     """
 
     number: np.ndarray
@@ -70,6 +71,7 @@ class Rows:
     watermark: np.ndarray
     row: np.ndarray
     tuples: pa.RecordBatch
+    operations: Mapping[str, int] = field(default_factory=dict)
 
     def only(self, rows: np.ndarray) -> Rows:
         """The rows with these row numbers. `tuples` does not change, so no TUPLE row may be dropped."""
@@ -103,7 +105,7 @@ class PartitionRecords:
         ahead = f"its timestamp is more than {max_future / SECOND:g} s (max_future) ahead of the time of the batch"
         latest = all_later(np.asarray(planned), max_future)
         rejects.reject(np.flatnonzero(times > latest), reason(Reason.TOO_FAR_AHEAD, ahead))
-        kind, watermark, carries_mark, tuples = received(self._records, batch, times, rejects)
+        kind, watermark, carries_mark, tuples, operations = received(self._records, batch, times, rejects)
         row = np.flatnonzero(((kind == TUPLE) | carries_mark) & rejects.accepted)
         tuples = self._within_future(tuples, row, planned, rejects)
         # a mark is kept even if the tuple that carries it cannot be used
@@ -112,7 +114,10 @@ class PartitionRecords:
         if len(stamp):
             self._newest = stamp[-1]
         rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
-        return _with_marks(rows, (carries_mark & rejects.accepted)[row], *standing(self.stream, tuples))
+        return replace(
+            _with_marks(rows, (carries_mark & rejects.accepted)[row], *standing(self.stream, tuples)),
+            operations=operations,
+        )
 
     def _within_future(
         self, tuples: pa.RecordBatch, rows: np.ndarray, planned: int | np.ndarray, rejects: RejectCollector

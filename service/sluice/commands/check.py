@@ -9,6 +9,7 @@ import click
 
 from sluice.commands import options
 from sluice.config.load import check as check_file
+from sluice.model.envelopes.change_events import Envelope
 from sluice.model.errors import MAX_FINDINGS
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Output, Pipeline, Stream
@@ -85,9 +86,15 @@ def role(stream: Stream, pipeline: Pipeline) -> str:
     where = f"topic {stream.topic}" if stream.topic else "inside the service"
     if stream.name == pipeline.dead_letters:
         return f"{where}, dead letters"
-    table = ", a table" if stream.table else ""
+    table = (", a table" if stream.table else "") + envelope_in_words(stream.envelope)
     marks = f", {written_marks(pipeline, stream)}" if stream in pipeline.outputs else ""
     return f"{where}{table}, {attributes(stream.schema)}{marks}"
+
+
+def envelope_in_words(envelope: Envelope | None) -> str:
+    if envelope is None:
+        return ""
+    return f", envelope {envelope.word}{', deletes included' if envelope.deletes else ''}"
 
 
 def attributes(schema: Schema) -> str:

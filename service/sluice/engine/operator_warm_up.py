@@ -39,6 +39,7 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.types import FLOAT64, INT64, STRING, Schema, Type, list_of
 from sluice.model.windows.join_windows import AsOf, Interval, JoinWindow
+from sluice.model.windows.table_window import TableWindow
 
 NUMBERS, TEXTS = list_of(INT64), list_of(STRING)
 KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
@@ -66,6 +67,7 @@ OPERATORS: tuple[Operator, ...] = (
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
     *(Join(window.word, TIMED_SIDE, TIMED_SIDE, (Output("pairs", PAIRS),), window=window) for window in JOINS),
     *(Aggregate(window.word, "in", window, (Output("out", OUTPUTS),), (KEY,)) for window in SAMPLES),
+    Aggregate("rows", "table", TableWindow(partitioned=True, key=("key",)), (Output("out", OUTPUTS),), (KEY,)),
     Dedup("dedup", "in", (KEY,), 1, "event_time", (Output("unique", ()),), "last"),
     Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),
 )
@@ -73,7 +75,8 @@ OPERATORS: tuple[Operator, ...] = (
 
 MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA, "unique": SCHEMA}
 STREAMS = {name: Stream(name, schema) for name, schema in MADE.items()} | {
-    "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
+    "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0)),
+    "table": Stream("table", SCHEMA, table=True),
 }
 
 

@@ -65,6 +65,7 @@ class Report:
     Each task of the batch makes a report; `add` combines them. Times are in nanoseconds since 1970.
 
     read, written   number of records by stream and kind ("tuple", "window", ...)
+    changes         number of change events by stream and operation ("create", "update", ...)
     dead_letters    number of dead letters by stream and reason (the words before its colon)
     operators       by operator: tuples read ("in") and emitted ("out"), firings ("windows"), and the "partitions" and
                     "tuples" that its windows contain after the batch
@@ -85,6 +86,7 @@ class Report:
 
     read: Counts = field(default_factory=dict)
     written: Counts = field(default_factory=dict)
+    changes: Counts = field(default_factory=dict)
     dead_letters: Counts = field(default_factory=dict)
     operators: Counts = field(default_factory=dict)
     lost: Counts = field(default_factory=dict)
@@ -101,8 +103,8 @@ class Report:
 
     def add(self, other: Report) -> None:
         for mine, theirs in (
-            (self.read, other.read), (self.written, other.written), (self.dead_letters, other.dead_letters),
-            (self.operators, other.operators), (self.lost, other.lost),
+            (self.read, other.read), (self.written, other.written), (self.changes, other.changes),
+            (self.dead_letters, other.dead_letters), (self.operators, other.operators), (self.lost, other.lost),
         ):  # fmt: skip
             _add(mine, theirs)
         _sum(self.state, other.state)

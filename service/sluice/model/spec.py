@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
+from sluice.model.envelopes.change_events import Envelope
 from sluice.model.expressions import Expression
 from sluice.model.members import Member
 from sluice.model.secrets import is_secret
@@ -422,6 +423,8 @@ class Stream:
     reported: bool = True
     #: whether the newest record of each key is a row of a table, and a record without a value deletes the row (M1)
     table: bool = False
+    #: what surrounds the row in the value of a record; None: the value is the row
+    envelope: Envelope | None = None
 
     @property
     def row_schema(self) -> Schema:
@@ -436,8 +439,11 @@ class Stream:
 
     @property
     def value_schema(self) -> Schema:
-        """The attributes that are neither in the key nor in headers, nor the timestamp of the record."""
-        elsewhere = {*(self.key.attributes if self.key else ()), *dict(self.headers), self.record_timestamp}
+        """The attributes that are neither in the key, in headers nor beside the row of a change event, nor the
+        timestamp of the record.
+        """
+        beside = dict(self.envelope.members) if self.envelope else {}
+        elsewhere = {*(self.key.attributes if self.key else ()), *dict(self.headers), self.record_timestamp, *beside}
         return tuple((name, type_) for name, type_ in self.schema if name not in elsewhere)
 
 

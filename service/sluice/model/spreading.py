@@ -26,6 +26,7 @@ from sluice.model.spec import (
 )
 from sluice.model.unparse import expressions
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
+from sluice.model.windows.table_window import TableWindow
 
 Keys = tuple[Expression, ...]
 
@@ -210,7 +211,9 @@ def _of_dedup(pipeline: Pipeline, dedup: Dedup, downstream: list[KeyRequirement]
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
-    """The requirement of a windowed operator on its own input."""
+    """The requirement of a windowed operator on its own input. A table is spread if its key has the partition
+    (EN17).
+    """
     why = (
         sees_all(operator)
         or operator.window.needs_one_bucket(described=_described(operator), behind_window=made)
@@ -220,7 +223,18 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
         return KeyRequirement(operator.name, (), why, _spread(operator, made=made))
     if not operator.partition_by:
         return KeyRequirement(operator.name, (), "its window has no partitions", f"give {operator.name} {PARTITIONED}")
+    if isinstance(operator.window, TableWindow) and not _of_key(operator.window, operator.partition_by):
+        why = "a changed row may move to another window partition, and a deletion has the key of its row alone (EN17)"
+        instead = (
+            f"give {operator.name} a partition_by of attributes of the table's key: {', '.join(operator.window.key)}"
+        )
+        return KeyRequirement(operator.name, (), why, instead)
     return KeyRequirement(operator.name, operator.partition_by)
+
+
+def _of_key(window: TableWindow, partition_by: Keys) -> bool:
+    """Whether the key of a row determines its window partition."""
+    return all(a.name in window.key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
 
 
 def _spread(operator: Windowed, *, made: bool) -> str:

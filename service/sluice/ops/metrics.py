@@ -68,6 +68,12 @@ TABLE = (
     Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Number of tuples and marks read from Kafka."),
     Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Number of records written to Kafka."),
     Metric(
+        "sluice_change_events_total",
+        Counter,
+        ("stream", "operation"),
+        "Number of change events read from Kafka; tombstone and no_row have no effect on a stream.",
+    ),
+    Metric(
         "sluice_dead_letters_total",
         Counter,
         ("stream", "reason"),
@@ -246,6 +252,8 @@ class Report(Protocol):
     @property
     def written(self) -> Counts: ...
     @property
+    def changes(self) -> Counts: ...
+    @property
     def dead_letters(self) -> Counts: ...
     @property
     def operators(self) -> Counts: ...
@@ -298,6 +306,7 @@ class Metrics:
         """Adds a batch's report. A report of zeros creates the series, so that they exist before the first event."""
         self._count("sluice_records_read_total", report.read)
         self._count("sluice_records_written_total", report.written)
+        self._count("sluice_change_events_total", report.changes)
         self._count("sluice_dead_letters_total", report.dead_letters)
         for topic, lost in report.lost.items():
             for partition, offsets in lost.items():

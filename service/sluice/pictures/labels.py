@@ -81,8 +81,8 @@ def arrival(event: Mapping[str, Any]) -> str:
     """An event of the replay: its tuple with the mark that follows it, its deletion, mark, watermark or record."""
     if "tuple" in event:
         return " ".join([named(event["tuple"]), *(MARK for _ in range("punct" in event))])
-    if "delete" in event:
-        return f"delete {named(event['delete'])}"
+    if "delete" in event or "truncate" in event:
+        return f"delete {named(event['delete'])}" if "delete" in event else "truncate"
     if "punct" in event:
         return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
     if "watermark" in event:

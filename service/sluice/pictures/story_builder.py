@@ -12,7 +12,7 @@ import numpy as np
 from sluice.columns.json_columns import json_values
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import CLEAR, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import DELETES, Pipeline, Stream
 from sluice.pictures.story import Shown, Step, Story
@@ -202,4 +202,6 @@ def _tuple(row: dict[str, Any], stream: Stream) -> dict[str, Any]:
 
 
 def _mark(kind: int, watermark: int) -> dict[str, Any]:
+    if kind == CLEAR:
+        return {"truncate": True}
     return {"watermark": to_text(watermark)} if kind == WATERMARK else {"punct": MARK_WORDS.get(kind, "window")}

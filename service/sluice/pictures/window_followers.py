@@ -16,6 +16,7 @@ from sluice.engine.stream.items import Items
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Aggregate, Custom, Dedup, Join, Operator, Pipeline, Sort, Window
 from sluice.model.types import Schema
+from sluice.model.windows.table_window import TableWindow
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
@@ -76,7 +77,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 port = _port(pipeline, spec.name, "", spec.input, spec.window)
                 labels = _labels(pipeline, spec.input, spec.partition_by)
                 if not spec.window.traced:
-                    followers.append(Sessions(port, labels, final=getattr(spec.window, "emit", "final") == "final"))
+                    followers.append(_untraced(spec.window, port, labels))
                 elif isinstance(spec, Sort) and spec.window.sliding:
                     followers.append(Stored(port, labels))
                 else:
@@ -88,6 +89,13 @@ def ports(pipeline: Pipeline) -> list[Follower]:
             case _:
                 pass
     return followers
+
+
+def _untraced(window: Window, port: Port, labels: Labels) -> Follower:
+    """What follows a window without window events, by its snapshots."""
+    if isinstance(window, TableWindow):
+        return Stored(port, labels)
+    return Sessions(port, labels, final=getattr(window, "emit", "final") == "final")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
 from sluice.columns.column_forms import form
 from sluice.columns.json_columns import column, fits
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
+from sluice.engine.stream.items import CLEAR, FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import to_text, watermark
 from sluice.model.spec import DELETES, Stream
 from sluice.model.types import TIMESTAMP, Type
@@ -34,8 +34,20 @@ from sluice.replayer.event_file import (
 from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
 from sluice.wire.json.json_types import json_form
 
-KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
-CONTENTS = ("tuple", "punct", "watermark", "record", "delete")
+KEYS = (
+    "at",
+    "stream",
+    "tuple",
+    "punct",
+    "watermark",
+    "record",
+    "delete",
+    "truncate",
+    "topic_partition",
+    "offset",
+    "key",
+)
+CONTENTS = ("tuple", "punct", "watermark", "record", "delete", "truncate")
 MARKS = {"window": WINDOW, "final": FINAL}
 
 
@@ -177,10 +189,21 @@ class _StreamItems:
             self._keys.append(_bytes(location, "key", event.get("key")))
             self._places.append(location)
         else:
-            kind = _mark(location, event["punct"]) if "punct" in event else WATERMARK
+            kind = self._kind(location, event)
             watermark = _time(location, "watermark", event["watermark"]) if kind == WATERMARK else 0
             for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
                 self._items.append((number, at, kind, partition, watermark))
+
+    def _kind(self, location: str, event: Event) -> int:
+        """The kind of an event that is no tuple."""
+        if "punct" in event:
+            return _mark(location, event["punct"])
+        if "truncate" not in event:
+            return WATERMARK
+        if not self._stream.table or event["truncate"] is not True:
+            what = f"`truncate: true` deletes all rows of a table; {self._stream.name} is "
+            raise EventError(location, what + ("one" if self._stream.table else "none (it has no `table: true`)"))
+        return CLEAR
 
     def _row(self, location: str, event: Event) -> Mapping[str, Any]:
         """The attributes of the tuple of an event, or of the tuple that deletes the row of a key (M4)."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import HEADERS
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import CLEAR, FINAL, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import standing
 from sluice.model.spec import Stream
 
@@ -102,11 +102,11 @@ def decoded(
     columns.append(pa.array([record.headers or None for record in records], HEADERS))
     batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
     times = np.array([record.time for record in records], np.int64)
-    kind, watermark, carries_mark, tuples = received(Records.of(stream, registry), batch, times, rejects)
+    kind, watermark, carries_mark, tuples, _ = received(Records.of(stream, registry), batch, times, rejects)
     is_tuple = ((kind == TUPLE) | carries_mark) & rejects.accepted
     behind = np.zeros(len(records), np.bool_)
     behind[is_tuple] = standing(stream, tuples)[1]
-    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.accepted | carries_mark)
+    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK, CLEAR)) & (rejects.accepted | carries_mark)
     is_mark &= ~(carries_mark & behind & (kind == WINDOW))
     at_row, location = np.nonzero(np.stack([is_tuple, is_mark], axis=1))
     kinds_of = np.where(location == 0, TUPLE, kind[at_row])

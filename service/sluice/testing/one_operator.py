@@ -65,7 +65,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     `watermarks`, the other keys of the input's `event_time`, such as `lag`. It may have a `clock_origin`, the time from
     which its timer counts. A join has `schema_left` and
     `schema_right`, and either `left` and `right`, or `window` with an `event_time`, or `table: true`, if the right side
-    is a table, whose key is `equality_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched
+    is a table, whose key is `equality_right`; an aggregate over a table has the
+    `table_key`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched
     tuples of that side are written to a stream of this name.
 
     `limits` (an EngineLimits) sets sizes of the engine's tables, on which no output depends.
@@ -175,7 +176,11 @@ def about_input(operator: dict[str, Any]) -> dict[str, Any]:
 
 
 def about_table(operator: dict[str, Any], stream: str) -> dict[str, Any]:
-    """The keys of an input stream that is a table: the right side of a join with `table: true`."""
+    """The keys of an input stream that is a table: the right side of a join with `table: true`, or the input of an
+    aggregate with a `table_key`.
+    """
+    if "table_key" in operator:
+        return {"key": {"attributes": operator["table_key"], "format": "json"}, "table": True}
     if not operator.get("table") or stream != "right":
         return {}
     return {"key": {"attributes": operator["equality_right"], "format": "json"}, "table": True}

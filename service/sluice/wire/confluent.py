@@ -44,9 +44,8 @@ class Framed:
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
-        prefixes, framed = _prefixes(values)
-        bad = reason(self.word, "its bytes do not begin with a zero byte and the id of a schema (4 bytes)")
-        parts = [nothing(self.schema, np.flatnonzero(~framed), bad)]
+        prefixes, framed = prefixes_of(values)
+        parts = [nothing(self.schema, np.flatnonzero(~framed), no_prefix(self.word))]
         for number in np.unique(prefixes["id"][framed]):
             rows = np.flatnonzero(framed & (prefixes["id"] == number))
             parts.append(
@@ -98,7 +97,7 @@ class Confluent:
         return Framed(self.schema, Reason.NOT_AVRO, self._reader)
 
     def _reader(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
-        writer = self.registry.schema(number)
+        writer = self.writer_schema(number)
         try:
             reader = Reader.of(self.schema, writer, self.reads_by, self.defaults, self.members)
         except AvroError as error:
@@ -106,6 +105,10 @@ class Confluent:
                 f"the schema {number} does not fit the schema of the stream: expected {error}"
             ) from None
         return lambda values: reader.read(values, PREFIX)
+
+    def writer_schema(self, number: int) -> Avro:
+        """The schema of the values that have this id. Raises UnknownSchemaError and RegistryError."""
+        return self.registry.schema(number)
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
@@ -116,7 +119,12 @@ class Confluent:
         return Writer.of(self.schema, self.text, self.members)
 
 
-def _prefixes(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
+def no_prefix(word: Reason) -> str:
+    """Why a value without the id of a schema is rejected."""
+    return reason(word, "its bytes do not begin with a zero byte and the id of a schema (4 bytes)")
+
+
+def prefixes_of(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     """The first PREFIX bytes of each value as magic byte and id, and whether they are a valid prefix."""
     data, starts = bytes_of(values)
     long = np.diff(starts) >= PREFIX

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     NOT_PROTOBUF = "not Protobuf"
     NOT_CSV = "not CSV"
     NOT_TEXT = "not text"
+    NOT_A_CHANGE = "not a change event"
     UNKNOWN_SCHEMA = "unknown schema"
     MISSING = "missing attribute"
     NULL = "null attribute"

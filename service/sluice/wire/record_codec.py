@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.spec import DELETES, Coding, Stream
 from sluice.model.types import TIMESTAMP, Schema
+from sluice.wire.change_events.change_reader import ChangeReader, change_reader
+from sluice.wire.change_events.event_parts import EventParts
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
@@ -30,6 +32,8 @@ class Records:
     value: Codec
     key: Codec | None
     headers: Mapping[str, Codec]
+    #: reads the envelope of the values; None: a value is a tuple
+    changes: ChangeReader | None = None
 
     @classmethod
     def of(cls, stream: Stream, properties: Mapping[str, str]) -> Records:
@@ -37,20 +41,29 @@ class Records:
         return _records(stream, tuple(sorted(properties.items())))
 
     def decode(
-        self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray, times: np.ndarray | None = None
+        self,
+        values: pa.BinaryArray,
+        keys: pa.BinaryArray,
+        headers: pa.ListArray,
+        times: np.ndarray | None = None,
+        event: EventParts | None = None,
     ) -> Decoded:
         """The tuples in these records. `values` must not have nulls. `times` has the timestamps of the records in
-        nanoseconds since 1970. It is needed for a stream with a `record_timestamp`.
+        nanoseconds since 1970. It is needed for a stream with a `record_timestamp`. `event` has the parts of the change
+        events of a stream with an envelope, whose rows are `values`; a null row has the defaults of its attributes.
 
-        A record that is bad in several parts gets the reason of the first one: value, key, headers, then timestamp.
+        A record that is bad in several parts gets the reason of the first one: value, key, headers, what is beside the
+        row of a change event, then timestamp.
         """
         stream = self.stream
         parts = [(self.value, stream.value_schema, values)]
         if self.key:
-            parts.append((self.key, stream.key_schema, keys))
+            parts.append((self.key, stream.key_schema, self._keys(keys)))
         for attribute, header in stream.headers:
             schema = ((attribute, dict(stream.schema)[attribute]),)
             parts.append((self.headers[attribute], schema, last_values(headers, header)))
+        if event is not None and self.changes is not None:
+            parts += [(form, schema, column) for form, schema, column in self.changes.columns(event)]
         decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
         if stream.record_timestamp is not None:
             assert times is not None  # noqa: S101 - the readers of inputs pass them
@@ -58,7 +71,12 @@ class Records:
         return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
 
     def decode_table(
-        self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray, times: np.ndarray
+        self,
+        values: pa.BinaryArray,
+        keys: pa.BinaryArray,
+        headers: pa.ListArray,
+        times: np.ndarray,
+        event: EventParts | None = None,
     ) -> Decoded:
         """The tuples in these records of a table, with the attribute DELETES. A record without a value deletes the row
         of its key: its tuple has the attributes of the key, and 0, false or nothing in the others (M4).
@@ -66,18 +84,23 @@ class Records:
         rows = values.is_valid().to_numpy(zero_copy_only=False)
         kept = pa.array(rows)
         some = (values.filter(kept), keys.filter(kept), headers.filter(kept))
-        decoded = self.decode(*some, times[rows]).at(np.flatnonzero(rows))
+        of_rows = None if event is None else event.only(rows)
+        decoded = self.decode(*some, times[rows], of_rows).at(np.flatnonzero(rows))
         if rows.all():
             return _flagged(decoded, deletes=False)
         deleted = self._deleted(keys.filter(pa.array(~rows))).at(np.flatnonzero(~rows))
         return in_order(_flagged(decoded, deletes=False), _flagged(deleted, deletes=True))
+
+    def _keys(self, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The keys without an envelope."""
+        return keys if self.changes is None or self.changes.open_key is None else self.changes.open_key(keys)
 
     def _deleted(self, keys: pa.BinaryArray) -> Decoded:
         """Tuples that have the attributes of these keys alone."""
         if self.key is None:
             msg = f"stream {self.stream.name} is a table without a key"  # `check` refuses it
             raise TypeError(msg)
-        found = _or_defaults(keys, self.key, self.stream.key_schema, dict(self.stream.defaults))
+        found = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, dict(self.stream.defaults))
         known = dict(zip(found.tuples.schema.names, found.tuples.columns, strict=True))
         count = found.tuples.num_rows
         columns = [known.get(name, array_of([kind.empty] * count, kind)) for name, kind in
@@ -112,11 +135,15 @@ def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records
     def form(coding: Coding, schema: Schema, of: str) -> Codec:
         return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties, members=dict(stream.members)))
 
-    value = form(stream.value, stream.value_schema, "value")
+    of_value = Part(
+        stream.value, stream.value_schema, defaults, f"{stream.topic}-value", properties, members=dict(stream.members)
+    )  # fmt: skip
     key = form(stream.key.coding, stream.key_schema, "key") if stream.key else None
     text = Coding("text")
     headers = {attribute: form(text, ((attribute, types[attribute]),), "header") for attribute, _ in stream.headers}
-    return Records(stream, value, key, headers)
+    changes = change_reader(stream, of_value)
+    value = codec(of_value) if changes is None or changes.row is None else changes.row
+    return Records(stream, value, key, headers, changes)
 
 
 def _flagged(decoded: Decoded, *, deletes: bool) -> Decoded:

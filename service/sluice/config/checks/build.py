@@ -21,6 +21,7 @@ from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
+from sluice.config.checks.table_checks import over_table
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.watermark_checks import check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
@@ -40,6 +41,7 @@ from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Str
 from sluice.model.stages import stages
 from sluice.model.topology import separated
 from sluice.model.windows.kinds import KINDS, kinds_reading
+from sluice.model.windows.table_window import TableWindow
 
 
 def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -120,14 +122,15 @@ class Operators(ExpressionChecks):
             for key in ("partition_by", "group_by")
         )
         self.check_window(index, shape, clause)
-        found = align(self, index, shape, clause, found)
+        found = over_table(self, index, shape, align(self, index, shape, clause, found), clause)
+        incomplete = (found.sliding or isinstance(found, TableWindow)) and shape.aggregate_incomplete_windows
         outputs = tuple(
             self.output(index, stream, {name: over_group(e) for name, e in given.items()}, sound=sound)
             for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
         )
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
-            found.sliding and shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+            incomplete, shape.aggregate_evicted_partitions,
             early(self, index, shape, clause, found),
         )  # fmt: skip
 
@@ -153,6 +156,8 @@ class Operators(ExpressionChecks):
                 self.report.problem(path, "false, as the window is tumbling (rule W20)")
             if clause.sizes is not None:
                 self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
+            if clause.whole:
+                self.report.problem(path, "false, as the window has all rows of a table (rule EN10)")
         why = clause.policies[0].kind.may_never_fill if clause.policies else ""
         if why and not (clause.tumbling or shape.aggregate_incomplete_windows):
             self.report.caution(path, why)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sluice.config.checks.constants import read_value
 from sluice.config.checks.records.member_checks import MemberChecks, Members, keys_of
+from sluice.config.checks.table_checks import check_envelope, envelope, key_shape, row_coding
 from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest, spell
@@ -80,7 +81,7 @@ class StreamFormats:
             tuple(self.defaults(name, shape, dict(schema or ()))),
             members=tuple(members.members.items()),
             watermarks=shape.watermarks, partitions=shape.partitions, exchange=shape.exchange,
-            table=shape.table,
+            table=shape.table, envelope=envelope(shape),
         )  # fmt: skip
         if written and stream.record_timestamp is not None and (shape.exchange or shape.topic is None):
             what = (
@@ -90,6 +91,7 @@ class StreamFormats:
             )
             self.report.problem((*path, "record_timestamp"), f"no record_timestamp, as {what}")
             stream = replace(stream, record_timestamp=None)
+        check_envelope(self.report, path, shape, dict(schema or ()), written=written)
         if schema is not None and shape.topic is not None:
             self.check(stream, written=written)
         return stream
@@ -114,7 +116,7 @@ class StreamFormats:
         if inside is not None and not FORMATS[shape.key.format].has_paths:
             what = f"a format with members, such as json, as the path of {inside} leads into the key"
             self.report.problem((*path, "key", "format"), what, shape.key.format)
-        return Key(attributes, self.coding((*path, "key"), shape.key))
+        return Key(attributes, self.coding((*path, "key"), key_shape(shape.key, shape)))
 
     def coding(self, path: Path, shape: StreamShape | KeyShape) -> Coding:
         if path not in self.codings:
@@ -166,7 +168,8 @@ class StreamFormats:
         defaults = dict(stream.defaults)
         elsewhere = frozenset(known) - frozenset(name for name, _ in stream.value_schema)
         members = dict(stream.members)
-        value = Part(stream.value, stream.value_schema, defaults, written=written, members=members, elsewhere=elsewhere)
+        coding = row_coding(stream, FormatReport(self.report, path))
+        value = Part(coding, stream.value_schema, defaults, written=written, members=members, elsewhere=elsewhere)
         self.check_part(path, value)
         if stream.key:
             key = Part(stream.key.coding, stream.key_schema, defaults, written=written, members=members)
@@ -188,6 +191,8 @@ class StreamFormats:
         if stream.record_timestamp is not None:
             self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, known, taken)
             self.check_timestamp(path, stream.record_timestamp, stream, written=written)
+        for attribute, _ in stream.envelope.members if stream.envelope else ():
+            self.check_attribute_in_part((*path, "change", attribute), attribute, known, taken)
 
     def place_of_header(self, path: Path, attribute: str) -> Path:
         """Where the file names the header of the attribute: in `headers`, or in its `from`."""

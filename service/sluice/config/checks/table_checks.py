@@ -1,14 +1,25 @@
-"""Checks tables: streams with `table: true`, and the joins whose right side is one (rules M1 to M8)."""
+"""Checks tables, the joins whose right side is one (rules M1 to M8), and envelopes (rules EN1 to EN9)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.config.checks.records.member_checks import keys_of
-from sluice.config.syntax.file_models.operator_models import JoinShape, inputs_of
-from sluice.config.syntax.file_models.stream_models import StreamShape
+from sluice.config.syntax.file_models.operator_models import AggregateShape, JoinShape, inputs_of
+from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
+from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.window_clause import ParsedClause
+from sluice.model.envelopes.change_events import DEBEZIUM, OP, SOURCE, TIMES, Envelope, row_schema, types_of
+from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Attribute
-from sluice.model.spec import Count, Side, Sliding
+from sluice.model.spec import Coding, Count, Side, Sliding, Stream, Window
+from sluice.model.types import Type
+from sluice.model.windows.policies.policy import Policy
+from sluice.model.windows.table_window import TableWindow
+from sluice.wire.formats.avro_format import SCHEMA, AvroOptions
+from sluice.wire.formats.format_contract import Finder
 
 if TYPE_CHECKING:
     from sluice.config.checks.expression_checks import ExpressionChecks
@@ -20,6 +31,11 @@ OF_STREAMS = ("event_time", "mark_when", "marks_in", "watermarks")
 OF_WINDOWS = ("window", "window_left", "window_right", "partition_by_left", "partition_by_right")
 #: the windows of a join with a table: a left tuple is not stored, and of each key the newest row is
 NO_WINDOW, ROWS = Sliding(Count(0)), Sliding(Count(1), partitioned=True)
+#: the formats in which change events of Debezium are read
+OF_DEBEZIUM = ("json", "avro", "avro-confluent")
+#: the keys of a stream that need an envelope
+NEED_ENVELOPE = ("deletes", "change")
+MEMBERS = (OP, *TIMES, *(SOURCE + word for word in TIMES))
 
 
 def check_tables(streams: Streams) -> None:
@@ -28,8 +44,10 @@ def check_tables(streams: Streams) -> None:
         check_stream(streams, name, streams.file.streams[name])
     for index, operator in enumerate(streams.operators):
         for inner, name in inputs_of(operator):
-            if name in tables and not (isinstance(operator, JoinShape) and name == operator.join.right):
-                what = f"a stream that is no table: only the right side of a join reads a table, as {name} is (rule M1)"
+            on_the_right = isinstance(operator, JoinShape) and name == operator.join.right
+            if name in tables and not (on_the_right or isinstance(operator, AggregateShape)):
+                readers = f"the right side of a join and an aggregate read a table, as {name} is"
+                what = f"a stream that is no table: {readers} (rule M1)"
                 streams.report.problem(streams.path(index, *inner), what)
         if isinstance(operator, JoinShape) and operator.join.left == operator.join.right in tables:
             what = f"another stream than the table {operator.join.right} on the right (rule M1)"
@@ -78,3 +96,115 @@ def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Sid
         what = f"the key of the table {shape.join.right} ({', '.join(keys)}), each attribute once (rule M2)"
         got = ", ".join(shape.equality_right) or None
         report.problem(typed.path(index, "equality_right"), what, got)
+
+
+# ---- aggregates over tables ------------------------------------------------------------------------------------------
+
+#: by the word of a kind of window: why it has no meaning over a table, and what to write instead
+INSTEAD = {
+    "tumbling": "table, count(n) or table, time(s): the rows of a table stay when a window flushes",
+    "table": "table, count(n) or table, time(s): no value of a row triggers a window over a table",
+    "sliding": "sliding, count(n) or table: a row that changes has no time at which it leaves a window",
+}
+BY_TIME = "table, with group_by over the row's time, as in group_by: [floorTime(time, 60)]: a table has no event time"
+
+
+def over_table(
+    typed: ExpressionChecks, index: int, shape: AggregateShape, window: Window, clause: ParsedClause
+) -> Window:  # fmt: skip
+    """The window as one over a table, if the input is a table. Reports a window that has no meaning there (EN10,
+    EN15).
+    """
+    stream, path = typed.streams.file.streams.get(shape.aggregate), typed.path(index, "window")
+    if stream is None or not stream.table:
+        if clause.whole:
+            what = f"a window of a stream, as {shape.aggregate} is no table (table: true; rule EN10)"
+            typed.report.problem(path, what, shape.window)
+        return window
+    key = tuple(keys_of(stream))
+    if isinstance(window, TableWindow) and _plain(window.trigger):
+        return replace(window, key=key)
+    if isinstance(window, Sliding) and _by_count(window):
+        return TableWindow(window.trigger, window.partitioned, window.eviction.tuples, key)
+    if not (clause.faults or clause.mistyped):
+        what = INSTEAD.get(clause.kind.word, BY_TIME)
+        typed.report.problem(path, f"{what} (rule EN15), as {shape.aggregate} is a table", shape.window)
+    return TableWindow(key=key)
+
+
+def _by_count(window: Sliding) -> bool:
+    """Whether the window holds a number of tuples."""
+    return window.partition_eviction is None and _plain(window.trigger) and bool(window.eviction.tuples)
+
+
+def _plain(trigger: Policy) -> bool:
+    """Whether neither a value nor a mark triggers the window."""
+    return not (trigger.attributes or trigger.by_marks)
+
+
+# ---- envelopes ------------------------------------------------------------------------------------------------------
+
+
+def envelope(shape: StreamShape) -> Envelope | None:
+    if shape.envelope is None:
+        return None
+    return Envelope(shape.envelope, shape.deletes == "include", tuple(shape.change.items()))
+
+
+def key_shape(given: KeyShape, shape: StreamShape) -> KeyShape:
+    """The key of the stream. Debezium's keys are objects, so the format of its key is by default that of the value."""
+    if shape.envelope != DEBEZIUM or "format" in given.model_fields_set:
+        return given
+    in_format: KeyShape = given.model_copy(update={"format": shape.format})
+    return in_format
+
+
+def check_envelope(
+    report: Report, path: Path, shape: StreamShape, schema: Mapping[str, Type], *, written: bool
+) -> None:  # fmt: skip
+    if shape.envelope is None:
+        for key in NEED_ENVELOPE:
+            if getattr(shape, key):
+                report.problem((*path, key), f"no {key}, as the stream has no envelope (debezium or upsert)", key)
+        return
+    _check_stream(report, path, shape, written=written)
+    for attribute, member in shape.change.items():
+        _check_member(report, (*path, "change", attribute), shape, member, schema.get(attribute))
+
+
+def _check_stream(report: Report, path: Path, shape: StreamShape, *, written: bool) -> None:
+    if written or shape.topic is None:
+        what = "an operator writes the stream" if written else "the stream has no topic"
+        report.problem((*path, "envelope"), f"no envelope, as {what}: change events are read from Kafka (rule EN1)")
+    if shape.envelope == DEBEZIUM and shape.format not in OF_DEBEZIUM:
+        what = f"a format in which change events are read ({', '.join(OF_DEBEZIUM)}), as the envelope is debezium"
+        report.problem((*path, "format"), f"{what} (rule EN1)", shape.format)
+    if shape.envelope != DEBEZIUM and not keys_of(shape):
+        what = "a key, as the envelope is upsert: a record without a value deletes the row of its key (rule EN7)"
+        report.problem((*path, "key"), what, None)
+    if shape.table and shape.deletes is not None:
+        what = "no deletes, as the stream is a table: a deletion removes the row (rule EN4)"
+        report.problem((*path, "deletes"), what, shape.deletes)
+
+
+def _check_member(report: Report, path: Path, shape: StreamShape, member: str, type_: Type | None) -> None:
+    known = MEMBERS if shape.envelope == DEBEZIUM else (OP,)
+    of_source = shape.envelope == DEBEZIUM and member.startswith(SOURCE) and member.count(".") == 1
+    if member not in known and not of_source:
+        names = ", ".join(known) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
+        report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, known))
+    elif type_ is not None and type_ not in types_of(member):
+        what = " or ".join(str(one) for one in types_of(member))
+        report.problem(path, f"an attribute of the type {what} for {member}, not {type_} (rule EN5)")
+
+
+def row_coding(stream: Stream, finder: Finder) -> Coding:
+    """The coding of the rows in the values of a stream. Reports an Avro schema that is not one of change events."""
+    options = stream.value.options
+    if stream.envelope is None or stream.envelope.word != DEBEZIUM or not isinstance(options, AvroOptions):
+        return stream.value
+    rows = None if options.avro_schema is None else row_schema(options.avro_schema)
+    if rows is None and options.avro_schema is not None:
+        what = "the schema of a change event, with op and the records before and after, as the envelope is debezium"
+        finder.problem(SCHEMA, f"{what} (rule EN1)")
+    return replace(stream.value, options=AvroOptions(rows))

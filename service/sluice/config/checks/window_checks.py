@@ -10,8 +10,9 @@ from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause, parse_clause
 from sluice.model.errors import Fault, Path
 from sluice.model.expressions import Expression
-from sluice.model.spec import Punct, Sliding, Tumbling, Window
+from sluice.model.spec import Count, Punct, Sliding, Tumbling, Window
 from sluice.model.windows.policies.policy import Input
+from sluice.model.windows.table_window import TableWindow
 
 #: replaces a window that is wrong; the report has the reason
 UNKNOWN = Tumbling(Punct())
@@ -56,6 +57,8 @@ def assemble(clause: ParsedClause) -> Window:
     known = [policy for _, policy, _ in clause.policies if policy is not None]
     if len(known) < len(clause.policies) or (not clause.tumbling and any(policy.by_marks for policy in known)):
         return UNKNOWN
+    if clause.whole:
+        return TableWindow(known[0] if known else Count(1), clause.partitioned)
     match known:
         case [eviction, *others] if clause.tumbling:
             return Tumbling(eviction, clause.partitioned, leaving, tuple(others))

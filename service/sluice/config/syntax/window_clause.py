@@ -2,7 +2,7 @@
 
 clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
          or one of a word and sized parts (sized_clause.py)
-kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
+kind     tumbling | sliding | table                            without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
          a tumbling window may have several of different kinds, with the word `or` between them
 leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
@@ -26,6 +26,7 @@ from sluice.model.windows.kinds import SIZED
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS, PartitionEviction
 from sluice.model.windows.policies.policy import Input, Mistyped, Policy, Role
 from sluice.model.windows.policies.policy_table import POLICIES
+from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
 
 #: the kinds whose clauses have policies
@@ -53,6 +54,8 @@ class ParsedClause:
     """
 
     tumbling: bool = False
+    #: whether the window has the rows of a table, and so no eviction policy
+    whole: bool = False
     partitioned: bool = False
     policies: list[ParsedPolicy] = field(default_factory=list)
     #: of a window whose kind has sized parts, and no policies
@@ -65,7 +68,8 @@ class ParsedClause:
     @property
     def kind(self) -> type[WindowKind]:
         """The kind of the window. Defined only if the clause has no faults."""
-        return self.sizes.kind if self.sizes is not None else ALL_KINDS["tumbling" if self.tumbling else "sliding"]
+        word = TableWindow.word if self.whole else "tumbling" if self.tumbling else "sliding"
+        return self.sizes.kind if self.sizes is not None else ALL_KINDS[word]
 
 
 def parse_clause(text: str, given: Input | None = None, *, storing: bool = True) -> ParsedClause:
@@ -189,10 +193,15 @@ def find_kind(parts: list[Part], clause: ParsedClause) -> None:
         clause.cautions.append(f'neither tumbling nor sliding is written; taken as "{word}" (rule W4)')
     else:
         clause.tumbling = kinds[0].word == "tumbling"
+        clause.whole = kinds[0].word == TableWindow.word
     if len({part.word for part in kinds}) > 1:
-        clause.faults.append(kinds[1].fault("one of tumbling and sliding"))
+        clause.faults.append(kinds[1].fault(f"one of {', '.join(KINDS[:-1])} and {KINDS[-1]}"))
     elif wrong := wrong_alternative(parts, clause):
         clause.faults.append(wrong)
+    elif clause.whole:
+        if count > 1:
+            what = "at most a trigger policy in a window over a table, which has all rows (rule EN10)"
+            clause.faults.append(clause.policies[1].part.fault(what))
     elif clause.tumbling and count != 1:
         clause.faults.append(miscounted(clause, f"one eviction policy in a tumbling window, not {count} (rule W6)", 1))
     elif not clause.tumbling and count not in (1, 2):
@@ -229,7 +238,8 @@ def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
 
 def by_role(clause: ParsedClause) -> Iterator[tuple[Policy, Role, Part]]:
     """The policies with what they do and where they stand, without those of wrong types."""
-    roles: Iterable[Role] = repeat("flush") if clause.tumbling else ("evict", "trigger")
+    alone: tuple[Role, ...] = ("trigger",) if clause.whole else ("evict", "trigger")
+    roles: Iterable[Role] = repeat("flush") if clause.tumbling else alone
     for (_, policy, part), role in zip(clause.policies, roles, strict=False):
         if policy is not None:
             yield policy, role, part

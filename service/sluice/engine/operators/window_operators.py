@@ -11,9 +11,11 @@ from sluice.engine.operators.operator import Operator
 from sluice.engine.operators.session.session_operator import SessionOperator
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
 from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.engine.operators.table_aggregate.row_windows_operator import RowWindowsOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
 from sluice.model.windows.session_window import Session
+from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
 
 WindowOperator: TypeAlias = Operator[Any]
@@ -42,6 +44,7 @@ AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     TimeInterval: _event_time,
     SlidingTime: _event_time,
     Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
+    TableWindow: lambda spec, schema, *_: RowWindowsOperator(spec, schema),
 }
 SORTS: Mapping[type[WindowKind], ForSort] = {
     Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),

@@ -14,6 +14,8 @@ from sluice import time_units
 TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK, KEY_MARK = range(6)
 #: the kind of a firing that gives an early result: tuples without a mark (F4). No item has this kind
 EARLY_FIRING = 6
+#: the kind of an item that empties a table: all its rows are deleted (EN4)
+CLEAR = 7
 #: the largest time; as a watermark it is behind every tuple (E36)
 MAX_TIME = time_units.MAX_TIME
 #: `event` of an item that a timer caused
@@ -35,7 +37,7 @@ class Items:
     kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or EMPTY_FIRING: the window mark of a firing
             that found nothing stored. If an operator is spread over buckets, an EMPTY_FIRING is written only if all
             buckets have it. KEY_MARK: a window mark for the window partition with the key of the item alone; it stays
-            inside the service
+            inside the service. CLEAR: all rows of a table are deleted
     source  topic partition of the item, MADE if a windowed operator emitted it, ALL for an aligned mark
     key     index into `keys`, -1 without a key
     keys    key bytes of the Kafka record or of the window partition (columns/key_bytes.py); not null

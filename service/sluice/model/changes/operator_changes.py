@@ -13,7 +13,7 @@ from enum import StrEnum
 from sluice.model.changes.change_reasons import reason
 from sluice.model.changes.operator_data import EarlierNames, earlier_names, event_time_of, parts_of, provenance_of
 from sluice.model.changes.window_sizes import counts_tuples, resizing
-from sluice.model.spec import Join, Operator, Pipeline, Union
+from sluice.model.spec import Operator, Pipeline, Union
 from sluice.model.windows.policies.policy import Resizing
 
 #: the settings that no change of state can follow
@@ -190,7 +190,8 @@ def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipelin
 
 def _with_its_table(change: Change, new: Pipeline) -> Change:
     """The change of an operator, which is refused if its table would have no rows: these are not read again."""
-    tables = any(isinstance(one, Join) and one.table and one.name == change.name for one in new.operators)
+    inputs = (name for one in new.operators if one.name == change.name for name in one.inputs)
+    tables = any(new.streams[name].table for name in inputs)
     if not tables or change.word not in (StateOutcome.NEW, StateOutcome.EMPTIED):
         return change
     why = "its table would have no rows, because the first batch of a checkpoint loads tables"

@@ -9,13 +9,14 @@ from sluice.model.functions import Function
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
+from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_kind import SizedKind, WindowFunction, WindowKind
 
 #: the word of a clause -> the kind
 KINDS: Mapping[str, type[WindowKind]] = {
-    kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, SlidingTime, Session)
+    kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, SlidingTime, Session, TableWindow)
 }
 
 #: those whose clause has a word and sized parts; the others have policies

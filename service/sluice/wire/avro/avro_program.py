@@ -79,6 +79,8 @@ class Op(IntEnum):
     NEXT = auto()  # starts its next item; a: target if it has no more items
     MARK = auto()  # remembers the position
     BACK = auto()  # goes back to the position that was remembered last
+    SPAN = auto()  # appends the position, where a value begins; a: buffer
+    SHUT = auto()  # sets the end of the last entry to the position; a: buffer
 
 
 class Fault(IntEnum):

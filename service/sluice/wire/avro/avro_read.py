@@ -60,7 +60,7 @@ class Reader:
     def read_bytes(self, data: np.ndarray, starts: np.ndarray, skipped: int) -> Decoded:
         rows = len(starts) - 1
         faults = np.zeros((2, rows), np.int64)
-        to = self._run(data, starts, skipped, faults)
+        to = self.run(data, starts, skipped, faults)
         good = faults[0] == Fault.NONE
         kept = np.flatnonzero(good)
         columns = [
@@ -72,7 +72,7 @@ class Reader:
         columns = (
             [column.filter(pa.array(faults[0, kept] == Fault.NONE)) for column in columns] if len(unfit) else columns
         )
-        bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
+        bad = [(int(row), self.why(*faults[:, row])) for row in np.flatnonzero(~good)]
         tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
         return Decoded(tuples, np.flatnonzero(good), bad)
 
@@ -86,7 +86,7 @@ class Reader:
         unfit_rows: np.ndarray = rows[faults[0, rows] != Fault.NONE]
         return unfit_rows
 
-    def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
+    def run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
         """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
         room = np.full(self.program.buffers, faults.shape[1], np.int64)
         lists = list(self.program.items)
@@ -106,7 +106,7 @@ class Reader:
         scan(data, starts, skipped, self.program.code, self.program.constants, to, scratch, faults)
         return to
 
-    def _why(self, fault: int, attribute: int) -> str:
+    def why(self, fault: int, attribute: int) -> str:
         word, text = FAULTS[Fault(fault)]
         name, type_ = self.schema[attribute] if attribute >= 0 else ("", "")
         return reason(word, text.format(name=name, type=f"{type_}{place(name, self.members)}"))

@@ -22,7 +22,7 @@ STACK = 256
 (
     END, FAULT, JUMP, CALL, RETURN, BRANCH, BLOCK, AGAIN, EMPTY_BLOCKS, CLOSE, CONSTANT, PASS_NUMBER, PASS_INT,
     PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
-    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK,
+    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT,
 ) = map(int, Op)  # fmt: skip
 NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT = map(int, Fault)
 INT_MOST = 2**31 - 1
@@ -203,6 +203,10 @@ def _record(
                     fault = RANGE if size > b else NONE
                     _keep_text(to, a, i, i + size)
                 i += size
+        elif op == SPAN:
+            _keep_text(to, a, i, i)
+        elif op == SHUT:
+            to.ends[to.base[a] + to.filled[a] - 1] = i
         elif op == FAULT:
             fault = a
         else:  # END

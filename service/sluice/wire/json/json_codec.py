@@ -96,7 +96,7 @@ class Document(NamedTuple):
 
 
 def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str, Any], *, digits: bool) -> list[Any]:
-    parsed_value = _parsed(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    parsed_value = document_of(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
     text = (value or b"").removeprefix(BOM_UTF8).decode()
     coerces = any(attribute.form.spelling.coerce for attribute in attributes)
     try:
@@ -106,7 +106,7 @@ def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str,
     return [_attribute(document, attribute, defaults) for attribute in attributes]
 
 
-def _parsed(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: ANN401 - JSON
+def document_of(value: bytes | None, *, digits: bool, whole: bool) -> Any:  # noqa: ANN401 - JSON
     """The document: an object, or any value if an attribute is the `whole` document. With `digits` its numbers with a
     point or an exponent are Decimal, else float.
     """

@@ -168,6 +168,17 @@ def test_a_join_whose_table_would_have_no_rows_is_refused():
         assert "its table would have no rows" in "\n".join(lines(changes))
 
 
+def test_an_aggregate_whose_table_would_have_no_rows_is_refused():
+    of_rows = '{name: sum, aggregate: rows, window: "sliding, count(9)", output: {sums: {s: Sum(z)}}}'
+    text = TABLE.replace(
+        '{name: sum, aggregate: in, window: "tumbling, count(2)", output: {sums: {s: Sum(x)}}}', of_rows
+    )
+    old = loaded(text)
+    assert {str(one.word) for one in changes_of(old, old).all} == {"kept"}
+    for changed in (text.replace("name: sum", "name: other"), text.replace("count(9)", "count(8)")):
+        assert "its table would have no rows" in "\n".join(lines(changes_of(old, loaded(changed))))
+
+
 def test_tuples_that_wait_for_an_aligned_mark_are_named():
     old = loaded(PIPELINE.replace("topic: other,", "topic: other, marks_in: aligned,"))
     changes = changes_of(old, loaded(PIPELINE))

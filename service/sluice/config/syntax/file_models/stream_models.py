@@ -280,3 +280,20 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         "newest record of a key is the row of the key, and a record without a value deletes the row. The first start "
         "loads the topic up to its end before any other record is handled.",
     )
+    envelope: Literal["debezium", "upsert"] | None = Field(
+        None,
+        description="For an input stream: what surrounds the row in the value of a record. `debezium`: the value is a "
+        "change event of Debezium, with `before`, `after` and `op`; the attributes are those of the row. `upsert`: the "
+        "value is the row of the record's key, and a record without a value deletes the row.",
+    )
+    deletes: Literal["omit", "include"] | None = Field(
+        None,
+        description="For a stream with an `envelope` that is no table: whether there is a tuple for the deletion of a "
+        "row. `omit`, the default: there is none. `include`: there is one, with the row before the deletion.",
+    )
+    change: dict[str, str] = Field(
+        {},
+        description="For a stream with an `envelope`: attributes that are beside the row, attribute -> member of the "
+        "change event: op, ts_ms, source.ts_ms, or another member of source.",
+        examples=[{"kind": "op", "changed": "source.ts_ms"}],
+    )

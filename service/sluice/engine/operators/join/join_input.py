@@ -15,7 +15,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import key_codes
 from sluice.engine.operators.join.join_kernel import NOTHING, RIGHT
 from sluice.engine.operators.join.join_state import SIDES
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import CLEAR, FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.windows import policies
 from sluice.model.expressions import Attribute, Call, Expression, certain, walk
 from sluice.model.spec import DELETES, Join, Side
@@ -109,11 +109,11 @@ class JoinInput:
 
 
 def until_final(items: Items) -> Items:
-    """The tuples and watermarks up to the final mark, and the final mark. Window marks are dropped (P6)."""
+    """The tuples, clearings and watermarks up to the final mark, and the final mark. Window marks are dropped (P6)."""
     ends = np.flatnonzero(items.kind == FINAL)
     if len(ends):
         items = items.first(int(ends[0]) + 1)
-    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == WATERMARK)
+    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == WATERMARK) | (items.kind == CLEAR)
     return items if kept.all() else items.only(kept)
 
 

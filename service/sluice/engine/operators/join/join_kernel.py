@@ -18,7 +18,7 @@ from sluice.columns import intrusive_list
 from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
-from sluice.engine.stream.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import CLEAR, FINAL, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.processing_time import (
     EVICT,
     INSERT,
@@ -39,9 +39,9 @@ GROUP, AHEAD = 16, 64
 #: the slot that means "no tuple"; it has the default tuple
 NOTHING = 0
 
-#: an arrival: a tuple or final mark of one port, or a watermark of the join. `bucket` is the list of equal keys, NIL if
-#: the key equals no other (J16); `key` is NIL without equalities; `ahead` is scratch memory of `_look_ahead`.
-#: `deletes`: the tuple deletes the row of its key in a table (M4)
+#: an arrival: a tuple, clearing or final mark of one port, or a watermark of the join. `bucket` is the list of equal
+#: keys, NIL if the key equals no other (J16); `key` is NIL without equalities; `ahead` is scratch memory of
+#: `_look_ahead`. `deletes`: the tuple deletes the row of its key in a table (M4)
 MATCH_STATE = np.dtype([
     ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("ahead", np.int32),
@@ -245,12 +245,16 @@ def _let_go(side: Side, row: int) -> int:
 
 @kernel
 def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> bool:
-    """Processes a tuple that arrives at side x: the steps of section 8.2. Returns False if the log may lack room.
+    """Processes a tuple, or the clearing of a table, that arrives at side x: the steps of section 8.2. Returns
+    False if the log may lack room.
 
     First the tuple is paired with the stored tuples of side y that have an equal key, in whatever partition they are
     (J10); window y does not change (J7). Then the tuple enters its own window. Only partitions of side x age with it
     (J22). The tuples that it evicts from its window are logged last (J8).
     """
+    if arrivals[i].kind == CLEAR:
+        _clear(x, arrivals, i, log, used)
+        return True
     if arrivals[i].deletes:
         _delete(x, arrivals, i, log, used)
         return True
@@ -286,6 +290,16 @@ def _delete(table: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np
         table.window.used[0] = 0
         evict_oldest(table.window, p)
         _follow(table, arrivals, i, log, used)
+
+
+@inlined
+def _clear(table: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> None:
+    """Removes all rows from a table (EN4). Nothing is emitted."""
+    for p in range(len(table.window.partitions)):
+        if table.window.partitions[p].size:
+            table.window.used[0] = 0
+            evict_oldest(table.window, p)
+            _follow(table, arrivals, i, log, used)
 
 
 @inlined

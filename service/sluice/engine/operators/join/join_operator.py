@@ -23,7 +23,7 @@ from sluice.engine.operators.join.join_state import SIDES, JoinState, SideState
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import CLEAR, FINAL, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import joined as together
 from sluice.engine.stream.rejected_tuples import readable
 from sluice.engine.windows import processing_time
@@ -128,7 +128,7 @@ class JoinOperator(Stateful[JoinState]):
         port, side = self._ports[number], state.sides[number]
         items = items.first(0) if side.state[FROZEN] else until_final(items)
         if number not in self._ending:  # a final mark of a table has no effect (M6)
-            items = items.only(items.kind == TUPLE)
+            items = items.only((items.kind == TUPLE) | (items.kind == CLEAR))
         items, read, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), MATCH_STATE)

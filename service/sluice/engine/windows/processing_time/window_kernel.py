@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from sluice.columns.due_times import distance, later
@@ -10,7 +12,7 @@ from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows import early_results
-from sluice.engine.windows.policies import ALL
+from sluice.engine.windows.policies import ALL, KernelClause
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
@@ -47,7 +49,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
             if _skips_tick(w, until):
                 _skip_ticks(w, until)
             elif _tick(w, w.scalars[TICK]):
-                _advance_timer(w)
+                advance_timer(w)
             else:
                 return i
         if w.early.policy.wait > 0 and not _fire_early_by(w, until):
@@ -81,15 +83,28 @@ def expire_tuples(w: Window, now: int) -> bool:
     return expire(w, now)
 
 
+class Ticking(Protocol):
+    """Windows with a timer."""
+
+    @property
+    def clause(self) -> KernelClause: ...
+
+    @property
+    def scalars(self) -> np.ndarray: ...
+
+    @property
+    def instants(self) -> np.ndarray: ...
+
+
 @kernel
-def skip_empty_ticks(w: Window, until: int) -> None:
+def skip_empty_ticks(w: Ticking, until: int) -> None:
     """Sets the timer behind the ticks up to this time that are skipped."""
     while w.clause.period > 0 and w.scalars[TICK] <= until and _skips_tick(w, until):
         _skip_ticks(w, until)
 
 
 @inlined
-def _skips_tick(w: Window, until: int) -> bool:
+def _skips_tick(w: Ticking, until: int) -> bool:
     """Whether nothing is stored and the next tick is at least MAX_EMPTY_TICKS periods behind the clock, so that it is
     skipped without a mark.
     """
@@ -97,16 +112,16 @@ def _skips_tick(w: Window, until: int) -> bool:
 
 
 @inlined
-def _skip_ticks(w: Window, until: int) -> None:
+def _skip_ticks(w: Ticking, until: int) -> None:
     """Skips ticks: the next one of a wall-clock timer, all that are too many of a periodic timer."""
     if len(w.instants):
-        _advance_timer(w)
+        advance_timer(w)
     else:
         w.scalars[TICK] += (_ticks_until(w, until) - MAX_EMPTY_TICKS + 1) * w.clause.period
 
 
 @inlined
-def _ticks_until(w: Window, until: int) -> int:
+def _ticks_until(w: Ticking, until: int) -> int:
     """The number of whole periods from the next tick until a time that is not before it."""
     return np.int64(distance(w.scalars[TICK], until) // np.uint64(w.clause.period))  # type: ignore[return-value]
 
@@ -135,7 +150,7 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
 
 
 @inlined
-def _advance_timer(w: Window) -> None:
+def advance_timer(w: Ticking) -> None:
     """Sets the timer to its next tick."""
     if len(w.instants):
         w.scalars[INSTANT] += 1

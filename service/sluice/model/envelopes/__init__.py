@@ -1,0 +1,1 @@
+"""What surrounds rows in the values of records."""
