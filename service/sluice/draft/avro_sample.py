@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
 from sluice.config.checks.constants import read_value
-from sluice.draft.sampled_attributes import Attribute, Document, problem_of
+from sluice.draft.sampled_attributes import Attribute, Document, names_of
+from sluice.draft.value_forms import Form
 from sluice.model.avro_schema import Avro, AvroError, Field, attribute_type
 from sluice.model.types import Schema, Type
 from sluice.wire.avro.avro_read import Reader
@@ -59,7 +60,9 @@ def _attribute(name: str, fields: Sequence[tuple[Avro, Field]], schemas: int) ->
     type_, problem = _type(avro, newest)
     nullable = any(branch.type == "null" for avro, field in fields for branch in avro.branches(field.node))
     absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(fields) < schemas else []))
-    return Attribute(name, (), ", ".join(absences), type_, problem or problem_of(name))
+    (attribute,) = names_of([(name,)])
+    form = Form(str(type_.present)) if type_ else None
+    return Attribute(attribute, (name,), form, (), (), 0, problem=problem, absence=", ".join(absences))
 
 
 def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:

@@ -9,17 +9,20 @@ from typing import Any
 
 import yaml
 
-from sluice.draft.sampled_attributes import Attribute, best_measurement, example_of
+from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
+from sluice.draft.envelopes import DEBEZIUM, UPSERT
+from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, example_of
 from sluice.draft.sampled_records import Sample
 from sluice.model.secrets import is_secret
-from sluice.model.types import INT64
 
 #: characters of a line in front of its comment
 COLUMN = 44
-#: the stream of the tuples that have the number of which the average is computed
-MEASURED = "measured"
 #: attributes of a table in the output of the join that is suggested for it
 TABLE_OUTPUTS = 3
+#: attributes in the schema; more of them are comments
+MAX_ATTRIBUTES = 60
+#: what is wrong with records of a format that cannot be read
+PROBLEMS = {"json": "no JSON objects", "csv": "no rows of CSV"}
 
 
 def draft(
@@ -30,15 +33,17 @@ def draft(
     registry: Mapping[str, str],
     *,
     compacted: bool = False,
+    choices: Choices = AUTOMATIC,
 ) -> str:
     """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty.
 
     compacted   whether the topic is known to be compacted
+    choices     what the user has chosen instead of what the records suggest
     """
-    stream = _stream_name(topic)
+    stream, roles = _stream_name(topic), roles_of(sample, choices)
     table = compacted or sample.tombstones > 0
-    lines = [*_head(topic, sample, file, compacted=compacted), *_streams(topic, sample, stream, table=table)]
-    lines += [*_operator(sample, stream), *(_join(sample, stream) if table else ())]
+    lines = [*_head(topic, sample, file, compacted=compacted), *_streams(topic, roles, stream, table=table)]
+    lines += [*_operator(roles, stream), *(_join(sample, stream) if table else ())]
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
 
@@ -49,14 +54,14 @@ def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator
     yield f"# suggestions; `{checked}` checks the file after a change."
     of_all = f"of the {counted(sample.records, 'record')}"
     if bad := sample.records - sample.usable - sample.tombstones:
-        problem = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
+        problem = PROBLEMS.get(sample.format, "not readable with a schema of the registry")
         yield f"# {bad} {of_all} are {problem}: such records become dead letters."
     if sample.unfit:
         yield f"# {sample.unfit} {of_all} have a value of another type than the attribute: such records become dead"
         yield "# letters."
     if sample.tombstones:
         yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
-        yield "# its key; in this stream, which is no table, it becomes a dead letter."
+        yield "# its key; this stream, which is no table, makes no tuple of it."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
     if compacted or sample.tombstones:
@@ -69,51 +74,99 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterator[str]:
-    usable = [attribute for attribute in sample.attributes if not attribute.problem]
+def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[str]:
+    sample = roles.sample
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
     yield f"    topic: {_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
+    yield from _envelope(sample)
     yield "    schema:"
-    for attribute in usable:
-        yield _commented(f"      {_word(attribute.name)}: {attribute.type}", _comment(attribute))
-    for attribute in sample.attributes:
-        if attribute.problem:
-            yield f"      # left out: {json.dumps(attribute.name)}: {attribute.problem}"
-    if table and sample.key is not None and sample.key not in (attribute.name for attribute in usable):
-        yield _commented(f"      # {_word(sample.key)}: string", "the key of the record, for a table")
-    if _time(usable) is None:
+    yield from _schema(roles)
+    names = {attribute.name for attribute in sample.usable_attributes}
+    for attribute in sample.key if table else ():
+        if attribute.name not in names:
+            yield _commented(f"      # {_word(attribute.name)}: string", "the key of the record, for a table")
+    if roles.time is None:
         use = "the timestamp of the record, for the next two suggestions"
         yield _commented(f"      # {_free(sample)}: timestamp", use)
-    yield from _places_and_defaults(usable)
+    yield from _key_of_record(sample)
     if table:
-        yield from _table(sample, usable)
-    yield from _event_time(sample, usable)
-    number = best_measurement([attribute for attribute in usable if attribute.name != sample.group])
-    if number and number.absence:
-        yield _commented(f"  {MEASURED}: {{}}", f"the tuples that have {number.name}; inside the service")
+        yield from _table(sample)
+    yield from _event_time(roles)
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
+
+
+def _envelope(sample: Sample) -> Iterator[str]:
+    if sample.envelope.word == DEBEZIUM:
+        line = "    envelope: debezium"
+        yield _commented(line, "the row after each change; a deleted row makes no tuple (docs/change-events.md)")
+    elif sample.envelope.word == UPSERT:
+        yield _commented("    envelope: upsert", "a record without a value makes no tuple (docs/change-events.md)")
+
+
+def _schema(roles: Roles) -> Iterator[str]:
+    """The rows of the schema; what has no role, and is behind MAX_ATTRIBUTES others, is a comment."""
+    usable = roles.sample.usable_attributes
+    behind = {attribute.name for attribute in usable[MAX_ATTRIBUTES:]} - roles.names
+    for attribute in usable:
+        sign = "# " if attribute.name in behind else ""
+        yield _commented(f"      {sign}{_row(attribute, roles)}", _comment(attribute, roles))
+    for attribute in roles.sample.attributes:
+        if attribute.problem:
+            yield f"      # left out: {json.dumps(attribute.source)}: {attribute.problem}"
+
+
+def _row(attribute: Attribute, roles: Roles) -> str:
+    """The attribute in the schema: `price: float64`, `price: {from: trade.p, type: decimal(2)}`."""
+    assert attribute.form is not None  # noqa: S101 - it has no problem
+    type_ = roles.type_of(attribute)
+    settings = {"from": _quoted(attribute.source)} if _needs_path(attribute) else {}
+    settings |= {"type": f'"{type_}"' if re.search("[,]", type_) else type_} | attribute.form.options
+    if set(settings) == {"type"}:
+        return f"{_word(attribute.name)}: {settings['type']}"
+    return f"{_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
+
+
+def _needs_path(attribute: Attribute) -> bool:
+    if attribute.part == KEY:
+        return bool(attribute.path)
+    return attribute.part == HEADER or attribute.path != (attribute.name,)
+
+
+def _quoted(path: str) -> str:
+    """The path as YAML, within a mapping in one line."""
+    return path if re.fullmatch(r"[^\W\d][\w.]*", path) else "'" + path.replace("'", "''") + "'"
 
 
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
-    free = name and not name[0].isdigit() and name not in ("results", "dead", MEASURED)
+    free = name and not name[0].isdigit() and name not in ("results", "dead")
     return _word(name if free else f"topic_{name}")
 
 
-def _comment(attribute: Attribute) -> str:
+def _comment(attribute: Attribute, roles: Roles) -> str:
     parts = (
-        "the key of the record" if attribute.in_key else "",
+        "the key of the record" if attribute.part == KEY else "",
         f"such as {attribute.example}" if attribute.values else "",
-        f"{attribute.unit} since 1970?" if attribute.unit else "",
-        attribute.absence,
+        _absence(attribute, roles),
         _unfit(attribute),
+        "lists of objects: `each` of a map makes a tuple of each one" if _has_objects(attribute) else "",
     )
     return "; ".join(filter(None, parts)) or "of the schema in the registry"
+
+
+def _absence(attribute: Attribute, roles: Roles) -> str:
+    seen = f"missing or null in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
+    return "; ".join(filter(None, (seen or attribute.absence, dead)))
+
+
+def _has_objects(attribute: Attribute) -> bool:
+    return any(isinstance(value, list) and any(isinstance(item, dict) for item in value) for value in attribute.values)
 
 
 def _unfit(attribute: Attribute) -> str:
@@ -122,52 +175,51 @@ def _unfit(attribute: Attribute) -> str:
     letters = "a dead letter" if len(attribute.unfit) == 1 else "dead letters"
     verb = "is" if len(attribute.unfit) == 1 else "are"
     all_values = counted(len(attribute.values) + len(attribute.unfit), "record")
-    return f"{len(attribute.unfit)} of {all_values} {verb} {letters}, such as {example_of(attribute.unfit)}"
+    odd = example_of([value for _, value in attribute.unfit])
+    return f"{len(attribute.unfit)} of {all_values} {verb} {letters}, such as {odd}"
 
 
-def _table(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
+def _key_of_record(sample: Sample) -> Iterator[str]:
+    """The line that reads a key that is a text."""
+    for attribute in sample.usable_attributes:
+        if attribute.part == KEY and not attribute.path:
+            yield f"    key: {{attributes: [{_word(attribute.name)}]}}"
+
+
+def _table(sample: Sample) -> Iterator[str]:
     """The lines that make the stream a table."""
-    names = {attribute.name: attribute for attribute in usable}
     meaning = "the key of the record"
-    if sample.key is None:
+    if not sample.key:
         yield _commented("    # key: {attributes: [...]}", f"for a table: {meaning} (docs/formats.md, Keys)")
-    elif sample.key not in names or not names[sample.key].in_key:
-        yield _commented(f"    # key: {{attributes: [{_word(sample.key)}]}}", f"for a table: {meaning}")
+    elif not any(attribute.part == KEY and not attribute.path for attribute in sample.usable_attributes):
+        names = ", ".join(_word(attribute.name) for attribute in sample.key)
+        form = ", format: json" if sample.json_key else ""
+        yield _commented(f"    # key: {{attributes: [{names}]{form}}}", f"for a table: {meaning}")
     yield _commented("    # table: true", "a table: the newest record of each key, for the right side of a join")
 
 
 def _join(sample: Sample, stream: str) -> Iterator[str]:
     """A join with the topic as a table, as a comment."""
-    key = sample.key or "KEY"
-    others = [attribute.name for attribute in sample.attributes if not attribute.problem and attribute.name != key]
-    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
+    keys = [attribute.name for attribute in sample.key] or ["KEY"]
+    others = [attribute.name for attribute in sample.usable_attributes if attribute.name not in keys]
+    values = {key: f"left.{key}" for key in keys} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(
         "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
     )
     yield _commented(f"  #   join: {{left: OTHER, right: {stream}}}", "OTHER: a stream whose tuples have the key")
-    yield _commented(f"  #   equality_left: [{_word(key)}]", "the attribute of OTHER with the key")
-    yield f"  #   equality_right: [{_word(key)}]"
+    yield _commented(f"  #   equality_left: [{', '.join(map(_word, keys))}]", "the attribute of OTHER with the key")
+    yield f"  #   equality_right: [{', '.join(map(_word, keys))}]"
     yield f"  #   output: {{results: {{{', '.join(f'{_word(name)}: {value}' for name, value in values.items())}}}}}"
 
 
-def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:
-    for attribute in usable:
-        if attribute.in_key:
-            yield f"    key: {{attributes: [{_word(attribute.name)}]}}"
-    missing = {_word(attribute.name): json.dumps(attribute.default) for attribute in usable if attribute.absence}
-    if missing:
-        values = ", ".join(f"{name}: {value}" for name, value in missing.items())
-        yield _commented(f"    defaults: {{{values}}}", "without a default such a record is a dead letter")
-
-
-def _event_time(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
-    time = _time(usable)
-    if time is None:
-        yield f"    # record_timestamp: {_free(sample)}"
-        yield _commented(f"    # event_time: {{attribute: {_free(sample)}, lag: 10s}}", "for windows over this time")
+def _event_time(roles: Roles) -> Iterator[str]:
+    if roles.time is None:
+        free = _free(roles.sample)
+        yield f"    # record_timestamp: {free}"
+        yield _commented(f"    # event_time: {{attribute: {free}, lag: 10s}}", "for windows over this time")
     else:
-        unit = f", resolution: {time.resolution}" if time.resolution else ""
-        line = f"    # event_time: {{attribute: {_word(time.name)}, lag: 10s{unit}}}"
+        sign = "" if roles.time_is_chosen else "# "
+        line = f"    {sign}event_time: {{attribute: {_word(roles.time.name)}, lag: 10s}}"
         yield _commented(line, "for windows over the time in the records")
 
 
@@ -177,53 +229,38 @@ def _free(sample: Sample) -> str:
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
-def _time(usable: Sequence[Attribute]) -> Attribute | None:
-    """The attribute that may be the event time: the first one that all records have, else the first one."""
-    times = [attribute for attribute in usable if attribute.is_time]
-    return min(times, key=lambda attribute: bool(attribute.absence), default=None)
-
-
-def _operator(sample: Sample, stream: str) -> Iterator[str]:
-    usable, group = [attribute for attribute in sample.attributes if not attribute.problem], sample.group
-    number = best_measurement([attribute for attribute in usable if attribute.name != group])
-    by = ", partitioned" if group else ""
-    of_each = f" of each {group}" if group else ""
+def _operator(roles: Roles, stream: str) -> Iterator[str]:
+    by = ", partitioned" if roles.key else ""
+    of_each = f" of each {' and '.join(attribute.name for attribute in roles.key)}" if roles.key else ""
     yield "operators:"
-    if number and number.absence:
-        yield from _filter(number, stream)
-        stream = MEASURED
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
     yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
-    if group:
-        yield f"    partition_by: [{_word(group)}]"
+    if roles.key:
+        yield f"    partition_by: [{', '.join(_word(attribute.name) for attribute in roles.key)}]"
     yield "    output:"
     yield "      results:"
-    for name, expression in _outputs(usable, group, number).items():
+    for name, expression in _outputs(roles).items():
         yield f"        {_word(name)}: {_word(expression)}"
 
 
-def _filter(number: Attribute, stream: str) -> Iterator[str]:
-    """A map that drops the tuples without the number, so that they do not count in its average."""
-    yield f"  - name: {MEASURED}"
-    yield f"    map: {stream}"
-    yield _commented(f"    where: not isNaN({number.name})", f"drops the records without {number.name}")
-    yield f"    output: [{MEASURED}]"
-
-
-def _outputs(usable: Sequence[Attribute], group: str | None, number: Attribute | None) -> dict[str, str]:
+def _outputs(roles: Roles) -> dict[str, str]:
     """The attributes of the output: name -> expression."""
-    values = [attribute for attribute in usable if attribute.name != group]
+    keys = [attribute.name for attribute in roles.key]
+    values = [attribute for attribute in roles.sample.usable_attributes if attribute.name not in keys]
     computed = {"tuples": "Count()"}
-    if number:
-        argument = f"float64({number.name})" if number.type == INT64 else number.name  # Average of int64 cuts (A20)
+    number = roles.measurement
+    if number and number.form:
+        whole = number.form.type == "int64"  # Average of int64 cuts (A20)
+        argument = f"float64({number.name})" if whole else number.name
         computed |= {f"average_{number.name}": f"Average({argument})"}
     elif values:
         computed |= {f"last_{values[0].name}": f"Last({values[0].name})"}
-    given = {group: group} if group else {}
-    return given | {f"{name}_" if name == group else name: expression for name, expression in computed.items()}
+    return dict(zip(keys, keys, strict=True)) | {
+        f"{name}_" if name in keys else name: expression for name, expression in computed.items()
+    }
 
 
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
