@@ -67,7 +67,7 @@ class Drafted(NamedTuple):
 
 
 def shapes() -> dict[str, Shape]:
-    facts = yaml.safe_load((CORPUS / "facts.yaml").read_text(encoding="utf-8"))
+    facts = yaml.load((CORPUS / "facts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return {name: Shape(name, events(name), row) for name, row in facts.items()}
 
 
@@ -86,7 +86,7 @@ def content(part: Any) -> bytes | None:
 def drafted(shape: Shape) -> Drafted:
     """The draft for the records of a shape."""
     text = draft("records", sample("records", shape.records, {}), "f.yaml", {}, {})
-    file = yaml.safe_load(text)
+    file = yaml.load(text, yaml.CSafeLoader)
     stream = file["streams"]["records"]
     in_key = stream.get("key", {}).get("attributes", ())
     rows = {name: row if isinstance(row, dict) else {"type": row} for name, row in stream["schema"].items()}
@@ -99,8 +99,8 @@ def drafted(shape: Shape) -> Drafted:
 
 def differences(shape: Shape) -> Iterator[str]:
     """What is wrong with the draft for a shape, and with its results; nothing if it is right."""
-    found = drafted(shape)
     try:
+        found = drafted(shape)
         load_text(found.text, "f.yaml", environment=None)
     except Exception as error:  # noqa: BLE001 - any refusal is a difference
         yield f"the file is refused: {error}"
@@ -227,7 +227,9 @@ def as_number(value: Any, scale: int) -> Fraction | None:
     return Fraction(int.from_bytes(base64.b64decode(value), "big", signed=True), 10**scale)
 
 
-def same(got: Sequence[list[Any]], expected: Sequence[tuple[list[Any], int, float | None]], keys: int, *, averaged: bool) -> bool:
+def same(
+    got: Sequence[list[Any]], expected: Sequence[tuple[list[Any], int, float | None]], keys: int, *, averaged: bool
+) -> bool:
     if len(got) != len(expected):
         return False
     for row, (key, count, mean) in zip(got, expected, strict=True):
@@ -249,8 +251,9 @@ def main() -> None:
             (CORPUS / f"{name}.yaml").write_text(drafted(shape).text, encoding="utf-8")
         wrong[name] = list(differences(shape))
         for difference in wrong[name]:
-            print(f"{name}: {difference}")
-    print(f"{sum(not found for found in wrong.values())} of {len(wrong)} shapes run unedited with right results")
+            sys.stdout.write(f"{name}: {difference}\n")
+    right = sum(not found for found in wrong.values())
+    sys.stdout.write(f"{right} of {len(wrong)} shapes run unedited with right results\n")
 
 
 if __name__ == "__main__":

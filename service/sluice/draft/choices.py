@@ -15,7 +15,7 @@ class Choices:
     """The choices of a user; None: what the records suggest.
 
     key      the attributes by which windows are partitioned; empty: one window for all tuples
-    time     the attribute with the event time; empty: none
+    time     the attribute that is suggested as the event time; empty: the timestamp of the record
     missing  whether records that lack an attribute have null there; else they are dead letters
     """
 
@@ -31,18 +31,16 @@ AUTOMATIC = Choices()
 class Roles:
     """The roles of the attributes in a draft.
 
-    key             the attributes by which windows are partitioned
-    time            the attribute that may be the event time; None if there is none
-    measurement     the attribute whose average is computed; None if none measures something
-    time_is_chosen  whether the user has chosen the event time
-    missing         whether attributes are optional
+    key          the attributes by which windows are partitioned
+    time         the attribute that may be the event time; None if there is none
+    measurement  the attribute whose average is computed; None if none measures something
+    missing      whether attributes are optional
     """
 
     sample: Sample
     key: Sequence[Attribute]
     time: Attribute | None
     measurement: Attribute | None
-    time_is_chosen: bool
     missing: bool
 
     @property
@@ -51,7 +49,7 @@ class Roles:
         return {attribute.name for attribute in (*self.key, self.time, self.measurement) if attribute is not None}
 
     def is_optional(self, attribute: Attribute) -> bool:
-        return attribute.optional and self.missing and not (self.time_is_chosen and attribute == self.time)
+        return attribute.optional and self.missing
 
     def type_of(self, attribute: Attribute) -> str:
         """The type in the schema."""
@@ -64,4 +62,4 @@ def roles_of(sample: Sample, choices: Choices) -> Roles:
     key = sample.group if choices.key is None else [named[name] for name in choices.key]
     time = sample.time if choices.time is None else named.get(choices.time)
     measurement = best_measurement(sample.attributes, [attribute.name for attribute in key])
-    return Roles(sample, key, time, measurement, bool(choices.time), choices.missing)
+    return Roles(sample, key, time, measurement, choices.missing)

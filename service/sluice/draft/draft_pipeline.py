@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
+from sluice.draft.findings import counted
 from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, example_of
 from sluice.draft.sampled_records import Sample
 from sluice.model.secrets import is_secret
@@ -42,20 +43,22 @@ def draft(
     """
     stream, roles = _stream_name(topic), roles_of(sample, choices)
     table = compacted or sample.tombstones > 0
-    lines = [*_head(topic, sample, file, compacted=compacted), *_streams(topic, roles, stream, table=table)]
+    lines = [*_head(topic, roles, file, compacted=compacted), *_streams(topic, roles, stream, table=table)]
     lines += [*_operator(roles, stream), *(_join(sample, stream) if table else ())]
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
 
 
-def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator[str]:
+def _head(topic: str, roles: Roles, file: str, *, compacted: bool) -> Iterator[str]:
+    sample = roles.sample
     checked = f"sluice check {file}" if file != "-" else "sluice check"
     yield f"# A first pipeline for topic {topic}, drafted from {counted(sample.records, 'record')}. Lines with # are"
     yield f"# suggestions; `{checked}` checks the file after a change."
+    yield from _choices(roles)
     of_all = f"of the {counted(sample.records, 'record')}"
-    if bad := sample.records - sample.usable - sample.tombstones:
+    if sample.unreadable:
         problem = PROBLEMS.get(sample.format, "not readable with a schema of the registry")
-        yield f"# {bad} {of_all} are {problem}: such records become dead letters."
+        yield f"# {sample.unreadable} {of_all} are {problem}: such records become dead letters."
     if sample.unfit:
         yield f"# {sample.unfit} {of_all} have a value of another type than the attribute: such records become dead"
         yield "# letters."
@@ -70,8 +73,21 @@ def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator
     yield f"pipeline: {_word(name or 'first')}"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _choices(roles: Roles) -> Iterator[str]:
+    """What was chosen, and why."""
+    names = " and ".join(attribute.name for attribute in roles.key)
+    yield f"# key: {f'{names}, {_why(roles)}' if names else 'none, one window for all tuples'}"
+    if roles.time is not None:
+        yield f"# time: {roles.time.name}"
+    if any(attribute.optional for attribute in roles.sample.usable_attributes):
+        yield f"# missing values: {'null' if roles.missing else 'dead letters'}"
+
+
+def _why(roles: Roles) -> str:
+    key = {attribute.name for attribute in roles.sample.key}
+    if {attribute.name for attribute in roles.key} <= key:
+        return "the key of the records"
+    return "which has several records for most of its values"
 
 
 def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[str]:
@@ -124,7 +140,7 @@ def _row(attribute: Attribute, roles: Roles) -> str:
     assert attribute.form is not None  # noqa: S101 - it has no problem
     type_ = roles.type_of(attribute)
     settings = {"from": _quoted(attribute.source)} if _needs_path(attribute) else {}
-    settings |= {"type": f'"{type_}"' if re.search("[,]", type_) else type_} | attribute.form.options
+    settings |= {"type": f'"{type_}"' if "," in type_ else type_} | attribute.form.options
     if set(settings) == {"type"}:
         return f"{_word(attribute.name)}: {settings['type']}"
     return f"{_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
@@ -218,8 +234,7 @@ def _event_time(roles: Roles) -> Iterator[str]:
         yield f"    # record_timestamp: {free}"
         yield _commented(f"    # event_time: {{attribute: {free}, lag: 10s}}", "for windows over this time")
     else:
-        sign = "" if roles.time_is_chosen else "# "
-        line = f"    {sign}event_time: {{attribute: {_word(roles.time.name)}, lag: 10s}}"
+        line = f"    # event_time: {{attribute: {_word(roles.time.name)}, lag: 10s}}"
         yield _commented(line, "for windows over the time in the records")
 
 
@@ -266,6 +281,8 @@ def _outputs(roles: Roles) -> dict[str, str]:
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
     if properties:
         yield f"{block}:"
+    elif block == "kafka":
+        yield _commented("# kafka: {bootstrap.servers: HOST:PORT}", "the brokers, for `sluice run`")
     for name, value in properties.items():
         if is_secret(name):
             variable = f"{block}_{re.sub(r'[^a-zA-Z0-9]', '_', name)}".upper()

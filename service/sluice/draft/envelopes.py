@@ -1,4 +1,4 @@
-"""What surrounds the rows in the values of sampled records: Debezium's change events, and Connect's schema and payload."""
+"""What surrounds the rows in the values of records: Debezium's change events, and Connect's schema and payload."""
 
 from __future__ import annotations
 
@@ -51,13 +51,16 @@ class Envelope:
         return [_by_schema(attribute, fields) for attribute in attributes_of(listed)]
 
 
+NO_ENVELOPE = Envelope()
+
+
 def envelope_of(documents: Sequence[Document]) -> Envelope:
     """The envelope that at least MIN_SHARE percent of the documents have."""
     schema = _most(documents, lambda document: document.keys() == {"schema", "payload"})
     payloads = [document.get("payload") if schema else document for document in documents]
     if _most(payloads, _is_change):
         return Envelope(DEBEZIUM, schema)
-    return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else Envelope()
+    return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else NO_ENVELOPE
 
 
 def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
@@ -65,7 +68,7 @@ def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
 
 
 def _is_change(payload: object) -> bool:
-    """Whether it is a change event with a row that is an object, or without one: MongoDB's rows are texts."""
+    """Whether it is a change event whose rows are objects: those of MongoDB are texts."""
     if not isinstance(payload, dict) or not payload.keys() >= CHANGE or not {"before", "source"} & payload.keys():
         return False
     return all(isinstance(payload.get(image), dict | None) for image in ("before", "after"))
@@ -83,7 +86,7 @@ def _fields(schema: object, word: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _by_schema(attribute: Attribute, fields: Mapping[str, Mapping[str, Any]]) -> Attribute:
-    """The attribute as the schema says: texts that are decimals, numbers that are times, and values that may be null."""
+    """The attribute as the schema says: which texts are decimals, which numbers are times, and what may be null."""
     field = fields.get(str(attribute.path[-1])) if len(attribute.path) <= len(("payload", "name")) else None
     if field is None:
         return attribute
@@ -97,8 +100,8 @@ def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form 
         return Form("timestamp", unit=TIMES[name])
     if name != DECIMAL or attribute.form is None:
         return None
-    parameters = field.get("parameters")
-    scale = str(parameters.get("scale", "")) if isinstance(parameters, dict) else ""
+    parameters = field.get("parameters") or {}
+    scale = str(parameters.get("scale", ""))
     base64 = all(isinstance(value, str) for value in attribute.values)
     return Form(decimal_text(scale, parameters), base64=base64) if scale.isdigit() else None
 

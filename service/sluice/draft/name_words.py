@@ -45,12 +45,29 @@ MEASURES = frozenset(WORD.findall(
 #: words of a name in front of what is counted: `num_bikes`, `countOfItems`
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
 #: last words of a name whose texts are no numbers, though they look like some: `1.0`, `007`
-TEXTS = frozenset(WORD.findall("version ver release revision rev id ids code zip zipcode phone ip status type name key"))
+TEXTS = frozenset(
+    WORD.findall("version ver release revision rev id ids code zip zipcode phone ip status type name key")
+)
 #: words of the names of things that have many records: a window of its own for each of them makes sense
 THINGS = frozenset(WORD.findall(
     "symbol sym s ticker instrument pair product market sensor device station machine meter plug vehicle bus car ship "
     "host hostname node instance user customer account client tenant shop store branch merchant city region country "
     "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player"
+))  # fmt: skip
+#: names of the time at which something happened, without signs between their words
+EVENT_TIMES = frozenset(WORD.findall(
+    "timestamp time ts tsms tsus tsns eventtime eventtimestamp t tst dt at when created createdat timeunixnano "
+    "occurredat happenedat occurred now"
+))  # fmt: skip
+#: words of the names of other times: what was done with the record, or when something else is due
+OTHER_TIMES = frozenset(WORD.findall(
+    "updated modified received sent processed expires expiry exp deleted ended end until observed etl creation birth "
+    "sunrise sunset ingest ingested stored indexed synced"
+))  # fmt: skip
+#: names that say too little without the name of the object around them
+GENERAL = frozenset(WORD.findall(
+    "id name type value values key code status date time text title number count total version state kind data x y new "
+    "old main description email unit label size"
 ))  # fmt: skip
 #: members in which Avro's JSON encoding puts the value of a union: the name is that of the member around it
 BRANCHES = frozenset(("double", "float", "long", "int", "string", "boolean", "bytes"))

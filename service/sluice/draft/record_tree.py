@@ -39,7 +39,7 @@ class Place:
 
 
 def places(documents: Sequence[Any]) -> list[Place]:
-    """The places, in the order in which the documents first have them. A place that is null everywhere has no values."""
+    """The places, in the order in which the documents have them. A place that is null everywhere has no values."""
     return list(_below((), list(enumerate(documents)), len(documents)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sluice.draft.name_words import measures, names_thing, words
+from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, measures, names_thing, words
 from sluice.draft.record_tree import Place, places
 from sluice.draft.sampled_attributes import KEY, Attribute, attributes_of
 
@@ -16,16 +16,6 @@ MIN_KEYED = 98
 KEYS = ("string", "int64")
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
 KEY_NAMES = ("key", "record_key", "kafka_key")
-#: names of the time at which something happened, without signs between their words
-EVENT_TIMES = frozenset(
-    "timestamp time ts tsms tsus tsns eventtime eventtimestamp t tst dt at when created createdat timeunixnano "
-    "occurredat happenedat occurred now".split()
-)
-#: words of the names of other times: what was done with the record, or when something else is due
-OTHER_TIMES = frozenset(
-    "updated modified received sent processed expires expiry exp deleted ended end until observed etl creation "
-    "birth sunrise sunset ingest ingested stored indexed synced".split()
-)
 
 
 def best_time(attributes: Sequence[Attribute]) -> Attribute | None:
@@ -59,8 +49,8 @@ def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool]:
 def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> tuple[list[Attribute], bool]:
     """The attributes that are the key of the record, and whether all of them are in the value as well.
 
-    `keys` has the key of each record: a text or a JSON object; None if there is none, or if it is no text. Empty if less
-    than MIN_KEYED percent of the records have a key and no attribute is equal to it.
+    `keys` has the key of each record: a text or a JSON object; None if there is none, or if it is no text. There are no
+    such attributes if less than MIN_KEYED percent of the records have a key and no attribute is equal to it.
     """
     parts = places(keys)
     if not any(part.values for part in parts):
@@ -73,7 +63,7 @@ def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> tuple[li
 
 
 def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:
-    """The attribute that is equal to this part of the key in at least MIN_KEYED percent of the records that have both."""
+    """The attribute that is equal to this part of the key in MIN_KEYED percent of the records that have both."""
     for attribute in attributes:
         if attribute.problem or attribute.form is None or attribute.form.type not in KEYS:
             continue

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, is_key, is_name_of_time
+from sluice.draft.name_words import BRANCHES, GENERAL, is_key, is_name_of_time
 from sluice.draft.record_tree import Path, Place
 from sluice.draft.value_forms import Fit, Form, fit, kinds
 
@@ -20,11 +20,6 @@ from sluice.draft.value_forms import Fit, Form, fit, kinds
 MAX_EXAMPLE = 40
 #: the parts of a record that have attributes
 VALUE, KEY, HEADER = "value", "key", "header"
-#: names that say too little without the name of the object around them
-GENERAL = frozenset(
-    "id name type value values key code status date time text title number count total version state kind data x y "
-    "new old main description email unit label size".split()
-)
 #: the name of a member that stands in a path as it is
 PLAIN = re.compile(r"[^\W\d]\w*")
 
@@ -208,4 +203,3 @@ def kinds_text(values: Sequence[Any]) -> str:
     """The kinds of the values, the most frequent first: `number in 16, text in 4 (such as "ground")`."""
     (usual, count), *others = kinds(values)
     return ", ".join([f"{usual} in {count}", *(f"{word} in {number}" for word, number in others)])
-

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sluice.draft.envelopes import UPSERT, Envelope, envelope_of
 from sluice.draft.csv_sample import csv_rows
+from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.record_tree import places
 from sluice.draft.roles import best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
@@ -52,6 +52,7 @@ class Sample:
     group        the attributes by which the records may be grouped; empty if none are suitable
     records      the number of sampled records
     usable       the number of records from which the attributes were found
+    unreadable   the number of records that the format cannot be
     tombstones   the number of records without a value
     unfit        the number of usable records with a value that the form of its attribute does not accept
     key          the attributes that are the key of the record; empty if the keys are no texts and no JSON
@@ -64,11 +65,12 @@ class Sample:
     group: Sequence[Attribute]
     records: int
     usable: int
+    unreadable: int = 0
     tombstones: int = 0
     unfit: int = 0
     key: Sequence[Attribute] = ()
     json_key: bool = False
-    envelope: Envelope = Envelope()
+    envelope: Envelope = NO_ENVELOPE
 
     @property
     def usable_attributes(self) -> list[Attribute]:
@@ -88,12 +90,12 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
-    filled = [_Filled(*record) for record in records if record.value is not None]
+    filled = [_Filled(value, key, headers) for value, key, headers in records if value is not None]
     if not filled:
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
     framed = [record for record in filled if _is_framed(record.value)]
-    common = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
+    common = _avro(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
     if tombstones and not common.envelope.word and common.format in ("json", "avro-confluent"):
         common = replace(common, envelope=Envelope(UPSERT))
@@ -123,7 +125,8 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     envelope = envelope_of([document for document, _ in documents])
     rows = [(row, record) for document, record in documents if (row := envelope.row(document)) is not None]
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
-    return replace(_sample(topic, "json", listed, rows), envelope=envelope)
+    unreadable = len(records) - len(documents)
+    return replace(_sample(topic, "json", listed, rows), envelope=envelope, unreadable=unreadable)
 
 
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
@@ -141,7 +144,8 @@ def _line(texts: Sequence[str]) -> Attribute:
     return Attribute("line", ("line",), Form("string"), texts, range(len(texts)), len(texts))
 
 
-def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+def _avro(topic: str, records: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+    framed = [record for record in records if _is_framed(record.value)]
     if not registry:
         number = int.from_bytes(framed[0].value[1:PREFIX], "big")
         problem = f"the records of {topic} have a schema of a registry (id {number})"
@@ -152,7 +156,8 @@ def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) ->
     rows = [(document, record) for document, record in zip(documents, framed, strict=True) if document is not None]
     if not rows:
         raise DraftError(f"no sampled record of {topic} can be read with its schema: {reason}")
-    return _sample(topic, "avro-confluent", attributes, rows)
+    unreadable = len(records) - len(rows)
+    return replace(_sample(topic, "avro-confluent", attributes, rows), unreadable=unreadable)
 
 
 def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
@@ -168,9 +173,7 @@ def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple
     used = in_key if grouping else []
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
     json_key = any(isinstance(one, dict) for one in keys)
-    return Sample(
-        form, [*attributes, *used], group, len(rows), len(rows), unfit=unfit, key=key, json_key=json_key
-    )
+    return Sample(form, [*attributes, *used], group, len(rows), len(rows), unfit=unfit, key=key, json_key=json_key)
 
 
 def _group_records(key: Sequence[Attribute]) -> bool:
@@ -181,7 +184,9 @@ def _group_records(key: Sequence[Attribute]) -> bool:
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
     """The headers that are attributes of CloudEvents."""
-    documents = [{name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records]
+    documents = [
+        {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
+    ]
     events = [{name: text for name, text in document.items() if name.startswith(CLOUD_EVENT)} for document in documents]
     if not any(events):
         return []

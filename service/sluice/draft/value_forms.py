@@ -79,12 +79,14 @@ class Fit(NamedTuple):
 def fit(name: str, values: Sequence[Any]) -> Fit | None:
     """The form of the values of an attribute with this name; None if there is no value with an item."""
     form = form_of(name, values)
-    if form is None or form.type != "json":
-        return form and Fit(form)
+    if form is None:
+        return None
+    if form.type != "json":
+        return Fit(form)
     usual, count = Counter(map(kind, values)).most_common(1)[0]
     if count < len(values) and 100 * count >= MIN_SHARE * len(values):
         of_most = form_of(name, [value for value in values if kind(value) == usual])
-        return of_most and Fit(of_most, usual)
+        return Fit(of_most, usual) if of_most else None
     return Fit(form)
 
 

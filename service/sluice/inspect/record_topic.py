@@ -17,7 +17,6 @@ from sluice.kafka.kafka_errors import TopicError
 from sluice.kafka.range_reader import ends, headers_of, tail
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S
 from sluice.kafka.topics import compacted, reach
-from sluice.wire.mark_headers import HEADER
 
 #: seconds for which a connection is tried: a user waits for the answer
 RETRY_S = 10.0
@@ -43,18 +42,6 @@ def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: in
     ]
     for *_, event in heapq.merge(*events, key=lambda one: one[:4]):
         yield event
-
-
-def last_values(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """The value and the key of each of the last committed records of each topic partition, at most `limit` of each.
-
-    Marks without a tuple are left out. Raises TopicError if there is no such topic.
-    """
-    for _, messages in _last(kafka, topic, limit):
-        for message in messages:
-            value, headers = message.value(), headers_of(message)
-            if value or not any(name == HEADER for name, _ in headers):
-                yield value, message.key()
 
 
 def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:
