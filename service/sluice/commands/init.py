@@ -53,9 +53,9 @@ def init(  # noqa: PLR0917 - click passes them by name
     sluice init --records trades.jsonl
     sluice check trades.yaml
 
-    It reads the last records of the topic, prints their attributes and types, and writes a file that `check` accepts and
-    `replay` runs. In a terminal it asks for the key, the time, and what missing values are; Enter accepts. At the end
-    it runs the file over the first records. The records are JSON, CSV, text, or Avro with a schema registry
+    It reads the last records of the topic, prints their attributes and types, and writes a file that `check` accepts
+    and `replay` runs. In a terminal it asks for the key, the time, and what missing values are; Enter accepts. At the
+    end it runs the file over the first records. The records are JSON, CSV, text, or Avro with a schema registry
     (--registry). It overwrites no FILE.
     """  # noqa: D301 - click looks for the character itself
     name, file = _names(topic, records, file, kafka, registry)

@@ -12,8 +12,9 @@ import yaml
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
-from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, example_of
+from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
+from sluice.draft.value_forms import kinds
 from sluice.model.secrets import is_secret
 
 #: characters of a line in front of its comment
@@ -170,7 +171,7 @@ def _comment(attribute: Attribute, roles: Roles) -> str:
         f"such as {attribute.example}" if attribute.values else "",
         _absence(attribute, roles),
         _unfit(attribute),
-        "lists of objects: `each` of a map makes a tuple of each one" if _has_objects(attribute) else "",
+        _inside(attribute),
     )
     return "; ".join(filter(None, parts)) or "of the schema in the registry"
 
@@ -181,8 +182,14 @@ def _absence(attribute: Attribute, roles: Roles) -> str:
     return "; ".join(filter(None, (seen or attribute.absence, dead)))
 
 
-def _has_objects(attribute: Attribute) -> bool:
-    return any(isinstance(value, list) and any(isinstance(item, dict) for item in value) for value in attribute.values)
+def _inside(attribute: Attribute) -> str:
+    """What the values of a json attribute are."""
+    if attribute.form is None or attribute.form.type != "json":
+        return ""
+    if len(list(kinds(attribute.values))) > 1:
+        return f"the values are {kinds_text(attribute.values)}"
+    items = [item for value in attribute.values if isinstance(value, list) for item in value]
+    return "`each` of a map makes a tuple of each object" if all(isinstance(item, dict) for item in items) else ""
 
 
 def _unfit(attribute: Attribute) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.draft.name_words import BRANCHES, GENERAL, is_key, is_name_of_time
-from sluice.draft.record_tree import Path, Place
+from sluice.draft.record_tree import Path, Place, kind
 from sluice.draft.value_forms import Fit, Form, fit, kinds
 
 #: characters of a value in a comment
@@ -200,6 +200,10 @@ def _nothing_in(values: Sequence[Any]) -> str:
 
 
 def kinds_text(values: Sequence[Any]) -> str:
-    """The kinds of the values, the most frequent first: `number in 16, text in 4 (such as "ground")`."""
+    """The kinds of the values, the most frequent first, with an example of each other one: `number in 16, text in 4
+    (such as "ground")`.
+    """
     (usual, count), *others = kinds(values)
-    return ", ".join([f"{usual} in {count}", *(f"{word} in {number}" for word, number in others)])
+    examples = {kind(value): value for value in reversed(values)}
+    odd = (f"{word} in {number} (such as {example_of([examples[word]])})" for word, number in others)
+    return ", ".join([f"{usual} in {count}", *odd])

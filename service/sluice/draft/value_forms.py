@@ -28,7 +28,8 @@ PATTERNS = (
     "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT",
     "%Y%m%d-%H:%M:%S.%f", "%Y%m%d-%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%d-%m-%Y %H:%M:%S",
-    "%d-%b-%Y %H:%M:%S", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y",
+    "%d-%b-%Y %H:%M:%S", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S.%f %z",
+    "%Y-%m-%d %H:%M:%S.%f %z UTC",
 )  # fmt: skip
 
 
@@ -147,8 +148,10 @@ def _time_as_text(name: str, values: Sequence[Any]) -> Form | None:
         return None
     if all(_is_iso(value) for value in values):
         return Form("timestamp")
-    pattern = next((pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)), "")
-    return Form("timestamp", pattern=pattern) if pattern else _count_as_text(name, values)
+    patterns = [pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)]
+    if len(patterns) > 1:  # the day or the month may come first
+        return None
+    return Form("timestamp", pattern=patterns[0]) if patterns else _count_as_text(name, values)
 
 
 def _count_as_text(name: str, values: Sequence[str]) -> Form | None:
@@ -191,24 +194,25 @@ def _text(_: str, values: Sequence[Any]) -> Form | None:
     return Form("string") if all(isinstance(value, str) for value in values) else None
 
 
-def _list(name: str, values: Sequence[Any]) -> Form | None:
+def _list(_: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, list) and None not in value for value in values):
         return None
-    form = _plain(name, [item for value in values for item in value])
+    form = _plain([item for value in values for item in value])
     return form and Form(f"list<{form.type}>")
 
 
-def _map(name: str, values: Sequence[Any]) -> Form | None:
+def _map(_: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, dict) and None not in value.values() for value in values):
         return None
-    form = _plain(name, [member for value in values for member in value.values()])
+    form = _plain([member for value in values for member in value.values()])
     return form and Form(f"map<string, {form.type}>")
 
 
-def _plain(name: str, items: Sequence[Any]) -> Form | None:
+def _plain(items: Sequence[Any]) -> Form | None:
     """The form of items, which have no options: texts are texts. None for objects, and for items of several kinds."""
-    rule = _text if all(isinstance(item, str) for item in items) else form_of
-    form = rule("" if rule is form_of else name, items)
+    if any(isinstance(item, dict) for item in items):
+        return None
+    form = Form("string") if all(isinstance(item, str) for item in items) else form_of("", items)
     return form if form is not None and form.plain and form.type != "json" else None
 
 
