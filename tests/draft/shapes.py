@@ -90,8 +90,17 @@ def drafted(shape: Shape) -> Drafted:
     stream = file["streams"]["records"]
     in_key = stream.get("key", {}).get("attributes", ())
     rows = {name: row if isinstance(row, dict) else {"type": row} for name, row in stream["schema"].items()}
-    paths = {name: "key" if name in in_key else row.get("from", name) for name, row in rows.items()}
+    beside = stream.get("change", {})
+    paths = {
+        name: beside.get(name) or ("key" if name in in_key and is_text_key(stream) else row.get("from", name))
+        for name, row in rows.items()
+    }
     return Drafted(text, {paths[name]: row for name, row in rows.items()}, paths, file)
+
+
+def is_text_key(stream: Mapping[str, Any]) -> bool:
+    """Whether the key is an attribute of its own: another one is in the value, too."""
+    return "format" not in stream["key"] and stream["key"]["attributes"] == ["key"]
 
 
 # ------------------------------------------------------------------------------------------- what the facts say
@@ -116,12 +125,14 @@ def _time(shape: Shape, found: Drafted) -> Iterator[str]:
     expected = shape.facts["time"]
     if (name is None) != (expected is None) or (name and found.paths[name] not in expected):
         yield f"time: expected {expected}, got {found.paths.get(name or '')}"
-    elif name and unit(found.schema[found.paths[name]]) not in shape.facts["unit"]:
+    elif name and unit(shape, found.schema[found.paths[name]]) not in shape.facts["unit"]:
         yield f"unit of the time: expected {shape.facts['unit']}, got {found.schema[found.paths[name]]}"
 
 
-def unit(row: Mapping[str, str]) -> str:
-    """How the time of an attribute is written. A date alone is ISO 8601."""
+def unit(shape: Shape, row: Mapping[str, str]) -> str:
+    """How the time of an attribute is written. A date alone is ISO 8601; a change event has milliseconds."""
+    if shape.facts.get("envelope") == "debezium":
+        return "ms"
     return row.get("unit") or ("pattern" if "pattern" in row else "iso")
 
 

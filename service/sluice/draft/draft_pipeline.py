@@ -12,7 +12,7 @@ import yaml
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
-from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, example_of, kinds_text
+from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
 from sluice.draft.value_forms import kinds
 from sluice.model.secrets import is_secret
@@ -119,9 +119,12 @@ def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[
 def _envelope(sample: Sample) -> Iterator[str]:
     if sample.envelope.word == DEBEZIUM:
         line = "    envelope: debezium"
-        yield _commented(line, "the row after each change; a deleted row makes no tuple (docs/change-events.md)")
+        yield _commented(line, "the row after each change; a deleted row makes no tuple, or `deletes: include`")
+        beside = [attribute for attribute in sample.usable_attributes if attribute.part == CHANGE]
+        members = ", ".join(f"{_word(attribute.name)}: {attribute.source}" for attribute in beside)
+        yield _commented(f"    change: {{{members}}}", "attributes that are beside the row")
     elif sample.envelope.word == UPSERT:
-        yield _commented("    envelope: upsert", "a record without a value makes no tuple (docs/change-events.md)")
+        yield _commented("    envelope: upsert", "a record without a value makes no tuple, or `deletes: include`")
 
 
 def _schema(roles: Roles) -> Iterator[str]:
@@ -150,7 +153,7 @@ def _row(attribute: Attribute, roles: Roles) -> str:
 def _needs_path(attribute: Attribute) -> bool:
     if attribute.part == KEY:
         return bool(attribute.path)
-    return attribute.part == HEADER or attribute.path != (attribute.name,)
+    return attribute.part == HEADER or (attribute.part == VALUE and attribute.path != (attribute.name,))
 
 
 def _quoted(path: str) -> str:
@@ -203,10 +206,18 @@ def _unfit(attribute: Attribute) -> str:
 
 
 def _key_of_record(sample: Sample) -> Iterator[str]:
-    """The line that reads a key that is a text."""
-    for attribute in sample.usable_attributes:
-        if attribute.part == KEY and not attribute.path:
-            yield f"    key: {{attributes: [{_word(attribute.name)}]}}"
+    """The line that reads the key of the record: a key that is a text, and that of an upsert."""
+    if sample.envelope.word == UPSERT or _has_text_key(sample):
+        yield f"    key: {_key(sample)}"
+
+
+def _has_text_key(sample: Sample) -> bool:
+    return any(attribute.part == KEY and not attribute.path for attribute in sample.usable_attributes)
+
+
+def _key(sample: Sample) -> str:
+    names = ", ".join(_word(attribute.name) for attribute in sample.key)
+    return f"{{attributes: [{names}]{', format: json' if sample.json_key else ''}}}"
 
 
 def _table(sample: Sample) -> Iterator[str]:
@@ -214,10 +225,8 @@ def _table(sample: Sample) -> Iterator[str]:
     meaning = "the key of the record"
     if not sample.key:
         yield _commented("    # key: {attributes: [...]}", f"for a table: {meaning} (docs/formats.md, Keys)")
-    elif not any(attribute.part == KEY and not attribute.path for attribute in sample.usable_attributes):
-        names = ", ".join(_word(attribute.name) for attribute in sample.key)
-        form = ", format: json" if sample.json_key else ""
-        yield _commented(f"    # key: {{attributes: [{names}]{form}}}", f"for a table: {meaning}")
+    elif sample.envelope.word != UPSERT and not _has_text_key(sample):
+        yield _commented(f"    # key: {_key(sample)}", f"for a table: {meaning}")
     yield _commented("    # table: true", "a table: the newest record of each key, for the right side of a join")
 
 

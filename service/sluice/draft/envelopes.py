@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sluice.draft.record_tree import Path, places
-from sluice.draft.sampled_attributes import Attribute, Document, attributes_of
+from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
 from sluice.draft.value_forms import DIGITS, MAX_DIGITS, Form
 
 #: percent of the records that have an envelope; the others are heartbeats and the like
 MIN_SHARE = 90
 #: the members of a change event
-CHANGE = {"op", "after"}
+CHANGE_MEMBERS = {"op", "after"}
 #: names of logical types -> the unit of their times
 TIMES = {
     "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
@@ -44,11 +44,26 @@ class Envelope:
         return row if isinstance(row, dict) else None
 
     def attributes(self, documents: Sequence[Document], rows: Sequence[Document]) -> list[Attribute]:
-        """The attributes of the rows, and of a change event its time."""
+        """The attributes of the rows, and of a change event the operation and the time."""
         prefix: Path = ("payload",) if self.word == CONNECT else ()
         listed = [replace(place, path=(*prefix, *place.path)) for place in places(rows)]
         fields = dict(_fields(documents[0].get("schema") if self.schema else None, self.word))
-        return [_by_schema(attribute, fields) for attribute in attributes_of(listed)]
+        attributes = [_by_schema(attribute, fields) for attribute in attributes_of(listed)]
+        return [*attributes, *self._beside(documents, attributes)]
+
+    def _beside(self, documents: Sequence[Document], taken: Sequence[Attribute]) -> Iterator[Attribute]:
+        """The attributes beside the row of a change event."""
+        if self.word != DEBEZIUM:
+            return
+        events = [self.payload(document) for document in documents if self.row(document) is not None]
+        time = ("source", "ts_ms") if all(_has_time(event) for event in events) else ("ts_ms",)
+        names = {attribute.name for attribute in taken}
+        for place in places(events):
+            if place.path in (("op",), time) and place.values:
+                name = "op" if place.path == ("op",) else "changed"
+                form = Form("string" if name == "op" else "timestamp")
+                free = f"change_{name}" if name in names else name
+                yield Attribute(free, place.path, form, place.values, place.rows, place.documents, CHANGE)
 
 
 NO_ENVELOPE = Envelope()
@@ -63,13 +78,22 @@ def envelope_of(documents: Sequence[Document]) -> Envelope:
     return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else NO_ENVELOPE
 
 
+def _has_time(event: Mapping[str, Any]) -> bool:
+    source = event.get("source")
+    return isinstance(source, dict) and isinstance(source.get("ts_ms"), int)
+
+
 def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
     return 100 * sum(map(holds, documents)) >= MIN_SHARE * len(documents)
 
 
 def _is_change(payload: object) -> bool:
     """Whether it is a change event whose rows are objects: those of MongoDB are texts."""
-    if not isinstance(payload, dict) or not payload.keys() >= CHANGE or not {"before", "source"} & payload.keys():
+    if (
+        not isinstance(payload, dict)
+        or not payload.keys() >= CHANGE_MEMBERS
+        or not {"before", "source"} & payload.keys()
+    ):
         return False
     return all(isinstance(payload.get(image), dict | None) for image in ("before", "after"))
 

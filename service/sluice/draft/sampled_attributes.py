@@ -18,8 +18,8 @@ from sluice.draft.value_forms import Fit, Form, fit, kinds
 
 #: characters of a value in a comment
 MAX_EXAMPLE = 40
-#: the parts of a record that have attributes
-VALUE, KEY, HEADER = "value", "key", "header"
+#: the parts of a record that have attributes; CHANGE: what a change event has beside the row
+VALUE, KEY, HEADER, CHANGE = "value", "key", "header", "change"
 #: the name of a member that stands in a path as it is
 PLAIN = re.compile(r"[^\W\d]\w*")
 
@@ -35,7 +35,7 @@ class Attribute:
     values     its values, without null and without unfit ones
     rows       the numbers of the records with these values, counted from 0
     documents  the number of records
-    part       the part of the record that has it: VALUE, KEY or HEADER
+    part       the part of the record that has it: VALUE, KEY, HEADER or CHANGE
     problem    why it cannot be an attribute of a stream; empty if it can
     unfit      (record, value) of the values that the form does not accept: such a record is a dead letter
     absence    why records may lack it although none of the sample does, as a text
@@ -74,8 +74,11 @@ class Attribute:
     @property
     def source(self) -> str:
         """Where a record has it, as `from` of a schema says it."""
-        steps = self.path if self.part == VALUE else (self.part, *self.path)
-        return path_text(steps)
+        inside = "".join(map(_step_text, self.path))
+        if self.part in (KEY, HEADER):
+            return f"{self.part}{inside}"
+        part_of_record = self.path[0] in (KEY, HEADER) and self.path != (self.name,)
+        return path_text(self.path, quoted=1 if part_of_record else 0)
 
     @property
     def last_name(self) -> str:
@@ -110,15 +113,18 @@ def example_of(values: Sequence[Any]) -> str:
     return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
 
 
-def path_text(steps: Path) -> str:
-    """The path as `from` of a schema has it: `order.items[0].price`, `order["unit price"]`."""
-    text = ""
-    for step in steps:
-        if isinstance(step, str) and PLAIN.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return text
+def path_text(steps: Path, *, quoted: int = 0) -> str:
+    """The path as `from` of a schema has it: `order.items[0].price`, `order["unit price"]`.
+
+    quoted   the number of steps at the beginning that stand in quotes in any case
+    """
+    quotes = [f"[{json.dumps(step)}]" for step in steps[:quoted]]
+    return "".join([*quotes, *map(_step_text, steps[quoted:])]).removeprefix(".")
+
+
+def _step_text(step: str | int) -> str:
+    named = isinstance(step, str) and PLAIN.fullmatch(step)
+    return f".{step}" if named else f"[{json.dumps(step, ensure_ascii=False)}]"
 
 
 def attributes_of(listed: Sequence[Place], part: str = VALUE) -> list[Attribute]:

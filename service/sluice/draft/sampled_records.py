@@ -97,7 +97,7 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     framed = [record for record in filled if _is_framed(record.value)]
     common = _avro(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
-    if tombstones and not common.envelope.word and common.format in ("json", "avro-confluent"):
+    if tombstones and common.key and not common.envelope.word:
         common = replace(common, envelope=Envelope(UPSERT))
     return replace(common, records=len(records), tombstones=tombstones)
 
