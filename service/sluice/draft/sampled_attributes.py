@@ -150,7 +150,8 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 def _first_length(path: Path) -> int:
     parts = _parts(path)
-    return 2 if len(parts) > 1 and parts[-1].lower() in GENERAL else 1
+    short = len(parts[-1]) == 1 or parts[-1].lower() in GENERAL
+    return 2 if short and len(parts) > 1 else 1
 
 
 def _name(path: Path, length: int) -> str:
