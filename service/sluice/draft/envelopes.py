@@ -46,7 +46,7 @@ class Envelope:
     def attributes(self, documents: Sequence[Document], rows: Sequence[Document]) -> list[Attribute]:
         """The attributes of the rows, and of a change event the operation and the time."""
         prefix: Path = ("payload",) if self.word == CONNECT else ()
-        listed = [replace(place, path=(*prefix, *place.path)) for place in places(rows)]
+        listed = [replace(place, path=(*prefix, *place.path)) for place in places(rows) if place.path]
         fields = dict(_fields(documents[0].get("schema") if self.schema else None, self.word))
         attributes = [_by_schema(attribute, fields) for attribute in attributes_of(listed)]
         return [*attributes, *self._beside(documents, attributes)]

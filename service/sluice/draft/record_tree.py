@@ -83,10 +83,9 @@ def _items(lists: Sequence[list[Any]]) -> int:
     lengths = {len(value) for value in lists}
     if kinds == {"object"}:
         return int(max(lengths) == 1)
-    if len(lengths) > 1 or kinds == {"text"}:
-        return 0
-    alike = len(kinds) == 1 and lengths != {1}
-    return 0 if alike or kinds == {"list"} or max(lengths) > MAX_ITEMS else max(lengths)
+    one_number = kinds == {"number"} and lengths == {1}
+    several_kinds = len(kinds) > 1 and len(lengths) == 1
+    return max(lengths) if one_number or (several_kinds and max(lengths) <= MAX_ITEMS) else 0
 
 
 def _has(value: object, step: str | int) -> bool:

@@ -98,13 +98,14 @@ class Attribute:
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something. Numbers that are 0 or 1 are flags."""
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags."""
         if self.problem or self.form is None or not self.form.is_number:
             return False
         if is_name_of_time(self.last_name):  # no time since 1970, so a duration
             return True
         numbers = [value for value in self.values if not isinstance(value, str)]
-        return not set(self.values) <= {0, 1} and not is_key(self.last_name, numbers)
+        flags = self.form.type == "int64" and set(numbers) <= {0, 1}
+        return not (flags and numbers) and not is_key(self.last_name, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:

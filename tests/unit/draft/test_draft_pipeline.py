@@ -67,7 +67,7 @@ streams:
       time: timestamp                       # such as "2013-01-01T10:00:00Z"
       note: string?                         # such as "x"; missing or null in 2 of 4 records
       user_id: {from: '["user-id"]', type: int64} # such as 1
-      x: {from: at.x, type: int64?}         # such as 1; missing or null in 3 of 4 records
+      at_x: {from: at.x, type: int64?}      # such as 1; missing or null in 3 of 4 records
       # left out: "tags": its lists are always empty
     # event_time: {attribute: time, lag: 10s} # for windows over the time in the records
   results: {topic: trades.results}          # the output; a start creates the topic
@@ -272,7 +272,8 @@ SHOPS = [{"id": "1", "shop": "a"}, {"id": "2", "shop": "a"}, {"id": "3", "shop":
     ids=[
         "a text whose values repeat", "the attribute that is the key of the records", "some records have no key",
         "a number is the key", "the key of the records, which no attribute has", "an attribute has the name of the key",
-        "no key repeats", "a record has no key", "two records in a hundred have no key", "the keys are no texts", "no text repeats",
+        "no key repeats", "a record has no key", "two records in a hundred have no key", "the keys are no texts",
+        "no text repeats",
     ],
 )  # fmt: skip
 def test_the_window_is_partitioned_by(documents, keys, chosen):
