@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
-from sluice.config.checks.constants import read_value
 from sluice.draft.sampled_attributes import Attribute, Document, names_of
 from sluice.draft.value_forms import Form
 from sluice.model.avro_schema import Avro, AvroError, Field, attribute_type
-from sluice.model.types import Schema, Type
+from sluice.model.types import Schema, Type, parse_type
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.confluent import PREFIX
 from sluice.wire.schema_registry import UnknownSchemaError, registry
@@ -31,11 +31,11 @@ def avro_sample(
         except UnknownSchemaError as error:
             reason = str(error)
     fields = _fields(list(known.values()))
-    schema = tuple((field.name, field.type) for field in fields if field.type is not None and not field.problem)
+    schema = tuple((field.name, parse_type(field.type)) for field in fields if not field.problem)
     documents: list[Document | None] = [None] * len(values)
     for number, writer in known.items():
         rows = [row for row, value in enumerate(values) if _number(value) == number]
-        read, why = _read([values[row] for row in rows], schema, writer, fields)
+        read, why = _read([values[row] for row in rows], schema, writer)
         reason = why or reason
         for row, document in zip(rows, read, strict=True):
             documents[row] = document
@@ -74,16 +74,9 @@ def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:
         return None, f"no type is chosen for {branches or 'null'}; docs/formats.md has those that can be read"
 
 
-def _read(
-    values: list[bytes], schema: Schema, writer: Avro, fields: Sequence[Attribute]
-) -> tuple[list[Document | None], str]:
-    defaults = {
-        field.name: read_value(field.default, field.type)
-        for field in fields
-        if not field.problem and field.type is not None
-    }
+def _read(values: list[bytes], schema: Schema, writer: Avro) -> tuple[list[Document | None], str]:
     try:
-        decoded = Reader.of(schema, writer, None, defaults).read(pa.array(values, pa.binary()), PREFIX)
+        decoded = Reader.of(schema, writer, None, {}).read(pa.array(values, pa.binary()), PREFIX)
     except AvroError as error:
         return [None] * len(values), f"expected {error}"
     documents: list[Document | None] = [None] * len(values)
@@ -99,7 +92,7 @@ def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
 
 
 def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attribute:
-    values = [document[field.name] for document in documents if document is not None and field.name in document]
-    if field.absence:  # a null is read as the default
-        values = [value for value in values if value != field.default]
-    return Attribute(field.name, values, field.absence, field.type, field.problem)
+    read = [document for document in documents if document is not None]
+    found = [(row, document[field.name]) for row, document in enumerate(read) if document.get(field.name) is not None]
+    rows, values = [row for row, _ in found], [value for _, value in found]
+    return replace(field, values=values, rows=rows, documents=len(read) if field.form else 0)
