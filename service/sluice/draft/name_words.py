@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-#: times since 1970: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
-FIRST_SECOND, LAST_SECOND = 10**9, 4_102_444_800
+#: times since 1970: the numbers from September 2001 to the end of 2039 have 10 digits in seconds
+FIRST_SECOND, LAST_SECOND = 10**9, 2_208_988_800
 #: unit of a time since 1970, as a schema names it -> units in a second
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: seconds: numbers below a name that names no time are times only if they are at most five years apart
@@ -40,7 +40,7 @@ MEASURES = frozenset(WORD.findall(
     "duration latency elapsed bytes rate power energy voltage volts current amps watts usage load cost fare tip "
     "distance weight height depth score mag magnitude altitude alt cpu memory mem co pm rssi snr battery wind rain "
     "aqi bid ask open close high low bpm heart steps rpm torque flow delay age income salary sales revenue balance "
-    "rating segments kwh gas spent fee tax"
+    "rating segments kwh gas spent fee tax int double"
 ))  # fmt: skip
 #: words of a name in front of what is counted: `num_bikes`, `countOfItems`
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
@@ -80,7 +80,7 @@ def words(name: str) -> list[str]:
 
 
 def unit_of_time(name: str, values: Sequence[Any]) -> str:
-    """The unit in which all of these numbers are times from 2001 to 2099; empty if there is no such unit."""
+    """The unit in which all of these numbers are times from 2001 to 2039; empty if there is no such unit."""
     if not values:
         return ""
     least, most = min(values), max(values)

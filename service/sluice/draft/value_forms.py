@@ -147,7 +147,7 @@ def _time_as_text(name: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, str) for value in values):
         return None
     if all(_is_iso(value) for value in values):
-        return Form("timestamp")
+        return None if is_name_of_text(name) else Form("timestamp")
     patterns = [pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)]
     if len(patterns) > 1:  # the day or the month may come first
         return None

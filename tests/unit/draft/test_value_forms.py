@@ -67,6 +67,8 @@ def test_texts_of_numbers(values, name, expected):
         ([str(NOW * 10**3)], "card", Form("string")),
         (["2013-01-01", "2013-01-01T10:00Z"], "x", Form("timestamp")),
         (["2013-01-01", "later"], "x", Form("string")),
+        (["2013-01-01"], "api_version", Form("string")),
+        ([2_463_457_000], "timestamp", Form("int64")),
         (["0001-01-01T00:00:00Z"], "x", Form("string")),
         (["13/02/2013 10:00:00"], "x", Form("timestamp", pattern="%d/%m/%Y %H:%M:%S")),
         (["02/13/2013 10:00:00"], "x", Form("timestamp", pattern="%m/%d/%Y %H:%M:%S")),
