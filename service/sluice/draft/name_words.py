@@ -99,7 +99,7 @@ def is_name_of_time(name: str) -> bool:
 def is_name_of_text(name: str) -> bool:
     """Whether texts below the name are no numbers, though they may look like some."""
     last = words(name)[-1:]
-    return not TEXTS.isdisjoint(last) or name.lower().endswith(("version", "id"))
+    return not TEXTS.isdisjoint(last) or name.lower().endswith(("version", *KEY_ENDS))
 
 
 def measures(name: str) -> bool:
