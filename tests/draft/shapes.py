@@ -203,8 +203,17 @@ def rows(shape: Shape) -> Iterator[dict[str, Any]]:
         value = parsed(record.get("value"))
         if envelope == "debezium" and value is not None:
             value = value.get("payload", value)["after"]
+        if "columns" in shape.facts:
+            value = row_of_csv(str(value), shape.facts)
         if value is not None and (isinstance(value, dict | list) or "format" in shape.facts):
             yield {"value": value, "key": parsed(record.get("key")), "header": record.get("headers", {})}
+
+
+def row_of_csv(text: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fields by the names of their columns; None for the row of names."""
+    fields = text.split(facts.get("delimiter", ","))
+    row = {name: parsed(field) if field else None for name, field in zip(facts["columns"], fields, strict=True)}
+    return None if text == facts.get("head") else row
 
 
 def parsed(part: Any) -> Any:

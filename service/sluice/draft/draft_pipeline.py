@@ -24,7 +24,7 @@ TABLE_OUTPUTS = 3
 #: attributes in the schema; more of them are comments
 MAX_ATTRIBUTES = 60
 #: what is wrong with records of a format that cannot be read
-PROBLEMS = {"json": "no JSON objects", "csv": "no rows of CSV"}
+PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
 
 def draft(
@@ -98,6 +98,8 @@ def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[
     yield f"    topic: {_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
+    if sample.delimiter != ",":
+        yield f"    delimiter: {json.dumps(sample.delimiter)}"
     yield from _envelope(sample)
     yield "    schema:"
     yield from _schema(roles)

@@ -58,6 +58,7 @@ class Sample:
     key          the attributes that are the key of the record; empty if the keys are no texts and no JSON
     json_key     whether the keys are JSON objects
     envelope     what surrounds the rows in the values
+    delimiter    what stands between the fields of CSV
     """
 
     format: str
@@ -71,6 +72,7 @@ class Sample:
     key: Sequence[Attribute] = ()
     json_key: bool = False
     envelope: Envelope = NO_ENVELOPE
+    delimiter: str = ","
 
     @property
     def usable_attributes(self) -> list[Attribute]:
@@ -134,10 +136,18 @@ def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
     texts = [text for record in records if (text := _text(record.value)) is not None]
     if len(texts) < len(records) or any(text.lstrip()[:1] in ("[", "{", '"') for text in texts):
         return None
-    rows = csv_rows(texts)
-    documents: list[Document] = [dict(row) for row in rows] if rows else [{"line": text} for text in texts]
-    listed = attributes_of(places(documents)) if rows else [_line(texts)]
-    return _sample(topic, "csv" if rows else "text", listed, list(zip(documents, records, strict=True)))
+    table = csv_rows(texts)
+    if table is None:
+        lines: list[tuple[Document, _Filled]] = [
+            ({"line": text}, record) for text, record in zip(texts, records, strict=True)
+        ]
+        return _sample(topic, "text", [_line(texts)], lines)
+    rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
+    listed = [
+        replace(attribute, path=(attribute.name,)) for attribute in attributes_of(places([row for row, _ in rows]))
+    ]
+    unreadable = len(records) - len(rows)
+    return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
 
 
 def _line(texts: Sequence[str]) -> Attribute:
