@@ -172,7 +172,7 @@ def _results(shape: Shape, found: Drafted) -> Iterator[str]:
     dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
     if len(dead) != shape.facts.get("dead", 0):
         yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(dead)}, such as {dead[:1]}"
-    got = [list(row["tuple"].values()) for row in written if row["stream"] == "results" and "tuple" in row]
+    got = [list(row["tuple"].values()) for row in written if row.get("stream") == "results" and "tuple" in row]
     expected = list(averages(shape, group, number))
     if not same(got, expected, len(group), averaged=number is not None):
         yield f"results: expected {expected[-1:]} as the last of {len(expected)}, got {got[-1:]} of {len(got)}"
