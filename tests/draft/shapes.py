@@ -22,6 +22,7 @@ import yaml
 from sluice.config.load import load_text
 from sluice.draft.draft_pipeline import draft
 from sluice.draft.sampled_records import Sampled, sample
+from sluice.model.errors import SluiceError
 from sluice.replayer.player import replay
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -110,13 +111,13 @@ def differences(shape: Shape) -> Iterator[str]:
     """What is wrong with the draft for a shape, and with its results; nothing if it is right."""
     try:
         found = drafted(shape)
-        load_text(found.text, "f.yaml", environment=None)
-    except Exception as error:  # noqa: BLE001 - any refusal is a difference
-        yield f"the file is refused: {error}"
+        written = list(replay(load_text(found.text, "f.yaml", environment=None), list(shape.events)))
+    except (SluiceError, LookupError, TypeError, ValueError) as error:
+        yield f"the draft does not run: {error!r}"
         return
     yield from _time(shape, found)
     yield from _types(shape, found)
-    yield from _results(shape, found)
+    yield from _results(shape, found, written)
 
 
 def _time(shape: Shape, found: Drafted) -> Iterator[str]:
@@ -160,15 +161,13 @@ def plain(type_: str) -> tuple[str, bool]:
 # ------------------------------------------------------------------------------------------- what the draft computes
 
 
-def _results(shape: Shape, found: Drafted) -> Iterator[str]:
+def _results(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     (operator,) = found.file["operators"]
     group = [found.paths[name] for name in operator.get("partition_by", ())]
     averaged = re.search(r"average_\w+: Average\((?:float64\()?(\w+)", found.text)
     number = found.paths[averaged[1]] if averaged else None
     yield from _role("group", group[0] if group else None, shape.facts["group"])
     yield from _role("average", number, shape.facts["average"])
-    pipeline = load_text(found.text, "f.yaml", environment=None)
-    written = list(replay(pipeline, list(shape.events)))
     dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
     if len(dead) != shape.facts.get("dead", 0):
         yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(dead)}, such as {dead[:1]}"

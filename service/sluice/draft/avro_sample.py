@@ -104,9 +104,7 @@ def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:
         return None, f"no type is chosen for {branches or 'null'}; docs/formats.md has those that can be read"
 
 
-def _read(
-    values: list[bytes], schema: Schema, members: Members, writer: Avro
-) -> tuple[list[Document | None], str]:
+def _read(values: list[bytes], schema: Schema, members: Members, writer: Avro) -> tuple[list[Document | None], str]:
     try:
         decoded = Reader.of(schema, writer, None, {}, members).read(pa.array(values, pa.binary()), PREFIX)
     except AvroError as error:

@@ -30,17 +30,28 @@ KEYS = frozenset(WORD.findall(
     "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
-    "terminal node shard thread process errno level lsn pos row server timezone ordinal"
+    "terminal node shard thread process errno level lsn pos row server timezone ordinal second namespace"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
-KEY_ENDS = ("userid", "orderid", "deviceid", "sensorid", "stationid", "customerid", "productid", "sessionid", "zipcode")
+KEY_ENDS = (
+    "userid",
+    "orderid",
+    "deviceid",
+    "sensorid",
+    "stationid",
+    "customerid",
+    "productid",
+    "sessionid",
+    "sessionidx",
+    "zipcode",
+)
 #: words of a name whose numbers measure something
 MEASURES = frozenset(WORD.findall(
     "price amount value values temp temperature humidity pressure speed velocity size qty quantity volume count total "
     "duration latency elapsed bytes rate power energy voltage volts current amps watts usage load cost fare tip "
     "distance weight height depth score mag magnitude altitude alt cpu memory mem co pm rssi snr battery wind rain "
     "aqi bid ask open close high low bpm heart steps rpm torque flow delay age income salary sales revenue balance "
-    "rating segments kwh gas spent fee tax int double"
+    "rating segments length kwh gas spent fee tax int double"
 ))  # fmt: skip
 #: words of a name in front of what is counted: `num_bikes`, `countOfItems`
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
@@ -103,8 +114,10 @@ def is_name_of_text(name: str) -> bool:
 
 
 def measures(name: str) -> bool:
-    """Whether numbers below the name measure or count something."""
+    """Whether numbers below the name measure or count something. Numbers that are no times since 1970 may be durations."""
     listed = words(name)
+    if listed[-1:] == ["time"]:
+        return True
     counts = len(listed) > 1 and listed[0] in COUNTS and listed[1] not in KEYS
     return counts or (not MEASURES.isdisjoint(listed) and not _ends_as_key(name))
 

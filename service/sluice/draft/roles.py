@@ -43,7 +43,7 @@ def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Att
 
 def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
-    return not measures(attribute.last_name), attribute.optional, attribute.form.type == "int64"
+    return not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
 
 
 def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> tuple[list[Attribute], bool]:
@@ -102,7 +102,7 @@ def group_of(attributes: Sequence[Attribute]) -> Attribute | None:
     possible = [attribute for attribute in attributes if _may_group(attribute) and repeats(attribute)]
     texts = [attribute for attribute in possible if attribute.form and attribute.form.type == "string"]
     return min(texts or [], key=_group_rank, default=None) or min(
-        (attribute for attribute in possible if names_thing(attribute.last_name)), key=_group_rank, default=None
+        (attribute for attribute in possible if names_thing(attribute.meaning)), key=_group_rank, default=None
     )
 
 
@@ -112,4 +112,4 @@ def _may_group(attribute: Attribute) -> bool:
 
 
 def _group_rank(attribute: Attribute) -> tuple[bool, int]:
-    return not names_thing(attribute.last_name), len(set(attribute.values))
+    return not names_thing(attribute.meaning), len(set(attribute.values))

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, GENERAL, is_key, is_name_of_time
+from sluice.draft.name_words import BRANCHES, GENERAL, is_key
 from sluice.draft.record_tree import Path, Place, kind
 from sluice.draft.value_forms import Fit, Form, fit, kinds
 
@@ -87,6 +87,13 @@ class Attribute:
         return names[-1] if names else self.name
 
     @property
+    def meaning(self) -> str:
+        """The words that say what the values are: its last name, with the one before if that alone says too little."""
+        names = [step for step in self.path if isinstance(step, str) and step not in BRANCHES]
+        short = self.last_name.lower() in GENERAL or len(self.last_name) == 1
+        return "_".join(names[-2:]) if short and names else self.last_name
+
+    @property
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """The values with the numbers of their records."""
         return zip(self.rows, self.values, strict=True)
@@ -101,11 +108,9 @@ class Attribute:
         """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags."""
         if self.problem or self.form is None or not self.form.is_number:
             return False
-        if is_name_of_time(self.last_name):  # no time since 1970, so a duration
-            return True
         numbers = [value for value in self.values if not isinstance(value, str)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
-        return not (flags and numbers) and not is_key(self.last_name, numbers)
+        return not (flags and numbers) and not is_key(self.meaning, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:
@@ -186,7 +191,7 @@ def _numbered(names: Sequence[str]) -> list[str]:
 
 def _attribute(name: str, place: Place, part: str) -> Attribute:
     attribute = Attribute(name, place.path, None, place.values, place.rows, place.documents, part)
-    fitted = fit(attribute.last_name, place.values)
+    fitted = fit(attribute.meaning, place.values)
     return with_fit(attribute, fitted) if fitted else replace(attribute, problem=_nothing_in(place.values))
 
 
