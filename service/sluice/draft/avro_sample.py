@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
+from sluice.draft.record_tree import Path
 from sluice.draft.sampled_attributes import Attribute, Document, names_of
 from sluice.draft.value_forms import Form
-from sluice.draft.record_tree import Path
 from sluice.model.avro_schema import Avro, AvroError, Field, Node, attribute_type
 from sluice.model.members import Member, Members
 from sluice.model.types import Schema, Type, parse_type

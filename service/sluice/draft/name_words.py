@@ -114,7 +114,7 @@ def is_name_of_text(name: str) -> bool:
 
 
 def measures(name: str) -> bool:
-    """Whether numbers below the name measure or count something. Numbers that are no times since 1970 may be durations."""
+    """Whether numbers below the name measure or count something; numbers of a `time` that is none are durations."""
     listed = words(name)
     if listed[-1:] == ["time"]:
         return True
