@@ -38,7 +38,11 @@ class Envelope:
         return document.get("payload") if self.schema else document
 
     def row(self, document: Document) -> Document | None:
-        """The row in a document; None if it has none, as the deletion of a row."""
+        """The row in a document; None if it has none, as the deletion of a row. A document without an envelope may be
+        a list.
+        """
+        if not self.word:
+            return document
         payload = self.payload(document)
         row = payload.get("after") if self.word == DEBEZIUM and isinstance(payload, dict) else payload
         return row if isinstance(row, dict) else None
@@ -71,6 +75,8 @@ NO_ENVELOPE = Envelope()
 
 def envelope_of(documents: Sequence[Document]) -> Envelope:
     """The envelope that at least MIN_SHARE percent of the documents have."""
+    if not all(isinstance(document, dict) for document in documents):
+        return NO_ENVELOPE
     schema = _most(documents, lambda document: document.keys() == {"schema", "payload"})
     payloads = [document.get("payload") if schema else document for document in documents]
     if _most(payloads, _is_change):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, GENERAL, is_key
+from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures
 from sluice.draft.record_tree import Path, Place, kind
 from sluice.draft.value_forms import Fit, Form, fit, kinds
 
@@ -23,7 +23,8 @@ VALUE, KEY, HEADER, CHANGE = "value", "key", "header", "change"
 #: the name of a member that stands in a path as it is
 PLAIN = re.compile(r"[^\W\d]\w*")
 
-Document = Mapping[str, Any]
+#: a JSON object, or a list
+Document = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,15 @@ class Attribute:
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags."""
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that is
+        always the same is a key, unless its name is that of a measurement.
+        """
         if self.problem or self.form is None or not self.form.is_number:
             return False
         numbers = [value for value in self.values if not isinstance(value, str)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
-        return not (flags and numbers) and not is_key(self.meaning, numbers)
+        constant = len(numbers) >= MIN_RECORDS and len(set(numbers)) == 1 and not measures(self.meaning)
+        return not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:
@@ -175,7 +179,7 @@ def _parts(path: Path) -> list[str]:
     for step in path:
         if isinstance(step, str) and not (parts and step in BRANCHES):
             parts.append(step if ATTRIBUTE.fullmatch(step) else re.sub(r"\W+", "_", step).strip("_"))
-        elif isinstance(step, int) and (step or not parts):
+        elif isinstance(step, int) and (step or len(path) == 1):
             parts[-1:] = ["_".join([*parts[-1:], str(step)])]
     return parts or ["field"]
 

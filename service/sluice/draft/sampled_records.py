@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -119,7 +120,12 @@ class _Filled(NamedTuple):
 
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
-    documents = [(document, record) for record in records if (document := _document(record.value)) is not None]
+    parsed = [(_parsed(record.value.removeprefix(BOM_UTF8)), record) for record in records]
+    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list))
+    kind = usual.most_common(1)[0][0] if usual else dict
+    documents: list[tuple[Document, _Filled]] = [
+        (document, record) for document, record in parsed if type(document) is kind
+    ]
     if 2 * len(documents) <= len(records) and (text := _text_sample(topic, records)):
         return text
     if not documents:
@@ -205,11 +211,6 @@ def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Att
     return [header for header in headers if header.name not in names]
 
 
-def _document(value: bytes) -> Document | None:
-    document = _parsed(value.removeprefix(BOM_UTF8))
-    return document if isinstance(document, dict) else None
-
-
 def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value
     """The JSON value, with whole numbers of any size; None if it is none."""
     try:
@@ -231,8 +232,8 @@ def _text(text: bytes | None) -> str | None:
 def _key(key: bytes | None) -> Any:  # noqa: ANN401 - a JSON value
     """The key as a text or a JSON object; None if it is neither."""
     text = _text(key)
-    document = _document(key) if key is not None and text else None
-    if document is None:
+    document = _parsed(key) if key is not None and text else None
+    if not isinstance(document, dict):
         return text
     payload = document.get("payload")
     return payload if document.keys() == {"schema", "payload"} and isinstance(payload, dict) else document

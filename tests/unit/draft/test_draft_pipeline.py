@@ -310,7 +310,7 @@ def test_a_key_that_no_attribute_has_is_read_from_the_record():
     assert stream.key.attributes == ("key",)
 
 
-OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "[1,2]". '
+OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "\\"a\\"". '
 EMPTY = "none of the 2 sampled records of trades has a value"
 REGISTRY = "the records of trades have a schema of a registry"
 NONE = "no attribute of the records of trades can become an attribute of a stream "
@@ -320,7 +320,7 @@ NONE = "no attribute of the records of trades can become an attribute of a strea
     ("values", "message"),
     [
         ([], "the topic trades has no records; `sluice init` needs some to find their attributes"),
-        ([b"[1,2]", b"[2,3]"], f"{OTHER}docs/formats.md has the other formats"),
+        ([b'"a"', b'"b"'], f"{OTHER}docs/formats.md has the other formats"),
         ([b"\0\0\0\0\x11abc"], f"{REGISTRY} (id 17); name the registry: --registry url=http://HOST:PORT"),
         ([b'{"a": {}, "b-c": null}'], f"{NONE}(a: its objects are always empty; b_c: it is always null)"),
         ([None] * 2, f"{EMPTY}: all are tombstones; `--last N` reads more records"),
