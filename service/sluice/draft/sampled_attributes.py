@@ -106,8 +106,8 @@ class Attribute:
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that is
-        always the same is a key, unless its name is that of a measurement.
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that
+        is always the same is a key, unless its name is that of a measurement.
         """
         if self.problem or self.form is None or not self.form.is_number:
             return False
