@@ -49,10 +49,12 @@ class Envelope:
 
     def attributes(self, documents: Sequence[Document], rows: Sequence[Document]) -> list[Attribute]:
         """The attributes of the rows, and of a change event the operation and the time."""
-        prefix: Path = ("payload",) if self.word == CONNECT else ()
-        listed = [replace(place, path=(*prefix, *place.path)) for place in places(rows) if place.path]
+        around: Path = ("payload",) if self.word == CONNECT else ()
         fields = dict(_fields(documents[0].get("schema") if self.schema else None, self.word))
-        attributes = [_by_schema(attribute, fields) for attribute in attributes_of(listed)]
+        attributes = [
+            replace(_by_schema(attribute, fields), path=(*around, *attribute.path))
+            for attribute in attributes_of([place for place in places(rows) if place.path])
+        ]
         return [*attributes, *self._beside(documents, attributes)]
 
     def _beside(self, documents: Sequence[Document], taken: Sequence[Attribute]) -> Iterator[Attribute]:
@@ -117,7 +119,7 @@ def _fields(schema: object, word: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 def _by_schema(attribute: Attribute, fields: Mapping[str, Mapping[str, Any]]) -> Attribute:
     """The attribute as the schema says: which texts are decimals, which numbers are times, and what may be null."""
-    field = fields.get(str(attribute.path[-1])) if len(attribute.path) <= len(("payload", "name")) else None
+    field = fields.get(str(attribute.path[0])) if len(attribute.path) == 1 else None
     if field is None:
         return attribute
     form = _logical(str(field.get("name")), field, attribute) or attribute.form
