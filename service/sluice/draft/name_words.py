@@ -57,7 +57,7 @@ MEASURES = frozenset(WORD.findall(
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
 #: last words of a name whose texts are no numbers, though they look like some: `1.0`, `007`
 TEXTS = frozenset(
-    WORD.findall("version ver release revision rev id ids code zip zipcode phone ip status type name key")
+    WORD.findall("version ver release revision rev id ids code zip zipcode phone ip status state type name key")
 )
 #: words of the names of things that have many records: a window of its own for each of them makes sense
 THINGS = frozenset(WORD.findall(

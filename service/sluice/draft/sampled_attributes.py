@@ -134,7 +134,7 @@ def path_text(steps: Path, *, quoted: int = 0) -> str:
 
 def _step_text(step: str | int) -> str:
     named = isinstance(step, str) and PLAIN.fullmatch(step)
-    return f".{step}" if named else f"[{json.dumps(step, ensure_ascii=False)}]"
+    return f".{step}" if named else f"[{json.dumps(step, ensure_ascii=not str(step).isprintable())}]"
 
 
 def attributes_of(listed: Sequence[Place], part: str = VALUE) -> list[Attribute]:
