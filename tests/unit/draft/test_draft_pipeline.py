@@ -176,7 +176,7 @@ def test_a_topic_that_looks_like_a_number_is_a_text(topic):
     ("usual", "odd", "type_", "comment"),
     [
         (list(range(999)), ["n/a"], "int64", 'such as 0; 1 of 1000 records is a dead letter, such as "n/a"'),
-        (list(range(198)), ["-", "n/a"], "int64", "such as 0; 2 of 200 records are dead letters, such as true"),
+        (list(range(198)), ["-", "n/a"], "int64", 'such as 0; 2 of 200 records are dead letters, such as "-"'),
         ([1, 2.5] * 99, ["n/a", "-"], "float64", 'such as 1; 2 of 200 records are dead letters, such as "n/a"'),
         ([1] * 197 + [0.5], ["n/a"], "float64", 'such as 1; 1 of 199 records is a dead letter, such as "n/a"'),
         (["a"] * 99, [7], "string", 'such as "a"; 1 of 100 records is a dead letter, such as 7'),
