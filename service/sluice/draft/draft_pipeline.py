@@ -101,6 +101,8 @@ def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[
     if sample.delimiter != ",":
         yield f"    delimiter: {json.dumps(sample.delimiter)}"
     yield from _envelope(sample)
+    if any(attribute.form and attribute.form.base64 for attribute in sample.usable_attributes):
+        yield _commented("    decimals: base64", "the bytes of the numbers, as Kafka Connect writes them")
     yield "    schema:"
     yield from _schema(roles)
     names = {attribute.name for attribute in sample.usable_attributes}

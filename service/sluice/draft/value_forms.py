@@ -59,7 +59,7 @@ class Form:
     def options(self) -> dict[str, str]:
         """The options in the schema, without the type: key -> text."""
         texts = {"unit": self.unit, "pattern": json.dumps(self.pattern) if self.pattern else ""}
-        texts |= {"coerce": "true" if self.coerce else "", "as": "base64" if self.base64 else ""}
+        texts |= {"coerce": "true" if self.coerce else ""}
         return {key: text for key, text in texts.items() if text}
 
     @property
