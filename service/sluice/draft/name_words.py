@@ -30,7 +30,7 @@ KEYS = frozenset(WORD.findall(
     "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
-    "terminal node shard thread process errno level lsn pos row server timezone ordinal second namespace"
+    "terminal node shard thread process errno level lsn pos row server timezone ordinal second namespace time"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
@@ -80,8 +80,17 @@ GENERAL = frozenset(WORD.findall(
     "id name type value values key code status date time text title number count total version state kind data x y new "
     "old main description email unit label size"
 ))  # fmt: skip
-#: members in which Avro's JSON encoding puts the value of a union: the name is that of the member around it
-BRANCHES = frozenset(("double", "float", "long", "int", "string", "boolean", "bytes"))
+#: members in which the value of a union (Avro's JSON encoding), of a document (MongoDB's extended JSON) or of an
+#: attribute (OpenTelemetry) stands by its type: the name is that of the member around it
+BRANCHES = frozenset((
+    "double", "float", "long", "int", "string", "boolean", "stringValue", "boolValue", "$oid", "$date", "$numberInt",
+    "$numberLong", "$numberDouble", "$numberDecimal",
+))  # fmt: skip
+#: words in front of `time` if it is a duration
+DURATIONS = frozenset(WORD.findall(
+    "response request processing process elapsed wait waiting run running load exec execution upstream total query "
+    "render travel trip flight up down idle busy cpu lead cycle"
+))  # fmt: skip
 #: keys: whole numbers that all differ, of at least this many records, and either grow or are at least MIN_KEY
 MIN_RECORDS, MIN_KEY = 8, 10**6
 
@@ -117,7 +126,7 @@ def measures(name: str) -> bool:
     """Whether numbers below the name measure or count something; numbers of a `time` that is none are durations."""
     listed = words(name)
     if listed[-1:] == ["time"]:
-        return True
+        return not DURATIONS.isdisjoint(listed)
     counts = len(listed) > 1 and listed[0] in COUNTS and listed[1] not in KEYS
     return counts or (not MEASURES.isdisjoint(listed) and not _ends_as_key(name))
 
