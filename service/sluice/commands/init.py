@@ -131,12 +131,9 @@ def _sampled(
 
 def _of_topic(topic: str, last: int, kafka: dict[str, str]) -> Iterator[dict[str, Any]]:
     """The last records of the topic as events, without marks that are no tuples."""
-    from sluice.inspect.record_topic import record  # noqa: PLC0415 - it imports the Kafka client
-    from sluice.wire.mark_headers import HEADER  # noqa: PLC0415
+    from sluice.inspect.record_topic import record_tuples  # noqa: PLC0415 - it imports the Kafka client
 
-    for event in record(kafka, {topic: None}, last):
-        if event["record"].get("value") or HEADER not in event["record"].get("headers", {}):
-            yield event
+    return record_tuples(kafka, topic, last)
 
 
 def _of_file(records: Path) -> Iterator[dict[str, Any]]:

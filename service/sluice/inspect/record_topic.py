@@ -17,6 +17,7 @@ from sluice.kafka.kafka_errors import TopicError
 from sluice.kafka.range_reader import ends, headers_of, tail
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S
 from sluice.kafka.topics import compacted, reach
+from sluice.wire.mark_headers import HEADER
 
 #: seconds for which a connection is tried: a user waits for the answer
 RETRY_S = 10.0
@@ -42,6 +43,13 @@ def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: in
     ]
     for *_, event in heapq.merge(*events, key=lambda one: one[:4]):
         yield event
+
+
+def record_tuples(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[Event]:
+    """As `record` for one topic, without marks that carry no tuple."""
+    for event in record(kafka, {topic: None}, limit):
+        if event["record"].get("value") or HEADER not in event["record"].get("headers", {}):
+            yield event
 
 
 def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:
