@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, measures, names_thing, words
 from sluice.draft.record_tree import Place, places
-from sluice.draft.sampled_attributes import KEY, Attribute, attributes_of
+from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
 
 #: percent of the records that have a key
 MIN_KEYED = 98
@@ -19,18 +19,19 @@ KEY_NAMES = ("key", "record_key", "kafka_key")
 
 
 def best_time(attributes: Sequence[Attribute]) -> Attribute | None:
-    """The attribute that is most likely the event time: one that all records have, then one by its name, then the
-    first one. None if there is no time.
+    """The attribute that is most likely the event time: one that all records have, then that of a change event, then
+    one by its name, then the first one. None if there is no time.
     """
     times = [attribute for attribute in attributes if attribute.is_time]
     return min(times, key=_time_rank, default=None)
 
 
-def _time_rank(attribute: Attribute) -> tuple[bool, bool, int, int]:
+def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, int]:
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
     other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
-    return attribute.optional, constant, 0 if named in EVENT_TIMES else 1 + other, len(attribute.path)
+    by_name = 0 if named in EVENT_TIMES else 1 + other
+    return attribute.optional, constant, attribute.part != CHANGE, by_name, len(attribute.path)
 
 
 def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:

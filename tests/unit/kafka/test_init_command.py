@@ -75,7 +75,7 @@ def test_a_topic_with_keys_and_broken_records_in_two_topic_partitions(kafka, top
         '  {"shop":"south","tuples":1,"average_amount":5.0}',
         '  {"shop":"north","tuples":2,"average_amount":1.75}',
         '  {"shop":"south","tuples":2,"average_amount":6.0}',
-        f"  the first dead letter: {NOT_JSON}",
+        "  the first dead letter: not JSON: unexpected character: line 1 column 1 (char 0)",
         f"wrote {topic}.yaml. Next:",
         f"  sluice explain {topic}.yaml",
         f"  sluice record {topic} --pipeline {topic}.yaml > {topic}.jsonl",
@@ -105,7 +105,8 @@ def test_a_compacted_topic_is_suggested_as_a_table(kafka, create_topic, name):
     text = Path(f"{name}.yaml").read_text()
     assert "# 1 of the 4 records have no value (tombstones)." in text
     assert "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)." in text
-    assert "    # key: {attributes: [shop]} " in text
+    assert "    envelope: upsert " in text
+    assert "    key: {attributes: [shop]}\n" in text
     assert "    # table: true " in text
 
 
@@ -156,7 +157,7 @@ def test_a_file_that_exists_is_not_overwritten(kafka, topic, folder):
 def test_a_folder_that_does_not_exist(kafka, topic):
     produce(kafka, topic, *sales(("north", 1)))
     result = init(kafka, topic, "none/own.yaml")
-    assert (result.exit_code, result.output) == (
+    assert (result.exit_code, result.stderr) == (
         1, "sluice: cannot write none/own.yaml (No such file or directory)\n",
     )  # fmt: skip
 
