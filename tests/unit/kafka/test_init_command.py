@@ -66,7 +66,7 @@ def test_a_topic_with_keys_and_broken_records_in_two_topic_partitions(kafka, top
     )  # fmt: skip
     result = init(kafka, topic)
     assert (result.exit_code, result.stdout.splitlines()) == (0, [
-        "6 records: json",
+        "6 records: json, rows and tombstones",
         "attribute  path    type     in     example",
         'shop       shop    string   100 %  "north"',
         "amount     amount  float64  100 %  1",
