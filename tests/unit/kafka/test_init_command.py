@@ -75,7 +75,7 @@ def test_a_topic_with_keys_and_broken_records_in_two_topic_partitions(kafka, top
         '  {"shop":"south","tuples":1,"average_amount":5.0}',
         '  {"shop":"north","tuples":2,"average_amount":1.75}',
         '  {"shop":"south","tuples":2,"average_amount":6.0}',
-        "  the first dead letter: not JSON: unexpected character: line 1 column 1 (char 0)",
+        "  the first dead letter: not JSON: unexpected character, expected a JSON value: line 1 column 1 (char 0)",
         f"wrote {topic}.yaml. Next:",
         f"  sluice explain {topic}.yaml",
         f"  sluice record {topic} --pipeline {topic}.yaml > {topic}.jsonl",
