@@ -85,7 +85,7 @@ def _choices(roles: Roles) -> Iterator[str]:
 
 
 def _why(roles: Roles) -> str:
-    key = {attribute.name for attribute in roles.sample.key}
+    key = {attribute.name for attribute in roles.sample.key.attributes}
     if {attribute.name for attribute in roles.key} <= key:
         return "the key of the records"
     return "which has several records for most of its values"
@@ -106,7 +106,7 @@ def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[
     yield "    schema:"
     yield from _schema(roles)
     names = {attribute.name for attribute in sample.usable_attributes}
-    for attribute in sample.key if table else ():
+    for attribute in sample.key.attributes if table else ():
         if attribute.name not in names:
             yield _commented(f"      # {_word(attribute.name)}: string", "the key of the record, for a table")
     if roles.time is None:
@@ -220,14 +220,14 @@ def _has_text_key(sample: Sample) -> bool:
 
 
 def _key(sample: Sample) -> str:
-    names = ", ".join(_word(attribute.name) for attribute in sample.key)
-    return f"{{attributes: [{names}]{', format: json' if sample.json_key else ''}}}"
+    names = ", ".join(_word(attribute.name) for attribute in sample.key.attributes)
+    return f"{{attributes: [{names}]{', format: json' if sample.key.json else ''}}}"
 
 
 def _table(sample: Sample) -> Iterator[str]:
     """The lines that make the stream a table."""
     meaning = "the key of the record"
-    if not sample.key:
+    if not sample.key.attributes:
         yield _commented("    # key: {attributes: [...]}", f"for a table: {meaning} (docs/formats.md, Keys)")
     elif sample.envelope.word != UPSERT and not _has_text_key(sample):
         yield _commented(f"    # key: {_key(sample)}", f"for a table: {meaning}")
@@ -236,7 +236,7 @@ def _table(sample: Sample) -> Iterator[str]:
 
 def _join(sample: Sample, stream: str) -> Iterator[str]:
     """A join with the topic as a table, as a comment."""
-    keys = [attribute.name for attribute in sample.key] or ["KEY"]
+    keys = [attribute.name for attribute in sample.key.attributes] or ["KEY"]
     others = [attribute.name for attribute in sample.usable_attributes if attribute.name not in keys]
     values = {key: f"left.{key}" for key in keys} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, measures, names_thing, words
 from sluice.draft.record_tree import Place, places
@@ -47,20 +47,41 @@ def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool]:
     return not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
 
 
-def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> tuple[list[Attribute], bool]:
-    """The attributes that are the key of the record, and whether all of them are in the value as well.
+class RecordKey(NamedTuple):
+    """The key of the records.
 
-    `keys` has the key of each record: a text or a JSON object; None if there is none, or if it is no text. There are no
-    such attributes if less than MIN_KEYED percent of the records have a key and no attribute is equal to it.
+    attributes  the attributes that are the key; empty if there are none
+    in_value    whether all of them are in the value as well
+    json        whether the keys are JSON objects
+    named       whether the members of these objects have the names of the attributes
+    """
+
+    attributes: Sequence[Attribute] = ()
+    in_value: bool = False
+    json: bool = False
+    named: bool = True
+
+
+NO_KEY = RecordKey()
+
+
+def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> RecordKey:
+    """The key of the records. `keys` has the key of each record: a text or a JSON object; None if there is none, or if
+    it is no text.
+
+    Either attributes of the value are equal to the key, or at least MIN_KEYED percent of the records have one.
     """
     parts = places(keys)
     if not any(part.values for part in parts):
-        return [], False
+        return NO_KEY
     equal = [equal_attribute(attributes, part) for part in parts]
-    if all(equal):
-        return [attribute for attribute in equal if attribute], True
-    keyed = min(len(part.values) for part in parts)
-    return ([], False) if 100 * keyed < MIN_KEYED * len(keys) else (_key_attributes(attributes, parts), False)
+    in_value = all(equal)
+    if not in_value and 100 * min(len(part.values) for part in parts) < MIN_KEYED * len(keys):
+        return NO_KEY
+    found = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
+    paths = [part.path for part in parts]
+    named = paths == [()] or paths == [(attribute.name,) for attribute in found]
+    return RecordKey(found, in_value, paths != [()], named)
 
 
 def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:

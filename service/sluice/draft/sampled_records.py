@@ -15,7 +15,7 @@ import orjson
 from sluice.draft.csv_sample import csv_rows
 from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.record_tree import places
-from sluice.draft.roles import best_time, group_of, record_key
+from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
 from sluice.draft.value_forms import Form
 from sluice.model.errors import SluiceError
@@ -56,8 +56,7 @@ class Sample:
     unreadable   the number of records that the format cannot be
     tombstones   the number of records without a value
     unfit        the number of usable records with a value that the form of its attribute does not accept
-    key          the attributes that are the key of the record; empty if the keys are no texts and no JSON
-    json_key     whether the keys are JSON objects
+    key          the key of the records
     envelope     what surrounds the rows in the values
     delimiter    what stands between the fields of CSV
     """
@@ -70,8 +69,7 @@ class Sample:
     unreadable: int = 0
     tombstones: int = 0
     unfit: int = 0
-    key: Sequence[Attribute] = ()
-    json_key: bool = False
+    key: RecordKey = NO_KEY
     envelope: Envelope = NO_ENVELOPE
     delimiter: str = ","
 
@@ -100,9 +98,8 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     framed = [record for record in filled if _is_framed(record.value)]
     common = _avro(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
-    if tombstones and common.key and not common.envelope.word:
-        common = replace(common, envelope=Envelope(UPSERT))
-    return replace(common, records=len(records), tombstones=tombstones)
+    found = _as_upserts(common) if tombstones else common
+    return replace(found, records=len(records), tombstones=tombstones)
 
 
 def _is_framed(value: bytes) -> bool:
@@ -180,16 +177,24 @@ def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple
     if all(attribute.problem for attribute in listed):
         why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
-    keys = [_key(record.key) for _, record in rows]
-    key, in_value = record_key(listed, keys)
-    in_key = [] if in_value else key
+    key = record_key(listed, [_key(record.key) for _, record in rows])
     attributes = [*listed, *_headers([record for _, record in rows], listed)]
-    grouping = key if in_value else in_key if in_key and _group_records(in_key) else []
-    group = grouping or [found for found in [group_of(attributes)] if found]
-    used = in_key if grouping else []
+    if key.attributes and (key.in_value or _group_records(key.attributes)):
+        group = key.attributes
+        attributes += [] if key.in_value else key.attributes
+    else:
+        group = [found for found in [group_of(attributes)] if found]
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
-    json_key = any(isinstance(one, dict) for one in keys)
-    return Sample(form, [*attributes, *used], group, len(rows), len(rows), unfit=unfit, key=key, json_key=json_key)
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key)
+
+
+def _as_upserts(sample: Sample) -> Sample:
+    """The sample of a topic with tombstones: a stream of upserts, if its key can be read."""
+    if sample.envelope.word or not (sample.key.attributes and sample.key.named):
+        return sample
+    names = {attribute.name for attribute in sample.attributes}
+    missing = [attribute for attribute in sample.key.attributes if attribute.name not in names]
+    return replace(sample, envelope=Envelope(UPSERT), attributes=[*sample.attributes, *missing])
 
 
 def _group_records(key: Sequence[Attribute]) -> bool:

@@ -245,6 +245,24 @@ def test_the_lines_about_a_table_are_right_when_the_signs_of_comments_are_remove
     assert loaded.streams["trades"].key.attributes == (key,)
 
 
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        (b"7", "    key: {attributes: [key]}"), (b'{"id": 7}', "    key: {attributes: [id], format: json}"),
+        (b'{"no": 7}', "    key: {attributes: [no], format: json}"), (b'{"a": {"id": 7}}', "    # key:"), (b"\xff", "    # key:"),
+    ],
+    ids=["a text", "an attribute of the value", "a member of the key", "a member within a member", "no text"],
+)  # fmt: skip
+def test_a_record_without_a_value_is_an_upsert_if_the_key_can_be_read(key, line):
+    rows = [Sampled(b'{"id": 7, "city": "a"}', key), Sampled(b'{"id": 7, "city": "b"}', key), Sampled(None, key)]
+    if key == b"7":
+        rows = [Sampled(b'{"city": "a"}', key), Sampled(b'{"city": "b"}', key), Sampled(None, key)]
+    text = drafted(rows)
+    assert line in text
+    assert ("    envelope: upsert " in text) is (not line.strip().startswith("#"))
+    assert check_text(text, "f.yaml").problems == ()
+
+
 def test_a_key_that_is_no_text_is_left_to_the_user():
     text = drafted([Sampled(b'{"name": "a"}', b"\xff"), Sampled(None, b"\xff")])
     assert "    # key: {attributes: [...]} " in text
