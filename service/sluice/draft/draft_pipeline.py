@@ -65,7 +65,8 @@ def _head(topic: str, roles: Roles, file: str, *, compacted: bool) -> Iterator[s
         yield "# letters."
     if sample.tombstones:
         yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
-        yield "# its key; this stream, which is no table, makes no tuple of it."
+        what = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
+        yield f"# its key; this stream, which is no table, {what}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
     if compacted or sample.tombstones:
