@@ -264,13 +264,11 @@ def equal(got: Any, mean: float | None) -> bool:
 
 
 def main() -> None:
-    wrong = {}
-    for name, shape in shapes().items():
-        if "--write" in sys.argv:
-            (CORPUS / f"{name}.yaml").write_text(drafted(shape).text, encoding="utf-8")
-        wrong[name] = list(differences(shape))
-        for difference in wrong[name]:
-            sys.stdout.write(f"{name}: {difference}\n")
+    wrong = {name: list(differences(shape)) for name, shape in shapes().items()}
+    for name, shape in shapes().items() if "--write" in sys.argv else ():
+        (CORPUS / f"{name}.yaml").write_text(drafted(shape).text, encoding="utf-8")
+    for name, found in wrong.items():
+        sys.stdout.writelines(f"{name}: {difference}\n" for difference in found)
     right = sum(not found for found in wrong.values())
     sys.stdout.write(f"{right} of {len(wrong)} shapes run unedited with right results\n")
 
