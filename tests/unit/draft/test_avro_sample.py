@@ -66,7 +66,7 @@ streams:
       symbol: string                        # such as "IBM"
       price: float64?                       # such as 1.5; missing or null in 1 of 4 records
       time: timestamp?                      # such as "2013-01-01T10:00:00.5Z"; may be null
-      # left out: "tags": no type is chosen for map; docs/formats.md has those that can be read
+      tags: "map<string, string>"           # such as {}
     # event_time: {attribute: time, lag: 10s} # for windows over the time in the records
 """
     )
