@@ -6,7 +6,9 @@ import re
 
 from sluice.cli import COMMANDS
 from sluice.config.load import check_text
+from sluice.draft.choices import AUTOMATIC, roles_of
 from sluice.draft.draft_pipeline import draft
+from sluice.draft.findings import findings
 from sluice.draft.sampled_records import Sampled, sample
 from sluice.files import project_file
 
@@ -14,7 +16,7 @@ PAGE = project_file("docs/commands.md").read_text(encoding="utf-8")
 
 
 def block(marker: str) -> str:
-    found = re.search(rf"<!-- {marker} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+    found = re.search(rf"<!-- {marker} -->\n```\w*\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -25,8 +27,8 @@ def test_the_table_has_the_commands_in_their_order():
 
 
 def test_the_drafted_file():
-    records = [Sampled(line.encode(), None) for line in block("sampled").splitlines()]
-    kafka = {"bootstrap.servers": "localhost:9092"}
-    text = draft("trades", sample("trades", records, {}), "trades.yaml", kafka, {})
+    sampled = sample("trades", [Sampled(line.encode(), None) for line in block("sampled").splitlines()], {})
+    text = draft("trades", sampled, "trades.yaml", {"bootstrap.servers": "localhost:9092"}, {})
     assert block("drafted") == text
+    assert block("findings").splitlines() == list(findings(sampled, roles_of(sampled, AUTOMATIC)))
     assert check_text(text, "trades.yaml").problems == ()

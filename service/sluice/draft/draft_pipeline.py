@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
-from sluice.draft.sampled_attributes import Attribute, best_measurement, example_of
+from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
+from sluice.draft.envelopes import DEBEZIUM, UPSERT
+from sluice.draft.findings import counted
+from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
+from sluice.draft.value_forms import kinds
 from sluice.model.secrets import is_secret
-from sluice.model.types import INT64
 
 #: characters of a line in front of its comment
 COLUMN = 44
-#: the stream of the tuples that have the number of which the average is computed
-MEASURED = "measured"
 #: attributes of a table in the output of the join that is suggested for it
 TABLE_OUTPUTS = 3
+#: attributes in the schema; more of them are comments
+MAX_ATTRIBUTES = 60
+#: what is wrong with records of a format that cannot be read
+PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
 
 def draft(
@@ -30,33 +35,38 @@ def draft(
     registry: Mapping[str, str],
     *,
     compacted: bool = False,
+    choices: Choices = AUTOMATIC,
 ) -> str:
     """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty.
 
     compacted   whether the topic is known to be compacted
+    choices     what the user has chosen instead of what the records suggest
     """
-    stream = _stream_name(topic)
+    stream, roles = _stream_name(topic), roles_of(sample, choices)
     table = compacted or sample.tombstones > 0
-    lines = [*_head(topic, sample, file, compacted=compacted), *_streams(topic, sample, stream, table=table)]
-    lines += [*_operator(sample, stream), *(_join(sample, stream) if table else ())]
+    lines = [*_head(topic, roles, file, compacted=compacted), *_streams(topic, roles, stream, table=table)]
+    lines += [*_operator(roles, stream), *(_join(sample, stream) if table else ())]
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
 
 
-def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator[str]:
+def _head(topic: str, roles: Roles, file: str, *, compacted: bool) -> Iterator[str]:
+    sample = roles.sample
     checked = f"sluice check {file}" if file != "-" else "sluice check"
     yield f"# A first pipeline for topic {topic}, drafted from {counted(sample.records, 'record')}. Lines with # are"
     yield f"# suggestions; `{checked}` checks the file after a change."
+    yield from _choices(roles)
     of_all = f"of the {counted(sample.records, 'record')}"
-    if bad := sample.records - sample.usable - sample.tombstones:
-        problem = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
-        yield f"# {bad} {of_all} are {problem}: such records become dead letters."
+    if sample.unreadable:
+        problem = PROBLEMS.get(sample.format, "not readable with a schema of the registry")
+        yield f"# {sample.unreadable} {of_all} are {problem}: such records become dead letters."
     if sample.unfit:
         yield f"# {sample.unfit} {of_all} have a value of another type than the attribute: such records become dead"
         yield "# letters."
     if sample.tombstones:
         yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
-        yield "# its key; in this stream, which is no table, it becomes a dead letter."
+        what = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
+        yield f"# its key; this stream, which is no table, {what}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
     if compacted or sample.tombstones:
@@ -65,55 +75,129 @@ def _head(topic: str, sample: Sample, file: str, *, compacted: bool) -> Iterator
     yield f"pipeline: {_word(name or 'first')}"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _choices(roles: Roles) -> Iterator[str]:
+    """What was chosen, and why."""
+    names = " and ".join(attribute.name for attribute in roles.key)
+    yield f"# key: {f'{names}, {_why(roles)}' if names else 'none, one window for all tuples'}"
+    if roles.time is not None:
+        yield f"# time: {roles.time.name}"
+    if any(attribute.optional for attribute in roles.sample.usable_attributes):
+        yield f"# missing values: {'null' if roles.missing else 'dead letters'}"
 
 
-def _streams(topic: str, sample: Sample, stream: str, *, table: bool) -> Iterator[str]:
-    usable = [attribute for attribute in sample.attributes if not attribute.problem]
+def _why(roles: Roles) -> str:
+    key = {attribute.name for attribute in roles.sample.key.attributes}
+    if {attribute.name for attribute in roles.key} <= key:
+        return "the key of the records"
+    return "which has several records for most of its values"
+
+
+def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[str]:
+    sample = roles.sample
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
     yield f"    topic: {_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
+    if sample.delimiter != ",":
+        yield f"    delimiter: {json.dumps(sample.delimiter)}"
+    yield from _envelope(sample)
+    if any(attribute.form and attribute.form.base64 for attribute in sample.usable_attributes):
+        yield _commented("    decimals: base64", "the bytes of the numbers, as Kafka Connect writes them")
     yield "    schema:"
-    for attribute in usable:
-        yield _commented(f"      {_word(attribute.name)}: {attribute.type}", _comment(attribute))
-    for attribute in sample.attributes:
-        if attribute.problem:
-            yield f"      # left out: {json.dumps(attribute.name)}: {attribute.problem}"
-    if table and sample.key is not None and sample.key not in (attribute.name for attribute in usable):
-        yield _commented(f"      # {_word(sample.key)}: string", "the key of the record, for a table")
-    if _time(usable) is None:
+    yield from _schema(roles)
+    names = {attribute.name for attribute in sample.usable_attributes}
+    for attribute in sample.key.attributes if table else ():
+        if attribute.name not in names:
+            yield _commented(f"      # {_word(attribute.name)}: string", "the key of the record, for a table")
+    if roles.time is None:
         use = "the timestamp of the record, for the next two suggestions"
         yield _commented(f"      # {_free(sample)}: timestamp", use)
-    yield from _places_and_defaults(usable)
+    yield from _key_of_record(sample)
     if table:
-        yield from _table(sample, usable)
-    yield from _event_time(sample, usable)
-    number = best_measurement([attribute for attribute in usable if attribute.name != sample.group])
-    if number and number.absence:
-        yield _commented(f"  {MEASURED}: {{}}", f"the tuples that have {number.name}; inside the service")
+        yield from _table(sample)
+    yield from _event_time(roles)
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
+
+
+def _envelope(sample: Sample) -> Iterator[str]:
+    if sample.envelope.word == DEBEZIUM:
+        line = "    envelope: debezium"
+        yield _commented(line, "the row after each change; a deleted row makes no tuple, or `deletes: include`")
+        beside = [attribute for attribute in sample.usable_attributes if attribute.part == CHANGE]
+        members = ", ".join(f"{_word(attribute.name)}: {attribute.source}" for attribute in beside)
+        yield _commented(f"    change: {{{members}}}", "attributes that are beside the row")
+    elif sample.envelope.word == UPSERT:
+        yield _commented("    envelope: upsert", "a record without a value makes no tuple, or `deletes: include`")
+
+
+def _schema(roles: Roles) -> Iterator[str]:
+    """The rows of the schema; what has no role, and is behind MAX_ATTRIBUTES others, is a comment."""
+    usable = roles.sample.usable_attributes
+    behind = {attribute.name for attribute in usable[MAX_ATTRIBUTES:]} - roles.names
+    for attribute in usable:
+        sign = "# " if attribute.name in behind else ""
+        yield _commented(f"      {sign}{_row(attribute, roles)}", _comment(attribute, roles))
+    for attribute in roles.sample.attributes:
+        if attribute.problem:
+            yield f"      # left out: {json.dumps(attribute.source)}: {attribute.problem}"
+
+
+def _row(attribute: Attribute, roles: Roles) -> str:
+    """The attribute in the schema: `price: float64`, `price: {from: trade.p, type: decimal(2)}`."""
+    assert attribute.form is not None  # noqa: S101 - it has no problem
+    type_ = roles.type_of(attribute)
+    settings = {"from": _quoted(attribute.source)} if _needs_path(attribute) else {}
+    settings |= {"type": f'"{type_}"' if "," in type_ else type_} | attribute.form.options
+    if set(settings) == {"type"}:
+        return f"{_word(attribute.name)}: {settings['type']}"
+    return f"{_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
+
+
+def _needs_path(attribute: Attribute) -> bool:
+    if attribute.part == KEY:
+        return bool(attribute.path)
+    return attribute.part == HEADER or (attribute.part == VALUE and attribute.path != (attribute.name,))
+
+
+def _quoted(path: str) -> str:
+    """The path as YAML, within a mapping in one line."""
+    return path if re.fullmatch(r"[^\W\d][\w.]*", path) else "'" + path.replace("'", "''") + "'"
 
 
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
-    free = name and not name[0].isdigit() and name not in ("results", "dead", MEASURED)
+    free = name and not name[0].isdigit() and name not in ("results", "dead")
     return _word(name if free else f"topic_{name}")
 
 
-def _comment(attribute: Attribute) -> str:
+def _comment(attribute: Attribute, roles: Roles) -> str:
     parts = (
-        "the key of the record" if attribute.in_key else "",
+        "the key of the record" if attribute.part == KEY else "",
         f"such as {attribute.example}" if attribute.values else "",
-        f"{attribute.unit} since 1970?" if attribute.unit else "",
-        attribute.absence,
+        _absence(attribute, roles),
         _unfit(attribute),
+        _inside(attribute),
     )
     return "; ".join(filter(None, parts)) or "of the schema in the registry"
+
+
+def _absence(attribute: Attribute, roles: Roles) -> str:
+    seen = f"missing or null in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
+    return "; ".join(filter(None, (seen or attribute.absence, dead)))
+
+
+def _inside(attribute: Attribute) -> str:
+    """What the values of a json attribute are."""
+    if attribute.form is None or attribute.form.type != "json":
+        return ""
+    if len(list(kinds(attribute.values))) > 1:
+        return f"the values are {kinds_text(attribute.values)}"
+    items = [item for value in attribute.values if isinstance(value, list) for item in value]
+    return "`each` of a map makes a tuple of each object" if all(isinstance(item, dict) for item in items) else ""
 
 
 def _unfit(attribute: Attribute) -> str:
@@ -122,52 +206,56 @@ def _unfit(attribute: Attribute) -> str:
     letters = "a dead letter" if len(attribute.unfit) == 1 else "dead letters"
     verb = "is" if len(attribute.unfit) == 1 else "are"
     all_values = counted(len(attribute.values) + len(attribute.unfit), "record")
-    return f"{len(attribute.unfit)} of {all_values} {verb} {letters}, such as {example_of(attribute.unfit)}"
+    odd = example_of([value for _, value in attribute.unfit])
+    return f"{len(attribute.unfit)} of {all_values} {verb} {letters}, such as {odd}"
 
 
-def _table(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
+def _key_of_record(sample: Sample) -> Iterator[str]:
+    """The line that reads the key of the record: a key that is a text, and that of an upsert."""
+    if sample.envelope.word == UPSERT or _has_text_key(sample):
+        yield f"    key: {_key(sample)}"
+
+
+def _has_text_key(sample: Sample) -> bool:
+    return any(attribute.part == KEY and not attribute.path for attribute in sample.usable_attributes)
+
+
+def _key(sample: Sample) -> str:
+    names = ", ".join(_word(attribute.name) for attribute in sample.key.attributes)
+    return f"{{attributes: [{names}]{', format: json' if sample.key.json else ''}}}"
+
+
+def _table(sample: Sample) -> Iterator[str]:
     """The lines that make the stream a table."""
-    names = {attribute.name: attribute for attribute in usable}
     meaning = "the key of the record"
-    if sample.key is None:
+    if not sample.key.attributes:
         yield _commented("    # key: {attributes: [...]}", f"for a table: {meaning} (docs/formats.md, Keys)")
-    elif sample.key not in names or not names[sample.key].in_key:
-        yield _commented(f"    # key: {{attributes: [{_word(sample.key)}]}}", f"for a table: {meaning}")
+    elif sample.envelope.word != UPSERT and not _has_text_key(sample):
+        yield _commented(f"    # key: {_key(sample)}", f"for a table: {meaning}")
     yield _commented("    # table: true", "a table: the newest record of each key, for the right side of a join")
 
 
 def _join(sample: Sample, stream: str) -> Iterator[str]:
     """A join with the topic as a table, as a comment."""
-    key = sample.key or "KEY"
-    others = [attribute.name for attribute in sample.attributes if not attribute.problem and attribute.name != key]
-    values = {key: f"left.{key}"} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
+    keys = [attribute.name for attribute in sample.key.attributes] or ["KEY"]
+    others = [attribute.name for attribute in sample.usable_attributes if attribute.name not in keys]
+    values = {key: f"left.{key}" for key in keys} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(
         "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
     )
     yield _commented(f"  #   join: {{left: OTHER, right: {stream}}}", "OTHER: a stream whose tuples have the key")
-    yield _commented(f"  #   equality_left: [{_word(key)}]", "the attribute of OTHER with the key")
-    yield f"  #   equality_right: [{_word(key)}]"
+    yield _commented(f"  #   equality_left: [{', '.join(map(_word, keys))}]", "the attribute of OTHER with the key")
+    yield f"  #   equality_right: [{', '.join(map(_word, keys))}]"
     yield f"  #   output: {{results: {{{', '.join(f'{_word(name)}: {value}' for name, value in values.items())}}}}}"
 
 
-def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:
-    for attribute in usable:
-        if attribute.in_key:
-            yield f"    key: {{attributes: [{_word(attribute.name)}]}}"
-    missing = {_word(attribute.name): json.dumps(attribute.default) for attribute in usable if attribute.absence}
-    if missing:
-        values = ", ".join(f"{name}: {value}" for name, value in missing.items())
-        yield _commented(f"    defaults: {{{values}}}", "without a default such a record is a dead letter")
-
-
-def _event_time(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
-    time = _time(usable)
-    if time is None:
-        yield f"    # record_timestamp: {_free(sample)}"
-        yield _commented(f"    # event_time: {{attribute: {_free(sample)}, lag: 10s}}", "for windows over this time")
+def _event_time(roles: Roles) -> Iterator[str]:
+    if roles.time is None:
+        free = _free(roles.sample)
+        yield f"    # record_timestamp: {free}"
+        yield _commented(f"    # event_time: {{attribute: {free}, lag: 10s}}", "for windows over this time")
     else:
-        unit = f", resolution: {time.resolution}" if time.resolution else ""
-        line = f"    # event_time: {{attribute: {_word(time.name)}, lag: 10s{unit}}}"
+        line = f"    # event_time: {{attribute: {_word(roles.time.name)}, lag: 10s}}"
         yield _commented(line, "for windows over the time in the records")
 
 
@@ -177,58 +265,45 @@ def _free(sample: Sample) -> str:
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
-def _time(usable: Sequence[Attribute]) -> Attribute | None:
-    """The attribute that may be the event time: the first one that all records have, else the first one."""
-    times = [attribute for attribute in usable if attribute.is_time]
-    return min(times, key=lambda attribute: bool(attribute.absence), default=None)
-
-
-def _operator(sample: Sample, stream: str) -> Iterator[str]:
-    usable, group = [attribute for attribute in sample.attributes if not attribute.problem], sample.group
-    number = best_measurement([attribute for attribute in usable if attribute.name != group])
-    by = ", partitioned" if group else ""
-    of_each = f" of each {group}" if group else ""
+def _operator(roles: Roles, stream: str) -> Iterator[str]:
+    by = ", partitioned" if roles.key else ""
+    of_each = f" of each {' and '.join(attribute.name for attribute in roles.key)}" if roles.key else ""
     yield "operators:"
-    if number and number.absence:
-        yield from _filter(number, stream)
-        stream = MEASURED
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
     yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
-    if group:
-        yield f"    partition_by: [{_word(group)}]"
+    if roles.key:
+        yield f"    partition_by: [{', '.join(_word(attribute.name) for attribute in roles.key)}]"
     yield "    output:"
     yield "      results:"
-    for name, expression in _outputs(usable, group, number).items():
+    for name, expression in _outputs(roles).items():
         yield f"        {_word(name)}: {_word(expression)}"
 
 
-def _filter(number: Attribute, stream: str) -> Iterator[str]:
-    """A map that drops the tuples without the number, so that they do not count in its average."""
-    yield f"  - name: {MEASURED}"
-    yield f"    map: {stream}"
-    yield _commented(f"    where: not isNaN({number.name})", f"drops the records without {number.name}")
-    yield f"    output: [{MEASURED}]"
-
-
-def _outputs(usable: Sequence[Attribute], group: str | None, number: Attribute | None) -> dict[str, str]:
+def _outputs(roles: Roles) -> dict[str, str]:
     """The attributes of the output: name -> expression."""
-    values = [attribute for attribute in usable if attribute.name != group]
+    keys = [attribute.name for attribute in roles.key]
+    values = [attribute for attribute in roles.sample.usable_attributes if attribute.name not in keys]
     computed = {"tuples": "Count()"}
-    if number:
-        argument = f"float64({number.name})" if number.type == INT64 else number.name  # Average of int64 cuts (A20)
+    number = roles.measurement
+    if number and number.form:
+        whole = number.form.type == "int64"  # Average of int64 cuts (A20)
+        argument = f"float64({number.name})" if whole else number.name
         computed |= {f"average_{number.name}": f"Average({argument})"}
     elif values:
         computed |= {f"last_{values[0].name}": f"Last({values[0].name})"}
-    given = {group: group} if group else {}
-    return given | {f"{name}_" if name == group else name: expression for name, expression in computed.items()}
+    return dict(zip(keys, keys, strict=True)) | {
+        f"{name}_" if name in keys else name: expression for name, expression in computed.items()
+    }
 
 
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
     if properties:
         yield f"{block}:"
+    elif block == "kafka":
+        yield _commented("# kafka: {bootstrap.servers: HOST:PORT}", "the brokers, for `sluice run`")
     for name, value in properties.items():
         if is_secret(name):
             variable = f"{block}_{re.sub(r'[^a-zA-Z0-9]', '_', name)}".upper()

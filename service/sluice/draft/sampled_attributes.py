@@ -1,147 +1,71 @@
-"""The attributes of sampled records: their types, and what their names and values suggest that they stand for."""
+"""The attributes of sampled records: their names, where the records have them, and how they are read."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress
 from typing import Any
 
-from sluice.columns.json_columns import fits
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
+from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures
+from sluice.draft.record_tree import Path, Place, kind
+from sluice.draft.value_forms import Fit, Form, fit, kinds
 
-#: times since 1970: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
-FIRST_SECOND, LAST_SECOND = 10**9, 4_102_444_800
-SECONDS = "seconds"
-#: unit of a time since 1970 -> units in a second
-UNITS = {SECONDS: 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
-
-#: the words of a name: `lastSeen_at2` is last, seen, at and 2
-WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-#: words of a name that holds a time. Numbers of ten digits are seconds only below such a name: they may be keys, too
-TIMES = frozenset(WORD.findall(
-    "time timestamp ts date datetime dt epoch at when now utc t created updated modified changed deleted started "
-    "start ended end begin since until expires expiry exp iat nbf seen contact reported received sent posted "
-    "published observed measured sampled recorded captured clock instant moment unix"
-))  # fmt: skip
-TIME_ENDS = ("time", "timestamp", "date")
-#: words of a name whose numbers name or place something: their average means nothing
-KEYS = frozenset(WORD.findall(
-    "id ids uid uuid guid gid pid tid oid key zip zipcode postal postcode port code codes version ver revision "
-    "rev year month day hour minute weekday week nr num number seq sequence index idx offset partition hash crc "
-    "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
-    "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
-    "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
-    "terminal node shard thread process errno"
-))  # fmt: skip
-#: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
-KEY_ENDS = ("userid", "orderid", "deviceid", "sensorid", "stationid", "customerid", "productid", "sessionid", "zipcode")
-#: words of a name whose numbers measure something
-MEASURES = frozenset(WORD.findall(
-    "price amount value temp temperature humidity pressure speed velocity size qty quantity volume count total "
-    "duration latency elapsed bytes rate level power energy voltage volts current amps watts usage load cost fare "
-    "tip distance weight height depth score mag magnitude altitude alt cpu memory mem co pm rssi snr battery wind "
-    "rain aqi bid ask open close high low bpm heart steps rpm torque flow delay age income salary sales revenue "
-    "balance rating"
-))  # fmt: skip
-#: keys: whole numbers that all differ, of at least this many records, and either grow or are at least MIN_KEY
-MIN_RECORDS, MIN_KEY = 8, 10**6
-
-
-def unit_of_time(name: str, values: Sequence[Any]) -> str | None:
-    """The unit in which all of these numbers are times from 2001 to 2099; None if there is no such unit."""
-    if not values:
-        return None
-    least, most = min(values), max(values)
-    units = (unit for unit, count in UNITS.items() if FIRST_SECOND * count <= least and most < LAST_SECOND * count)
-    unit = next(units, None)
-    return None if unit == SECONDS and not is_name_of_time(name) else unit
-
-
-def is_name_of_time(name: str) -> bool:
-    return name.lower().endswith(TIME_ENDS) or not TIMES.isdisjoint(words(name))
-
-
-def words(name: str) -> list[str]:
-    return [word.lower() for word in WORD.findall(name)]
-
-
-def measures(name: str) -> bool:
-    return not MEASURES.isdisjoint(words(name)) and not _ends_as_key(name)
-
-
-def is_key(name: str, values: Sequence[Any]) -> bool:
-    """Whether the numbers name or place something rather than measure it. The last word of a name counts most."""
-    if _ends_as_key(name) or measures(name):
-        return not measures(name)
-    differ = _all_differ(values) and (min(values) >= MIN_KEY or _grow(values))
-    return differ or not KEYS.isdisjoint(words(name))
-
-
-def _ends_as_key(name: str) -> bool:
-    last = next((word for word in reversed(words(name)) if not word.isdigit()), "")
-    return last in KEYS or name.lower().endswith(KEY_ENDS)
-
-
-def _all_differ(values: Sequence[Any]) -> bool:
-    whole = all(type(value) is int for value in values)
-    return whole and len(values) >= MIN_RECORDS and len(set(values)) == len(values)
-
-
-def _grow(values: Sequence[Any]) -> bool:
-    return all(earlier < later for earlier, later in pairwise(values))
-
-
-#: the possible types of an attribute. It gets the type that most of its values have: of several such types, the first
-SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
-#: the most lists within lists that an attribute gets
-MAX_DEPTH = 4
-#: the value for records without the attribute, by type. Of a measurement it is NaN: a 0 would count in an average
-DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: "NaN", STRING: "", TIMESTAMP: "1970-01-01T00:00:00Z"}
 #: characters of a value in a comment
 MAX_EXAMPLE = 40
-#: what stands for the type of a value without a type, and of a list whose values have no common type
-NO_TYPES = ("no type", "a list of several types")
-#: the same of an object, and of a list with objects
-OBJECTS = ("object", "a list of objects")
-#: percent of the values that have the type of an attribute; the others are too few to be more than mistakes
-MIN_SHARE = 99
-#: types in a comment about values without a common type
-MAX_TYPES = 4
-#: names of an attribute that holds the key of the record; the first that no other attribute has is taken
-KEY_NAMES = ("key", "record_key", "kafka_key")
+#: the parts of a record that have attributes; CHANGE: what a change event has beside the row
+VALUE, KEY, HEADER, CHANGE = "value", "key", "header", "change"
+#: the name of a member that stands in a path as it is
+PLAIN = re.compile(r"[^\W\d]\w*")
 
-Document = Mapping[str, Any]
+#: a JSON object, or a list
+Document = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """An attribute of the records.
 
-    values    its values, without null; if the attribute has a type, only the values that the type accepts
-    absence   in which records it is missing or null, as a text; empty: in none
-    type      None: its values have no common type of pipeline files
-    problem   why it cannot be an attribute of a stream; empty if it can
-    in_key    whether it is the key of the record
-    unfit     the values that the type does not accept: a record with one is a dead letter
+    path       the members that lead to it in its part of the record; of a header its name
+    form       how it is read; None if its values have no form
+    values     its values, without null and without unfit ones
+    rows       the numbers of the records with these values, counted from 0
+    documents  the number of records
+    part       the part of the record that has it: VALUE, KEY, HEADER or CHANGE
+    problem    why it cannot be an attribute of a stream; empty if it can
+    unfit      (record, value) of the values that the form does not accept: such a record is a dead letter
+    absence    why records may lack it although none of the sample does, as a text
     """
 
     name: str
+    path: Path
+    form: Form | None
     values: Sequence[Any]
-    absence: str
-    type: Type | None
+    rows: Sequence[int]
+    documents: int
+    part: str = VALUE
     problem: str = ""
-    in_key: bool = False
-    unfit: Sequence[Any] = ()
+    unfit: Sequence[tuple[int, Any]] = ()
+    absence: str = ""
 
     @property
-    def default(self) -> Any:  # noqa: ANN401 - a JSON value
-        assert self.type is not None  # noqa: S101 - it has no problem
-        return [] if self.type.element else DEFAULTS[self.type]
+    def absent(self) -> int:
+        """The number of records in which it is missing or null."""
+        return self.documents - len(self.values) - len(self.unfit)
+
+    @property
+    def optional(self) -> bool:
+        return self.absent > 0 or bool(self.absence)
+
+    @property
+    def type(self) -> str:
+        """The type in the schema; empty if there is none."""
+        return f"{self.form.type}{'?' if self.optional else ''}" if self.form else ""
 
     @property
     def example(self) -> str:
@@ -149,25 +73,48 @@ class Attribute:
         return example_of(self.values)
 
     @property
-    def unit(self) -> str | None:
-        """The unit in which all values are times from 2001 to 2099, if they are numbers; else None."""
-        numbers = [value for value in self.values if type(value) in (int, float)]
-        return unit_of_time(self.name, numbers) if len(numbers) == len(self.values) else None
+    def source(self) -> str:
+        """Where a record has it, as `from` of a schema says it."""
+        inside = "".join(map(_step_text, self.path))
+        if self.part in (KEY, HEADER):
+            return f"{self.part}{inside}"
+        part_of_record = self.path[0] in (KEY, HEADER) and self.path != (self.name,)
+        return path_text(self.path, quoted=1 if part_of_record else 0)
 
     @property
-    def resolution(self) -> str | None:
-        """The resolution as an event time, of an int64."""
-        return self.unit if self.type == INT64 and self.unit != SECONDS else None
+    def last_name(self) -> str:
+        """The name of the member that has it; of a branch of a union that of the member around it."""
+        names = [step for step in self.path if isinstance(step, str) and step not in BRANCHES]
+        return names[-1] if names else self.name
+
+    @property
+    def meaning(self) -> str:
+        """The words that say what the values are: its last name, with the one before if that alone says too little."""
+        names = [step for step in self.path if isinstance(step, str) and step not in BRANCHES]
+        short = self.last_name.lower() in GENERAL or len(self.last_name) == 1
+        return "_".join(names[-2:]) if short and names else self.last_name
+
+    @property
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """The values with the numbers of their records."""
+        return zip(self.rows, self.values, strict=True)
 
     @property
     def is_time(self) -> bool:
         """Whether it can be the event time."""
-        return self.type == TIMESTAMP or bool(self.resolution) or (self.type == FLOAT64 and self.unit == SECONDS)
+        return self.form is not None and self.form.type == "timestamp" and not self.problem
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something."""
-        return self.type in (INT64, FLOAT64) and not self.unit and not is_key(self.name, self.values)
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that
+        is always the same is a key, unless its name is that of a measurement.
+        """
+        if self.problem or self.form is None or not self.form.is_number:
+            return False
+        numbers = [value for value in self.values if not isinstance(value, str)]
+        flags = self.form.type == "int64" and set(numbers) <= {0, 1}
+        constant = len(numbers) >= MIN_RECORDS and len(set(numbers)) == 1 and not measures(self.meaning)
+        return not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:
@@ -176,187 +123,104 @@ def example_of(values: Sequence[Any]) -> str:
     return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
 
 
-def json_attributes(documents: Sequence[Document]) -> list[Attribute]:
-    """The attributes in the order in which they first occur."""
-    names = dict.fromkeys(name for document in documents for name in document)
-    return [_json_attribute(name, documents) for name in names]
+def path_text(steps: Path, *, quoted: int = 0) -> str:
+    """The path as `from` of a schema has it: `order.items[0].price`, `order["unit price"]`.
 
-
-def as_drafted(attribute: Attribute, seconds: Type) -> Attribute:
-    """The attribute with the type that suits its role: `seconds` for seconds since 1970, and float64, which has NaN for
-    the records without it, for whole numbers that measure something in some of the records.
+    quoted   the number of steps at the beginning that stand in quotes in any case
     """
-    if attribute.type in (INT64, FLOAT64) and attribute.unit == SECONDS:
-        return replace(attribute, type=seconds)
-    if attribute.type == INT64 and attribute.absence and attribute.is_measurement and not attribute.problem:
-        return replace(attribute, type=FLOAT64)
-    return attribute
+    quotes = [f"[{json.dumps(step)}]" for step in steps[:quoted]]
+    return "".join([*quotes, *map(_step_text, steps[quoted:])]).removeprefix(".")
 
 
-def best_measurement(attributes: Sequence[Attribute]) -> Attribute | None:
-    """The attribute whose average is drafted: one with the name of a measurement, of several such attributes one that
-    all records have, then a float64, then the first one. None if no attribute measures something.
-    """
-    possible = [attribute for attribute in attributes if attribute.is_measurement]
-    return min(
-        possible,
-        key=lambda attribute: (not measures(attribute.name), bool(attribute.absence), attribute.type != FLOAT64),
-        default=None,
+def _step_text(step: str | int) -> str:
+    named = isinstance(step, str) and PLAIN.fullmatch(step)
+    return f".{step}" if named else f"[{json.dumps(step, ensure_ascii=not str(step).isprintable())}]"
+
+
+def attributes_of(listed: Sequence[Place], part: str = VALUE) -> list[Attribute]:
+    """The attributes at these places, each with a name of its own."""
+    names = names_of([place.path for place in listed])
+    return [_attribute(name, place, part) for name, place in zip(names, listed, strict=True)]
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """A name for each path: its last member, and as many members before it as the names need to differ."""
+    lengths = [_first_length(path) for path in paths]
+    while True:
+        names = [_name(path, length) for path, length in zip(paths, lengths, strict=True)]
+        counts = Counter(names)
+        longer = [
+            length + 1 if counts[name] > 1 and length < len(_parts(path)) else length
+            for name, path, length in zip(names, paths, lengths, strict=True)
+        ]
+        if longer == lengths:
+            return _numbered(names)
+        lengths = longer
+
+
+def _first_length(path: Path) -> int:
+    parts = _parts(path)
+    short = len(parts[-1]) == 1 or parts[-1].lower() in GENERAL
+    return 2 if short and len(parts) > 1 else 1
+
+
+def _name(path: Path, length: int) -> str:
+    name = "_".join(_parts(path)[-length:])
+    return name if ATTRIBUTE.fullmatch(name) and name not in RESERVED else _mended(name)
+
+
+def _mended(name: str) -> str:
+    return f"{name}_" if name in RESERVED else f"field_{name}".rstrip("_")
+
+
+def _parts(path: Path) -> list[str]:
+    """The members of the path as parts of a name. An item behind the first one has its position in the name."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, str) and not (parts and step in BRANCHES):
+            parts.append(step if ATTRIBUTE.fullmatch(step) else re.sub(r"\W+", "_", step).strip("_"))
+        elif isinstance(step, int) and (step or len(path) == 1):
+            parts[-1:] = ["_".join([*parts[-1:], str(step)])]
+    return parts or ["field"]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """The names; one that stands earlier in the list gets a number."""
+    different: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in range(2, len(names) + 2))
+        different[next(text for text in (name, *numbered) if text not in different)] = None
+    return list(different)
+
+
+def _attribute(name: str, place: Place, part: str) -> Attribute:
+    attribute = Attribute(name, place.path, None, place.values, place.rows, place.documents, part)
+    fitted = fit(attribute.meaning, place.values)
+    return with_fit(attribute, fitted) if fitted else replace(attribute, problem=_nothing_in(place.values))
+
+
+def with_fit(attribute: Attribute, fitted: Fit) -> Attribute:
+    fits = list(map(fitted.accepts, attribute.values))
+    return replace(
+        attribute,
+        form=fitted.form,
+        values=list(compress(attribute.values, fits)),
+        rows=list(compress(attribute.rows, fits)),
+        unfit=[found for found, good in zip(attribute.numbered, fits, strict=True) if not good],
     )
 
 
-def with_key(attributes: list[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> list[Attribute]:
-    """The attributes and, if the records have keys that group them and no attribute has these, the key as another one.
-
-    `keys` has the key of each document, None if there is none or if it is no text.
-    """
-    texts = [key for key in keys if key is not None]
-    repeated = 1 < len(set(texts)) <= len(texts) // 2
-    if len(texts) < len(documents) or not repeated or key_attribute(attributes, documents, keys):
-        return attributes
-    name = unused_key_name(attributes)
-    return attributes if name is None else [*attributes, Attribute(name, texts, "", STRING, in_key=True)]
-
-
-def unused_key_name(attributes: Sequence[Attribute]) -> str | None:
-    """A name for an attribute that holds the key of the record; None if all such names are taken."""
-    names = {attribute.name for attribute in attributes}
-    return next((name for name in KEY_NAMES if name not in names), None)
-
-
-def group_attribute(
-    attributes: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
-) -> str | None:
-    """The attribute by which the records may be grouped; None if none is suitable.
-
-    It is the attribute that holds the key of the record or, if none does, the text with the fewest values among texts
-    whose values repeat.
-    """
-    in_key = next((attribute.name for attribute in attributes if attribute.in_key), None)
-    by_key = in_key or key_attribute(attributes, documents, keys)
-    if by_key is not None:
-        return by_key
-    counts = {
-        attribute.name: len(set(attribute.values)) for attribute in _usable(attributes) if attribute.type == STRING
-    }
-    repeated = [
-        attribute.name for attribute in attributes if 1 < counts.get(attribute.name, 0) <= len(attribute.values) // 2
-    ]
-    return min(repeated, key=counts.__getitem__, default=None)
-
-
-def key_attribute(
-    attributes: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
-) -> str | None:
-    """The attribute that is equal to the key of each record that has a key; None if there is none, or no key."""
-    keyed = [(document, key) for document, key in zip(documents, keys, strict=True) if key is not None]
-    for attribute in _usable(attributes):
-        if keyed and all(str(document.get(attribute.name)) == key for document, key in keyed):
-            return attribute.name
-    return None
-
-
-def problem_of(name: str) -> str:
-    """Why a field cannot be an attribute of a stream; empty if it can."""
-    if not ATTRIBUTE.fullmatch(name):
-        return "a name has letters, digits and underscores"
-    if name in RESERVED:
-        return "the name is a word of expressions"
-    return ""
-
-
-def _usable(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
-    for attribute in attributes:
-        if not attribute.problem and not attribute.absence and attribute.type in (STRING, INT64):
-            yield attribute
-
-
-def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
-    values = [value for document in documents if (value := document.get(name)) is not None]
-    absent = len(documents) - len(values)
-    absence = f"missing or null in {absent} of {len(documents)} records" if absent else ""
-    type_ = _common_type(values)
-    problem = ("" if type_ else _json_problem(values)) or problem_of(name) or ("" if type_ else _conflict(name, values))
-    if type_ is None:
-        return Attribute(name, values, absence, None, problem)
-    accepted = [value for value in values if fits(value, type_)]
-    unfit = [value for value in values if not fits(value, type_)]
-    return Attribute(name, accepted, absence, type_, problem, unfit=unfit)
-
-
-def _common_type(values: Sequence[Any]) -> Type | None:
-    """The type that all or nearly all of the values have; None if there is none."""
-    if not values:
-        return None
-    candidates = _candidates(values)
-    counts = {candidate: sum(_is(value, candidate) for value in values) for candidate in candidates}
-    most = max(candidates, key=counts.__getitem__)  # the first one of several
-    if most.element and not any(_has_items(value) for value in values):
-        return None
-    return most if 100 * counts[most] >= MIN_SHARE * len(values) else None
-
-
-def _candidates(values: Sequence[Any]) -> list[Type]:
-    """The types that the values may have, types of scalars first."""
-    depth = min(MAX_DEPTH, max(map(_depth, values)))
-    types = [list(SCALARS)]
-    for _ in range(depth):
-        types.append([list_of(element) for element in types[-1]])
-    return [element for of_depth in types for element in of_depth]
-
-
-def _depth(value: object) -> int:
-    """How many lists are around the innermost items of a value; no more than MAX_DEPTH + 1 levels are searched."""
-    depth, level = 0, [value]
-    while depth <= MAX_DEPTH and any(isinstance(element, list) for element in level):
-        depth, level = depth + 1, [item for element in level if isinstance(element, list) for item in element]
-    return depth
-
-
-def _has_items(value: object) -> bool:
-    """Whether a value is no list, or has an item that is none."""
-    return any(map(_has_items, value)) if isinstance(value, list) else True
-
-
-def _conflict(name: str, values: Sequence[Any]) -> str:
-    """The types of values without a common type, the most frequent first, with an example of each other one."""
-    seen: dict[str, list[Any]] = {}
-    for value in values:
-        seen.setdefault(_type_name(value), []).append(value)
-    for narrow, wide in ((INT64, FLOAT64), (TIMESTAMP, STRING)):
-        if str(wide) in seen:
-            seen[str(wide)] += seen.pop(str(narrow), [])
-    (most, of_most), *others = sorted(seen.items(), key=lambda typed: -len(typed[1]))
-    shown = [f"{most} in {len(of_most)}"]
-    shown += [f"{kind} in {len(few)} (such as {example_of(few)})" for kind, few in others[: MAX_TYPES - 1]]
-    more = f" and {len(seen) - MAX_TYPES} more types" if len(seen) > MAX_TYPES else ""
-    chosen = f"; with {name}: {most} the others are dead letters" if most not in (*NO_TYPES, *OBJECTS) else ""
-    return f"its values have no common type: {', '.join(shown)}{more} of {len(values)} records{chosen}"
-
-
-def _type_name(value: object) -> str:
-    type_ = next((candidate for candidate in _candidates([value]) if _is(value, candidate)), None)
-    if type_ is not None:
-        return str(type_)
-    items = value if isinstance(value, list) else []
-    objects = isinstance(value, dict) or any(_type_name(item) in OBJECTS for item in items)
-    return (OBJECTS if objects else NO_TYPES)[isinstance(value, list)]
-
-
-def _is(value: object, type_: Type) -> bool:
-    """Whether a value has a type. A number is no timestamp here, though the decoder takes it as seconds since 1970."""
-    if type_.element is not None:
-        element = type_.element
-        return isinstance(value, list) and all(_is(item, element) for item in value)
-    return fits(value, type_) and (type_ != TIMESTAMP or isinstance(value, str))
-
-
-def _json_problem(values: Sequence[Any]) -> str:
+def _nothing_in(values: Sequence[Any]) -> str:
     if not values:
         return "it is always null"
-    if all(_type_name(value) in OBJECTS for value in values):
-        kind = "an object" if isinstance(values[0], dict) else "a list of objects"
-        return f"it is {kind}; attributes are values and lists of values"
-    if not any(map(_has_items, values)):
-        return "its lists are always empty, so that the type of their items is not known"
-    return ""
+    return "its objects are always empty" if isinstance(values[0], dict) else "its lists are always empty"
+
+
+def kinds_text(values: Sequence[Any]) -> str:
+    """The kinds of the values, the most frequent first, with an example of each other one: `number in 16, text in 4
+    (such as "ground")`.
+    """
+    (usual, count), *others = kinds(values)
+    examples = {kind(value): value for value in reversed(values)}
+    odd = (f"{word} in {number} (such as {example_of([examples[word]])})" for word, number in others)
+    return ", ".join([f"{usual} in {count}", *odd])

@@ -1,28 +1,24 @@
-"""The sample of a topic: the format of its records, their attributes, and the attribute that groups them."""
+"""The sample of a topic: the format and the envelope of its records, their attributes, and the roles of these."""
 
 from __future__ import annotations
 
 import json
+import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
-from sluice.columns.json_columns import fits
-from sluice.draft.sampled_attributes import (
-    Attribute,
-    Document,
-    as_drafted,
-    group_attribute,
-    json_attributes,
-    key_attribute,
-    unused_key_name,
-    with_key,
-)
+from sluice.draft.csv_sample import csv_rows
+from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
+from sluice.draft.record_tree import places
+from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
+from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
+from sluice.draft.value_forms import Form
 from sluice.model.errors import SluiceError
-from sluice.model.types import FLOAT64, TIMESTAMP
 
 #: the first byte of a record of Confluent's wire format; the id of a schema follows in four bytes
 MAGIC, PREFIX = b"\x00", 5
@@ -30,6 +26,10 @@ MAGIC, PREFIX = b"\x00", 5
 MAX_ID = 1 << 24
 #: characters of a record in a message
 MAX_SHOWN = 60
+#: the beginning of the headers that are attributes of a CloudEvent
+CLOUD_EVENT = "ce_"
+#: whole numbers that may be beyond 64 bits, which orjson reads as float64
+WIDE = re.compile(rb"\d{19}")
 
 
 class DraftError(SluiceError):
@@ -37,34 +37,50 @@ class DraftError(SluiceError):
 
 
 class Sampled(NamedTuple):
-    """A record: its value and its key, None if it has none. A record without a value is a tombstone."""
+    """A record: its value, its key, None if it has none, and its headers. A record without a value is a tombstone."""
 
     value: bytes | None
     key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """What the sampled records of a topic have in common.
 
-    format      the format of the records, as a pipeline file names it
-    attributes  all attributes found, also those of unsupported types
-    group       the attribute by which the records may be grouped; None if none is suitable
-    records     the number of sampled records
-    usable      the number of records from which the attributes were found
-    tombstones  the number of records without a value
-    unfit       the number of usable records with a value that the type of its attribute does not accept
-    key         the attribute that holds the key of the record, or a name for one; None if the keys are no texts
+    format       the format of the records, as a pipeline file names it
+    attributes   all attributes found, also those that no stream can have
+    group        the attributes by which the records may be grouped; empty if none are suitable
+    records      the number of sampled records
+    usable       the number of records from which the attributes were found
+    unreadable   the number of records that the format cannot be
+    tombstones   the number of records without a value
+    unfit        the number of usable records with a value that the form of its attribute does not accept
+    key          the key of the records
+    envelope     what surrounds the rows in the values
+    delimiter    what stands between the fields of CSV
     """
 
     format: str
     attributes: Sequence[Attribute]
-    group: str | None
+    group: Sequence[Attribute]
     records: int
     usable: int
+    unreadable: int = 0
     tombstones: int = 0
     unfit: int = 0
-    key: str | None = None
+    key: RecordKey = NO_KEY
+    envelope: Envelope = NO_ENVELOPE
+    delimiter: str = ","
+
+    @property
+    def usable_attributes(self) -> list[Attribute]:
+        return [attribute for attribute in self.attributes if not attribute.problem]
+
+    @property
+    def time(self) -> Attribute | None:
+        """The attribute that may be the event time."""
+        return best_time(self.attributes)
 
 
 def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) -> Sample:
@@ -75,13 +91,15 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
-    filled = [_Filled(record.value, record.key) for record in records if record.value is not None]
+    filled = [_Filled(value, key, headers) for value, key, headers in records if value is not None]
     if not filled:
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
     framed = [record for record in filled if _is_framed(record.value)]
-    common = _avro(topic, framed, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
-    return replace(common, records=len(records), tombstones=len(records) - len(filled))
+    common = _avro(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
+    tombstones = len(records) - len(filled)
+    found = _as_upserts(common) if tombstones else common
+    return replace(found, records=len(records), tombstones=tombstones)
 
 
 def _is_framed(value: bytes) -> bool:
@@ -95,17 +113,52 @@ class _Filled(NamedTuple):
 
     value: bytes
     key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
-    documents = [(document, record) for record in records if (document := _document(record.value)) is not None]
+    parsed = [(_parsed(record.value.removeprefix(BOM_UTF8)), record) for record in records]
+    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list))
+    kind = usual.most_common(1)[0][0] if usual else dict
+    documents: list[tuple[Document, _Filled]] = [
+        (document, record) for document, record in parsed if type(document) is kind
+    ]
+    if 2 * len(documents) <= len(records) and (text := _text_sample(topic, records)):
+        return text
     if not documents:
         raise DraftError(_no_objects(topic, records))
-    attributes = json_attributes([document for document, _ in documents])
-    return _sample(topic, "json", attributes, documents)
+    envelope = envelope_of([document for document, _ in documents])
+    rows = [(row, record) for document, record in documents if (row := envelope.row(document)) is not None]
+    listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
+    unreadable = len(records) - len(documents)
+    return replace(_sample(topic, "json", listed, rows), envelope=envelope, unreadable=unreadable)
 
 
-def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
+    """The sample of records that are rows of CSV or lines of text; None if they are neither, or JSON."""
+    texts = [text for record in records if (text := _text(record.value)) is not None]
+    if len(texts) < len(records) or any(text.lstrip()[:1] in ("[", "{", '"') for text in texts):
+        return None
+    table = csv_rows(texts)
+    if table is None:
+        lines: list[tuple[Document, _Filled]] = [
+            ({"line": text}, record) for text, record in zip(texts, records, strict=True)
+        ]
+        return _sample(topic, "text", [_line(texts)], lines)
+    rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
+    listed = [
+        replace(attribute, path=(attribute.name,)) for attribute in attributes_of(places([row for row, _ in rows]))
+    ]
+    unreadable = len(records) - len(rows)
+    return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
+
+
+def _line(texts: Sequence[str]) -> Attribute:
+    return Attribute("line", ("line",), Form("string"), texts, range(len(texts)), len(texts))
+
+
+def _avro(topic: str, records: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+    framed = [record for record in records if _is_framed(record.value)]
     if not registry:
         number = int.from_bytes(framed[0].value[1:PREFIX], "big")
         problem = f"the records of {topic} have a schema of a registry (id {number})"
@@ -116,54 +169,79 @@ def _avro(topic: str, framed: Sequence[_Filled], registry: Mapping[str, str]) ->
     rows = [(document, record) for document, record in zip(documents, framed, strict=True) if document is not None]
     if not rows:
         raise DraftError(f"no sampled record of {topic} can be read with its schema: {reason}")
-    return _sample(topic, "avro-confluent", attributes, rows)
+    unreadable = len(records) - len(rows)
+    return replace(_sample(topic, "avro-confluent", attributes, rows), unreadable=unreadable)
 
 
 def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
     if all(attribute.problem for attribute in listed):
         why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
-    documents, keys = [document for document, _ in rows], [_text(record.key) for _, record in rows]
-    seconds = TIMESTAMP if form == "json" else FLOAT64  # a long of Avro is no timestamp without a logical type
-    listed = [as_drafted(attribute, seconds) for attribute in listed]
-    attributes = with_key(listed, documents, keys)
-    group = group_attribute(attributes, documents, keys)
-    key = next((attribute.name for attribute in attributes if attribute.in_key), None) or key_attribute(
-        listed, documents, keys
-    )
-    if key is None and None not in keys:
-        key = unused_key_name(attributes)
-    return Sample(form, attributes, group, len(rows), len(rows), unfit=_unfit(attributes, documents), key=key)
+    key = record_key(listed, [_key(record.key) for _, record in rows])
+    attributes = [*listed, *_headers([record for _, record in rows], listed)]
+    if key.attributes and (key.in_value or _group_records(key.attributes)):
+        group = key.attributes
+        attributes += [] if key.in_value else key.attributes
+    else:
+        group = [found for found in [group_of(attributes)] if found]
+    unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key)
 
 
-def _unfit(attributes: Sequence[Attribute], documents: Sequence[Document]) -> int:
-    """The number of documents with a value that the type of its attribute does not accept."""
-    typed = [
-        (attribute.name, attribute.type)
-        for attribute in attributes
-        if attribute.unfit and not attribute.problem and attribute.type is not None
+def _as_upserts(sample: Sample) -> Sample:
+    """The sample of a topic with tombstones: a stream of upserts, if its key can be read."""
+    if sample.envelope.word or not (sample.key.attributes and sample.key.named):
+        return sample
+    names = {attribute.name for attribute in sample.attributes}
+    missing = [attribute for attribute in sample.key.attributes if attribute.name not in names]
+    return replace(sample, envelope=Envelope(UPSERT), attributes=[*sample.attributes, *missing])
+
+
+def _group_records(key: Sequence[Attribute]) -> bool:
+    """Whether most of the keys are those of several records."""
+    combined = list(zip(*(attribute.values for attribute in key), strict=False))
+    return 1 < len(set(map(str, combined))) <= len(combined) // 2
+
+
+def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
+    """The headers that are attributes of CloudEvents."""
+    documents = [
+        {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
     ]
-    return sum(
-        any(document.get(name) is not None and not fits(document[name], type_) for name, type_ in typed)
-        for document in documents
-    )
+    events = [{name: text for name, text in document.items() if name.startswith(CLOUD_EVENT)} for document in documents]
+    if not any(events):
+        return []
+    names = {attribute.name for attribute in taken}
+    headers = attributes_of(places(events), HEADER)
+    return [header for header in headers if header.name not in names]
 
 
-def _document(value: bytes) -> Document | None:
+def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value
+    """The JSON value, with whole numbers of any size; None if it is none."""
     try:
-        document = orjson.loads(value.removeprefix(BOM_UTF8))
+        document = orjson.loads(text)
     except ValueError:
         return None
-    return document if isinstance(document, dict) else None
+    return json.loads(text) if WIDE.search(text) else document
 
 
-def _text(key: bytes | None) -> str | None:
-    """The key as a text; None if it is no text."""
+def _text(text: bytes | None) -> str | None:
+    """The bytes as a text; None if they are no text that can be printed."""
     try:
-        text = key.decode() if key is not None else ""
+        decoded = text.decode() if text is not None else ""
     except ValueError:
         return None
-    return text if text.isprintable() and key is not None else None
+    return decoded if decoded.isprintable() and text is not None else None
+
+
+def _key(key: bytes | None) -> Any:  # noqa: ANN401 - a JSON value
+    """The key as a text or a JSON object; None if it is neither."""
+    text = _text(key)
+    document = _parsed(key) if key is not None and text else None
+    if not isinstance(document, dict):
+        return text
+    payload = document.get("payload")
+    return payload if document.keys() == {"schema", "payload"} and isinstance(payload, dict) else document
 
 
 def _no_objects(topic: str, records: Sequence[_Filled]) -> str:

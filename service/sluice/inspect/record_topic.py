@@ -45,16 +45,11 @@ def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: in
         yield event
 
 
-def last_values(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """The value and the key of each of the last committed records of each topic partition, at most `limit` of each.
-
-    Marks without a tuple are left out. Raises TopicError if there is no such topic.
-    """
-    for _, messages in _last(kafka, topic, limit):
-        for message in messages:
-            value, headers = message.value(), headers_of(message)
-            if value or not any(name == HEADER for name, _ in headers):
-                yield value, message.key()
+def record_tuples(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[Event]:
+    """As `record` for one topic, without marks that carry no tuple."""
+    for event in record(kafka, {topic: None}, limit):
+        if event["record"].get("value") or HEADER not in event["record"].get("headers", {}):
+            yield event
 
 
 def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:

@@ -182,7 +182,7 @@ class _StreamItems:
         if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
             raise EventError(location, f"`topic_partition` must be a whole number from 0 on, got {quoted(source)}")
         if "record" in event:
-            self._records.append(Recorded(location, number, at, source, *_record(location, event["record"], at)))
+            self._records.append(Recorded(location, number, at, source, *record_parts(location, event["record"], at)))
         elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(self._row(location, event))
@@ -326,7 +326,7 @@ def _mark(location: str, word: object) -> int:
     return MARKS[word]
 
 
-def _record(
+def record_parts(
     location: str, record: object, at: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
     """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""

@@ -64,15 +64,14 @@ streams:
     format: avro-confluent
     schema:
       symbol: string                        # such as "IBM"
-      price: float64                        # such as 1.5; may be null
-      time: timestamp                       # such as "2013-01-01T10:00:00.5Z"; may be null
-      # left out: "tags": no type is chosen for map; docs/formats.md has those that can be read
-    defaults: {price: "NaN", time: "1970-01-01T00:00:00Z"} # without a default such a record is a dead letter
+      price: float64?                       # such as 1.5; missing or null in 1 of 4 records
+      time: timestamp?                      # such as "2013-01-01T10:00:00.5Z"; may be null
+      tags: "map<string, string>"           # such as {}
     # event_time: {attribute: time, lag: 10s} # for windows over the time in the records
-  measured: {}                              # the tuples that have price; inside the service
 """
     )
-    assert text.endswith(f'dead_letters: dead\nregistry:\n  url: "{server.url}"\n  max.retries: "0"\n')
+    assert "\n# kafka: {bootstrap.servers: HOST:PORT} " in text
+    assert text.endswith(f'registry:\n  url: "{server.url}"\n  max.retries: "0"\n')
     pipeline = load_text(text, "trades.yaml")
     assert [str(one.name) for one in pipeline.operators[-1].partition_by] == ["symbol"]
 
@@ -85,8 +84,8 @@ def test_schemas_that_have_evolved_give_all_their_fields(server):
     ]
     text = drafted(server, records)
     assert "      size: float64                         # such as 1.0\n" in text
-    assert '      venue: string                         # such as "X"; not in each schema\n' in text
-    assert load_text(text, "trades.yaml").streams["trades"].defaults == (("venue", ""),)
+    assert '      venue: string?                        # such as "X"; missing or null in 1 of 2 records\n' in text
+    assert str(dict(load_text(text, "trades.yaml").streams["trades"].schema)["venue"]) == "string?"
 
 
 def test_no_record_has_a_schema_that_the_registry_knows(server):

@@ -95,8 +95,13 @@ class Document(NamedTuple):
     text: str
 
 
+def _of_any_value(wanted: Wanted) -> bool:
+    """Whether the attribute is the whole document, or an element of a document that is a list."""
+    return not wanted.path or isinstance(wanted.path[0], int)
+
+
 def _tuple(value: bytes | None, attributes: list[Wanted], defaults: Mapping[str, Any], *, digits: bool) -> list[Any]:
-    parsed_value = document_of(value, digits=digits, whole=any(attribute.path == () for attribute in attributes))
+    parsed_value = document_of(value, digits=digits, whole=any(map(_of_any_value, attributes)))
     text = (value or b"").removeprefix(BOM_UTF8).decode()
     coerces = any(attribute.form.spelling.coerce for attribute in attributes)
     try:

@@ -47,6 +47,7 @@ def read(record, type_, member, defaults=None):
         ("items[0].price", '{"items":[{"price":7},{"price":8}]}', 7),
         ("items[1].price", '{"items":[{"price":8},{"price":7},{}]}', 7),
         ("rows[0][1]", '{"rows":[[8,7],[9]]}', 7),
+        ("[1].x", '[3,{"x":7}]', 7),
         ('x["é"]["a b"]', '{"x":{"é":{"a b":7}}}', 7),
         ("x.y", ' { "x" : { "z" : [ { } , [ ] ] , "y" : 7 } , "w" : 1 } ', 7),
         ("x.y", '{"x":{"y":8},"x":{"y":7}}', 7),

@@ -1,0 +1,145 @@
+"""What surrounds the rows in the values of records: Debezium's change events, and Connect's schema and payload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sluice.draft.record_tree import Path, places
+from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
+from sluice.draft.value_forms import DIGITS, MAX_DIGITS, Form
+
+#: percent of the records that have an envelope; the others are heartbeats and the like
+MIN_SHARE = 90
+#: the members of a change event
+CHANGE_MEMBERS = {"op", "after"}
+#: names of logical types -> the unit of their times
+TIMES = {
+    "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
+    "io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns",
+}  # fmt: skip
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What surrounds the rows.
+
+    word    DEBEZIUM, CONNECT, UPSERT, or empty: the value of a record is the row
+    schema  whether the values have a schema beside the payload
+    """
+
+    word: str = ""
+    schema: bool = False
+
+    def payload(self, document: Document) -> Any:  # noqa: ANN401 - a JSON value
+        return document.get("payload") if self.schema else document
+
+    def row(self, document: Document) -> Document | None:
+        """The row in a document; None if it has none, as the deletion of a row. A document without an envelope may be
+        a list.
+        """
+        if not self.word:
+            return document
+        payload = self.payload(document)
+        row = payload.get("after") if self.word == DEBEZIUM and isinstance(payload, dict) else payload
+        return row if isinstance(row, dict) else None
+
+    def attributes(self, documents: Sequence[Document], rows: Sequence[Document]) -> list[Attribute]:
+        """The attributes of the rows, and of a change event the operation and the time."""
+        around: Path = ("payload",) if self.word == CONNECT else ()
+        fields = dict(_fields(documents[0].get("schema") if self.schema else None, self.word))
+        attributes = [
+            replace(_by_schema(attribute, fields), path=(*around, *attribute.path))
+            for attribute in attributes_of([place for place in places(rows) if place.path])
+        ]
+        return [*attributes, *self._beside(documents, attributes)]
+
+    def _beside(self, documents: Sequence[Document], taken: Sequence[Attribute]) -> Iterator[Attribute]:
+        """The attributes beside the row of a change event."""
+        if self.word != DEBEZIUM:
+            return
+        events = [self.payload(document) for document in documents if self.row(document) is not None]
+        time = ("source", "ts_ms") if all(_has_time(event) for event in events) else ("ts_ms",)
+        names = {attribute.name for attribute in taken}
+        for place in places(events):
+            if place.path in (("op",), time) and place.values:
+                name = "op" if place.path == ("op",) else "changed"
+                form = Form("string" if name == "op" else "timestamp")
+                free = f"change_{name}" if name in names else name
+                yield Attribute(free, place.path, form, place.values, place.rows, place.documents, CHANGE)
+
+
+NO_ENVELOPE = Envelope()
+
+
+def envelope_of(documents: Sequence[Document]) -> Envelope:
+    """The envelope that at least MIN_SHARE percent of the documents have."""
+    if not all(isinstance(document, dict) for document in documents):
+        return NO_ENVELOPE
+    schema = _most(documents, lambda document: document.keys() == {"schema", "payload"})
+    payloads = [document.get("payload") if schema else document for document in documents]
+    if _most(payloads, _is_change):
+        return Envelope(DEBEZIUM, schema)
+    return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else NO_ENVELOPE
+
+
+def _has_time(event: Mapping[str, Any]) -> bool:
+    source = event.get("source")
+    return isinstance(source, dict) and isinstance(source.get("ts_ms"), int)
+
+
+def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
+    return 100 * sum(map(holds, documents)) >= MIN_SHARE * len(documents)
+
+
+def _is_change(payload: object) -> bool:
+    """Whether it is a change event whose rows are objects: those of MongoDB are texts."""
+    if (
+        not isinstance(payload, dict)
+        or not payload.keys() >= CHANGE_MEMBERS
+        or not {"before", "source"} & payload.keys()
+    ):
+        return False
+    return all(isinstance(payload.get(image), dict | None) for image in ("before", "after"))
+
+
+def _fields(schema: object, word: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a row by their names, from Connect's schema."""
+    listed = schema.get("fields") if isinstance(schema, dict) else None
+    fields = [field for field in listed or () if isinstance(field, dict)]
+    if word != DEBEZIUM:
+        yield from ((str(field.get("field")), field) for field in fields)
+    for field in fields:
+        if word == DEBEZIUM and field.get("field") == "after":
+            yield from _fields(field, "")
+
+
+def _by_schema(attribute: Attribute, fields: Mapping[str, Mapping[str, Any]]) -> Attribute:
+    """The attribute as the schema says: which texts are decimals, which numbers are times, and what may be null."""
+    field = fields.get(str(attribute.path[0])) if len(attribute.path) == 1 else None
+    if field is None:
+        return attribute
+    form = _logical(str(field.get("name")), field, attribute) or attribute.form
+    return replace(attribute, form=form, absence="may be null" if field.get("optional") else attribute.absence)
+
+
+def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form | None:
+    """The form of a logical type; None if the values say enough."""
+    if name in TIMES and attribute.form is not None and attribute.form.type in ("int64", "timestamp"):
+        return Form("timestamp", unit=TIMES[name])
+    if name != DECIMAL or attribute.form is None:
+        return None
+    parameters = field.get("parameters") or {}
+    scale = str(parameters.get("scale", ""))
+    base64 = all(isinstance(value, str) for value in attribute.values)
+    return Form(decimal_text(scale, parameters), base64=base64) if scale.isdigit() else None
+
+
+def decimal_text(scale: str, parameters: Mapping[str, Any]) -> str:
+    """The type of a decimal with this scale, of the precision that Debezium adds, or of the widest one."""
+    precision = str(parameters.get("connect.decimal.precision", ""))
+    digits = int(precision) if precision.isdigit() else 0
+    return f"decimal({scale})" if 0 < digits <= DIGITS else f"decimal({digits or MAX_DIGITS}, {scale})"

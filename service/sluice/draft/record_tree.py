@@ -1,0 +1,98 @@
+"""The places of JSON documents: the paths at which values stand, each with its values in all documents.
+
+Members of objects are places of their own, at any depth, and so are the items of lists that have the same few items in
+each document. A list of any length is one value, and so is an object whose member names are data, such as the prices of
+all symbols.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: the names of members and positions of items that lead to a value; empty: the document itself
+Path = tuple[str | int, ...]
+
+#: percent of the values that are objects where the others are no more than mistakes
+MIN_SHARE = 99
+#: an object with at least MIN_NAMES names of members, of which a value has less than MAX_USE percent, has data as names
+MIN_NAMES, MAX_USE = 12, 25
+#: the longest list whose items differ in kind that is read item by item
+MAX_ITEMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path at which documents have values.
+
+    values    the values, without null, in the order of the documents
+    rows      the numbers of the documents with these values, counted from 0
+    documents the number of all documents
+    """
+
+    path: Path
+    values: Sequence[Any]
+    rows: Sequence[int]
+    documents: int
+
+
+def places(documents: Sequence[Any]) -> list[Place]:
+    """The places, in the order in which the documents have them. A place that is null everywhere has no values."""
+    return list(_below((), list(enumerate(documents)), len(documents)))
+
+
+def kind(value: object) -> str:
+    """The kind of a JSON value: boolean, number, text, list or object."""
+    kinds = {bool: "boolean", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+    return kinds[type(value)]
+
+
+def _below(path: Path, found: Sequence[tuple[int, Any]], documents: int) -> Iterator[Place]:
+    numbered = [(row, value) for row, value in found if value is not None]
+    values = [value for _, value in numbered]
+    steps = _steps(path, values)
+    if not steps:
+        yield Place(path, values, [row for row, _ in numbered], documents)
+    for step in steps:
+        inside = [(row, _at(value, step)) for row, value in numbered if _has(value, step)]
+        yield from _below((*path, step), inside, documents)
+
+
+def _steps(path: Path, values: Sequence[Any]) -> Iterable[str | int]:
+    """The steps that lead from the values to places within them; none if the values are a place themselves."""
+    objects = [value for value in values if isinstance(value, dict)]
+    if values and 100 * len(objects) >= MIN_SHARE * len(values):
+        names = Counter(name for value in objects for name in value)
+        return () if path and _are_data(names, objects) else names
+    lists = [value for value in values if isinstance(value, list)]
+    return range(_items(lists)) if lists and len(lists) == len(values) else ()
+
+
+def _are_data(names: Counter[str], objects: Sequence[dict[str, Any]]) -> bool:
+    """Whether the names of the members are data, and all members of one kind."""
+    used = 100 * names.total() < MAX_USE * len(names) * len(objects)
+    kinds = {kind(member) for value in objects for member in value.values() if member is not None}
+    return used and len(names) >= MIN_NAMES and len(kinds) == 1
+
+
+def _items(lists: Sequence[list[Any]]) -> int:
+    """The number of items that are places of their own; 0 if the lists are values."""
+    kinds = {kind(item) for value in lists for item in value if item is not None}
+    lengths = {len(value) for value in lists}
+    if kinds == {"object"}:
+        return int(max(lengths) == 1)
+    one_number = kinds == {"number"} and lengths == {1}
+    several_kinds = len(kinds) > 1 and len(lengths) == 1
+    return max(lengths) if one_number or (several_kinds and max(lengths) <= MAX_ITEMS) else 0
+
+
+def _has(value: object, step: str | int) -> bool:
+    if isinstance(step, int):
+        return isinstance(value, list) and step < len(value)
+    return isinstance(value, dict) and step in value
+
+
+def _at(value: Any, step: str | int) -> Any:  # noqa: ANN401 - a JSON value
+    return value[step]

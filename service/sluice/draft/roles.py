@@ -1,0 +1,137 @@
+"""Which attributes have a role in the draft: the key of the windows, the time, and the number that is averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, measures, names_thing, words
+from sluice.draft.record_tree import Place, places
+from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
+
+#: percent of the records that have a key
+MIN_KEYED = 98
+#: types of a key
+KEYS = ("string", "int64")
+#: names of an attribute that holds the key of the record; the first that no other attribute has is taken
+KEY_NAMES = ("key", "record_key", "kafka_key")
+
+
+def best_time(attributes: Sequence[Attribute]) -> Attribute | None:
+    """The attribute that is most likely the event time: one that all records have, then that of a change event, then
+    one by its name, then the first one. None if there is no time.
+    """
+    times = [attribute for attribute in attributes if attribute.is_time]
+    return min(times, key=_time_rank, default=None)
+
+
+def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, int]:
+    named = "".join(words(attribute.last_name))
+    constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
+    other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
+    by_name = 0 if named in EVENT_TIMES else 1 + other
+    return attribute.optional, constant, attribute.part != CHANGE, by_name, len(attribute.path)
+
+
+def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:
+    """The attribute whose average is drafted: one with the name of a measurement, then one that all records have, then
+    one that may have places behind the point, then the first one. None if no attribute measures something.
+    """
+    possible = [attribute for attribute in attributes if attribute.is_measurement and attribute.name not in key]
+    return min(possible, key=_measurement_rank, default=None)
+
+
+def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool]:
+    assert attribute.form is not None  # noqa: S101 - it is a measurement
+    return not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
+
+
+class RecordKey(NamedTuple):
+    """The key of the records.
+
+    attributes  the attributes that are the key; empty if there are none
+    in_value    whether all of them are in the value as well
+    json        whether the keys are JSON objects
+    named       whether the members of these objects have the names of the attributes
+    """
+
+    attributes: Sequence[Attribute] = ()
+    in_value: bool = False
+    json: bool = False
+    named: bool = True
+
+
+NO_KEY = RecordKey()
+
+
+def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> RecordKey:
+    """The key of the records. `keys` has the key of each record: a text or a JSON object; None if there is none, or if
+    it is no text.
+
+    Either attributes of the value are equal to the key, or at least MIN_KEYED percent of the records have one.
+    """
+    parts = places(keys)
+    if not any(part.values for part in parts):
+        return NO_KEY
+    equal = [equal_attribute(attributes, part) for part in parts]
+    in_value = all(equal)
+    if not in_value and 100 * min(len(part.values) for part in parts) < MIN_KEYED * len(keys):
+        return NO_KEY
+    found = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
+    paths = [part.path for part in parts]
+    named = paths == [()] or paths == [(attribute.name,) for attribute in found]
+    return RecordKey(found, in_value, paths != [()], named)
+
+
+def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:
+    """The attribute that is equal to this part of the key in MIN_KEYED percent of the records that have both."""
+    for attribute in attributes:
+        if attribute.problem or attribute.form is None or attribute.form.type not in KEYS:
+            continue
+        keyed = dict(zip(part.rows, part.values, strict=True))
+        both = [(keyed[row], value) for row, value in attribute.numbered if row in keyed]
+        same = sum(str(key) == str(value) for key, value in both)
+        if both and 100 * same >= MIN_KEYED * len(keyed):
+            return attribute
+    return None
+
+
+def _key_attributes(attributes: Sequence[Attribute], parts: Sequence[Place]) -> list[Attribute]:
+    taken = {attribute.name for attribute in attributes}
+    listed = attributes_of(parts, KEY)
+    if len(parts) == 1 and not parts[0].path:
+        names = [next((name for name in KEY_NAMES if name not in taken), "")]
+    else:
+        names = [_free(attribute.name, taken) for attribute in listed]
+    return [replace(attribute, name=name) for attribute, name in zip(listed, names, strict=True) if name]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return f"key_{name}" if name in taken else name
+
+
+def repeats(attribute: Attribute) -> bool:
+    """Whether the values of the attribute group the records: several values, most of them in several records."""
+    return 1 < len(set(attribute.values)) <= len(attribute.values) // 2
+
+
+def group_of(attributes: Sequence[Attribute]) -> Attribute | None:
+    """The attribute by which the records may be grouped, if they have no key: a thing that has many records, such as a
+    sensor, else the text with the fewest values among those that repeat, else a number that names something. None if
+    none is suitable.
+    """
+    possible = [attribute for attribute in attributes if _may_group(attribute) and repeats(attribute)]
+    texts = [attribute for attribute in possible if attribute.form and attribute.form.type == "string"]
+    return min(texts or [], key=_group_rank, default=None) or min(
+        (attribute for attribute in possible if names_thing(attribute.meaning)), key=_group_rank, default=None
+    )
+
+
+def _may_group(attribute: Attribute) -> bool:
+    present = 100 * len(attribute.values) >= MIN_KEYED * attribute.documents
+    return present and not attribute.problem and attribute.form is not None and attribute.form.type in KEYS
+
+
+def _group_rank(attribute: Attribute) -> tuple[bool, int]:
+    return not names_thing(attribute.meaning), len(set(attribute.values))

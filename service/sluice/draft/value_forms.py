@@ -1,0 +1,227 @@
+"""How values are read as an attribute: the type of the attribute, and the options of its row in the schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sluice.draft.name_words import is_name_of_text, is_name_of_time, measures, unit_of_time
+from sluice.draft.record_tree import kind
+from sluice.time_units import nanoseconds
+
+#: percent of the values that have the form of an attribute; the others are too few to be more than mistakes
+MIN_SHARE = 99
+#: texts of numbers: whole ones, ones with places behind the point, and any
+WHOLE = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
+PLACES = re.compile(r"-?(?:0|[1-9]\d*)\.(\d+)", re.ASCII)
+NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+#: digits of a decimal without a precision, and of the widest one
+DIGITS, MAX_DIGITS = 18, 38
+#: forms of times that are not ISO 8601. Day and month are told apart by a day beyond the 12th
+PATTERNS = (
+    "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT",
+    "%Y%m%d-%H:%M:%S.%f", "%Y%m%d-%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%d-%m-%Y %H:%M:%S",
+    "%d-%b-%Y %H:%M:%S", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S.%f %z",
+    "%Y-%m-%d %H:%M:%S.%f %z UTC",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an attribute is read.
+
+    type     the type, without `?`
+    unit     of a number that is a time; empty for other values
+    pattern  of a text that is a time, in another form than ISO 8601; empty for other values
+    coerce   whether texts stand for numbers or times
+    base64   whether texts are the bytes of a decimal in base64, as Connect writes them
+    """
+
+    type: str
+    unit: str = ""
+    pattern: str = ""
+    coerce: bool = False
+    base64: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether the type says all."""
+        return not self.options
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options in the schema, without the type: key -> text."""
+        texts = {"unit": self.unit, "pattern": json.dumps(self.pattern) if self.pattern else ""}
+        texts |= {"coerce": "true" if self.coerce else ""}
+        return {key: text for key, text in texts.items() if text}
+
+    @property
+    def is_number(self) -> bool:
+        return self.type in ("int64", "float64") or self.type.startswith("decimal")
+
+
+class Fit(NamedTuple):
+    """The form of values, and their sort if values of other sorts do not have it: too few to be more than mistakes."""
+
+    form: Form
+    sort: str = ""
+
+    def accepts(self, value: object) -> bool:
+        return not self.sort or kind(value) == self.sort
+
+
+def fit(name: str, values: Sequence[Any]) -> Fit | None:
+    """The form of the values of an attribute with this name; None if there is no value with an item."""
+    form = form_of(name, values)
+    if form is None:
+        return None
+    if form.type != "json":
+        return Fit(form)
+    usual, count = Counter(map(kind, values)).most_common(1)[0]
+    if count < len(values) and 100 * count >= MIN_SHARE * len(values):
+        of_most = form_of(name, [value for value in values if kind(value) == usual])
+        return Fit(of_most, usual) if of_most else None
+    return Fit(form)
+
+
+def form_of(name: str, values: Sequence[Any]) -> Form | None:
+    """The form that all of the values have; None if there are only empty lists, or no values."""
+    if not any(map(_has_items, values)):
+        return None
+    for rule in RULES:
+        form = rule(name, values)
+        if form is not None:
+            return form
+    return Form("json")
+
+
+def _has_items(value: object) -> bool:
+    """Whether a value is neither an empty list nor an empty object, nor a list of such."""
+    if isinstance(value, list):
+        return any(map(_has_items, value))
+    return value != {}
+
+
+def _boolean(_: str, values: Sequence[Any]) -> Form | None:
+    if all(isinstance(value, bool) for value in values):
+        return Form("boolean")
+    mixed = any(isinstance(value, bool) for value in values)
+    return Form("boolean", coerce=True) if mixed and all(_is_boolean(value) for value in values) else None
+
+
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool) or (type(value) in (int, str) and value in (0, 1, "0", "1", "true", "false"))
+
+
+def _number(name: str, values: Sequence[Any]) -> Form | None:
+    """The form of numbers, and of numbers beside texts of numbers."""
+    if not all(_is_number(value) for value in values) or all(isinstance(value, str) for value in values):
+        return None
+    numbers, coerce = [_as_number(value) for value in values], any(isinstance(value, str) for value in values)
+    if unit := unit_of_time(name, numbers):
+        return Form("timestamp", unit=unit, coerce=coerce)
+    if any(isinstance(number, float) for number in numbers):
+        return Form("float64", coerce=coerce)
+    if max(map(abs, numbers)) < 1 << 63:
+        return Form("int64", coerce=coerce)
+    wide = max(map(abs, numbers)) >= 10**MAX_DIGITS
+    return Form("string", coerce=True) if wide or is_name_of_text(name) else Form(f"decimal({MAX_DIGITS}, 0)")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) or (isinstance(value, str) and NUMBER.fullmatch(value) is not None)
+
+
+def _as_number(value: Any) -> int | float:  # noqa: ANN401 - a JSON value
+    return (int(value) if WHOLE.fullmatch(value) else float(value)) if isinstance(value, str) else value
+
+
+def _time_as_text(name: str, values: Sequence[Any]) -> Form | None:
+    if not all(isinstance(value, str) for value in values):
+        return None
+    if all(_is_iso(value) for value in values):
+        return None if is_name_of_text(name) else Form("timestamp")
+    patterns = [pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)]
+    if len(patterns) > 1:  # the day or the month may come first
+        return None
+    return Form("timestamp", pattern=patterns[0]) if patterns else _count_as_text(name, values)
+
+
+def _count_as_text(name: str, values: Sequence[str]) -> Form | None:
+    """The form of texts of numbers that are times since 1970."""
+    if not is_name_of_time(name) or not all(NUMBER.fullmatch(value) for value in values):
+        return None
+    unit = unit_of_time(name, [_as_number(value) for value in values])
+    return Form("timestamp", unit=unit, coerce=True) if unit else None
+
+
+def _is_iso(text: str) -> bool:
+    with suppress(ValueError):
+        return abs(nanoseconds(text)) < 1 << 63
+    return False
+
+
+def _matches(text: str, pattern: str) -> bool:
+    with suppress(ValueError):
+        return bool(datetime.strptime(text, pattern))  # noqa: DTZ007 - only whether it can be read
+    return False
+
+
+def _number_as_text(name: str, values: Sequence[Any]) -> Form | None:
+    if not all(isinstance(value, str) and NUMBER.fullmatch(value) for value in values) or is_name_of_text(name):
+        return None
+    if all(WHOLE.fullmatch(value) for value in values):
+        small = max(abs(int(value)) for value in values) < 1 << 63
+        return Form("int64", coerce=True) if small and measures(name) else None
+    places = {len(match[1]) if (match := PLACES.fullmatch(value)) else None for value in values}
+    scale = places.pop()
+    return Form("float64", coerce=True) if places or scale is None else _decimal(scale, values)
+
+
+def _decimal(scale: int, values: Sequence[str]) -> Form:
+    digits = max(len(value.lstrip("-")) - 1 for value in values)
+    return Form(f"decimal({scale})" if digits <= DIGITS else f"decimal({MAX_DIGITS}, {scale})")
+
+
+def _text(_: str, values: Sequence[Any]) -> Form | None:
+    return Form("string") if all(isinstance(value, str) for value in values) else None
+
+
+def _list(_: str, values: Sequence[Any]) -> Form | None:
+    if not all(isinstance(value, list) and None not in value for value in values):
+        return None
+    form = _plain([item for value in values for item in value])
+    return form and Form(f"list<{form.type}>")
+
+
+def _map(_: str, values: Sequence[Any]) -> Form | None:
+    if not all(isinstance(value, dict) and None not in value.values() for value in values):
+        return None
+    form = _plain([member for value in values for member in value.values()])
+    return form and Form(f"map<string, {form.type}>")
+
+
+def _plain(items: Sequence[Any]) -> Form | None:
+    """The form of items, which have no options: texts are texts. None for objects, and for items of several kinds."""
+    if any(isinstance(item, dict) for item in items):
+        return None
+    form = Form("string") if all(isinstance(item, str) for item in items) else form_of("", items)
+    return form if form is not None and form.plain and form.type != "json" else None
+
+
+#: a rule gives the form of values, if all of them have it
+RULES: tuple[Callable[[str, Sequence[Any]], Form | None], ...] = (
+    _boolean, _number, _time_as_text, _number_as_text, _text, _list, _map,
+)  # fmt: skip
+
+
+def kinds(values: Sequence[Any]) -> Iterator[tuple[str, int]]:
+    """The kinds of the values with their numbers, the most frequent first."""
+    yield from Counter(map(kind, values)).most_common()

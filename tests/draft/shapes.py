@@ -1,0 +1,277 @@
+"""The corpus of record shapes: its records, what is known of them, and what a draft should compute, in plain Python.
+
+`python -m tests.draft.shapes` drafts a file for each shape, runs it over the records as it is, and prints how many are
+right. `--write` also writes the drafts into the corpus.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from sluice.config.load import load_text
+from sluice.draft.draft_pipeline import draft
+from sluice.draft.sampled_records import Sampled, sample
+from sluice.model.errors import SluiceError
+from sluice.replayer.player import replay
+
+CORPUS = Path(__file__).parent / "corpus"
+#: tuples of the drafted window
+WINDOW = 10
+#: the difference of two averages that are equal: a mean of decimals has six places at least
+TOLERANCE = 1e-6
+STEP = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.\[\]]+)""")
+PIECES = ("time", "group", "average", "types", "dead letters", "results")
+
+
+class Shape(NamedTuple):
+    """A shape: the events of its records, and a row of facts.yaml."""
+
+    name: str
+    events: Sequence[Mapping[str, Any]]
+    facts: Mapping[str, Any]
+
+    @property
+    def records(self) -> list[Sampled]:
+        parts = [event["record"] for event in self.events]
+        return [
+            Sampled(
+                content(part.get("value")),
+                content(part.get("key")),
+                [(name, value.encode()) for name, value in part.get("headers", {}).items()],
+            )
+            for part in parts
+        ]
+
+
+class Drafted(NamedTuple):
+    """A draft: its text, and what it says of the input.
+
+    schema   path -> the row of the attribute with this path
+    paths    name of an attribute -> its path
+    """
+
+    text: str
+    schema: Mapping[str, Mapping[str, str]]
+    paths: Mapping[str, str]
+    file: Mapping[str, Any]
+
+
+def shapes() -> dict[str, Shape]:
+    facts = yaml.load((CORPUS / "facts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {name: Shape(name, events(name), row) for name, row in facts.items()}
+
+
+def events(name: str) -> list[Any]:
+    lines = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def content(part: Any) -> bytes | None:
+    """The bytes of a part of a record."""
+    if part is None or isinstance(part, str):
+        return part if part is None else part.encode()
+    return json.dumps(part, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def drafted(shape: Shape) -> Drafted:
+    """The draft for the records of a shape."""
+    text = draft("records", sample("records", shape.records, {}), "f.yaml", {}, {})
+    file = yaml.load(text, yaml.CSafeLoader)
+    stream = file["streams"]["records"]
+    in_key = stream.get("key", {}).get("attributes", ())
+    rows = {name: row if isinstance(row, dict) else {"type": row} for name, row in stream["schema"].items()}
+    beside = stream.get("change", {})
+    paths = {
+        name: beside.get(name) or ("key" if name in in_key and is_text_key(stream) else row.get("from", name))
+        for name, row in rows.items()
+    }
+    return Drafted(text, {paths[name]: row for name, row in rows.items()}, paths, file)
+
+
+def is_text_key(stream: Mapping[str, Any]) -> bool:
+    """Whether the key is an attribute of its own: another one is in the value, too."""
+    return "format" not in stream["key"] and stream["key"]["attributes"] == ["key"]
+
+
+# ------------------------------------------------------------------------------------------- what the facts say
+
+
+def differences(shape: Shape) -> Iterator[str]:
+    """What is wrong with the draft for a shape, and with its results; nothing if it is right."""
+    try:
+        found = drafted(shape)
+        written = list(replay(load_text(found.text, "f.yaml", environment=None), list(shape.events)))
+    except (SluiceError, LookupError, TypeError, ValueError) as error:
+        yield f"the draft does not run: {error!r}"
+        return
+    yield from _time(shape, found)
+    yield from _types(shape, found)
+    yield from _results(shape, found, written)
+
+
+def _time(shape: Shape, found: Drafted) -> Iterator[str]:
+    suggested = re.search(r"# event_time: \{attribute: (\w+)", found.text)
+    name = suggested[1] if suggested and suggested[1] in found.paths else None
+    expected = shape.facts["time"]
+    if (name is None) != (expected is None) or (name and found.paths[name] not in expected):
+        yield f"time: expected {expected}, got {found.paths.get(name or '')}"
+    elif name and unit(shape, found.schema[found.paths[name]]) not in shape.facts["unit"]:
+        yield f"unit of the time: expected {shape.facts['unit']}, got {found.schema[found.paths[name]]}"
+
+
+def unit(shape: Shape, row: Mapping[str, str]) -> str:
+    """How the time of an attribute is written. A date alone is ISO 8601; a change event has milliseconds."""
+    if shape.facts.get("envelope") == "debezium":
+        return "ms"
+    return row.get("unit") or ("pattern" if "pattern" in row else "iso")
+
+
+def _types(shape: Shape, found: Drafted) -> Iterator[str]:
+    for path, expected in shape.facts.get("types", {}).items():
+        row = found.schema.get(path)
+        got = None if row is None else " ".join(filter(None, (row["type"], row.get("unit"))))
+        if not fits(got, expected):
+            yield f"type of {path}: expected {expected}, got {got}"
+
+
+def fits(got: str | None, expected: str | None) -> bool:
+    """Whether a type is one of those that are expected. `timestamp us?` and `timestamp? us` are the same."""
+    if expected is None or got is None:
+        return got == expected
+    if expected == "?":
+        return "?" in got
+    return any(plain(got) == plain(option) for option in expected.split("|"))
+
+
+def plain(type_: str) -> tuple[str, bool]:
+    return type_.replace("?", ""), "?" in type_
+
+
+# ------------------------------------------------------------------------------------------- what the draft computes
+
+
+def _results(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    (operator,) = found.file["operators"]
+    group = [found.paths[name] for name in operator.get("partition_by", ())]
+    averaged = re.search(r"average_\w+: Average\((?:float64\()?(\w+)", found.text)
+    number = found.paths[averaged[1]] if averaged else None
+    yield from _role("group", group[0] if group else None, shape.facts["group"])
+    yield from _role("average", number, shape.facts["average"])
+    dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
+    if len(dead) != shape.facts.get("dead", 0):
+        yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(dead)}, such as {dead[:1]}"
+    got = [list(row["tuple"].values()) for row in written if row.get("stream") == "results" and "tuple" in row]
+    expected = list(averages(shape, group, number))
+    if not same(got, expected, len(group), averaged=number is not None):
+        yield f"results: expected {expected[-1:]} as the last of {len(expected)}, got {got[-1:]} of {len(got)}"
+
+
+def _role(role: str, got: str | None, expected: Sequence[str] | None) -> Iterator[str]:
+    if (got is None) != (expected is None) or (got is not None and got not in (expected or ())):
+        yield f"{role}: expected {expected}, got {got}"
+
+
+def averages(shape: Shape, group: Sequence[str], number: str | None) -> Iterator[tuple[list[Any], int, float | None]]:
+    """For each record: its group, the number of its last ten records, and the mean of their numbers that are there."""
+    seen: dict[str, list[Fraction | None]] = defaultdict(list)
+    scale = re.search(r"\((?:\d+, )?(\d+)\)", shape.facts.get("types", {}).get(number, "") or "")
+    for record in rows(shape):
+        key = [at(record, path) for path in group]
+        value = as_number(at(record, number), int(scale[1]) if scale else 0) if number else None
+        last = seen[str(key)] = [*seen[str(key)], value][-WINDOW:]
+        present = [one for one in last if one is not None]
+        yield key, len(last), float(sum(present) / len(present)) if present else None
+
+
+def rows(shape: Shape) -> Iterator[dict[str, Any]]:
+    """The parts of each record that a tuple comes from, as JSON values."""
+    envelope = shape.facts.get("envelope")
+    for event in shape.events:
+        record = event["record"]
+        value = parsed(record.get("value"))
+        if envelope == "debezium" and value is not None:
+            value = value.get("payload", value)["after"]
+        if "columns" in shape.facts:
+            value = row_of_csv(str(value), shape.facts)
+        if value is not None and (isinstance(value, dict | list) or "format" in shape.facts):
+            yield {"value": value, "key": parsed(record.get("key")), "header": record.get("headers", {})}
+
+
+def row_of_csv(text: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fields by the names of their columns; None for the row of names."""
+    fields = text.split(facts.get("delimiter", ","))
+    row = {name: parsed(field) if field else None for name, field in zip(facts["columns"], fields, strict=True)}
+    return None if text == facts.get("head") else row
+
+
+def parsed(part: Any) -> Any:
+    if not isinstance(part, str):
+        return part
+    try:
+        return json.loads(part, parse_float=Decimal)
+    except ValueError:
+        return part
+
+
+def at(record: Mapping[str, Any], path: str) -> Any:
+    """The value at a path of a record; None if there is none."""
+    steps = [
+        int(index) if index else json.loads(quoted) if quoted else word for index, quoted, word in STEP.findall(path)
+    ]
+    part = steps[0] if steps[0] in ("key", "header") and not path.startswith("[") else "value"
+    value = record[part]
+    for step in steps if part == "value" else steps[1:]:
+        inside = isinstance(value, dict | list) and (step in value if isinstance(value, dict) else step < len(value))
+        value = value[step] if inside else None
+    return json.dumps(value) if part == "key" and len(steps) == 1 and isinstance(value, dict) else value
+
+
+def as_number(value: Any, scale: int) -> Fraction | None:
+    """The number, of a decimal in base64 with its scale; None for null."""
+    if not isinstance(value, str):
+        return None if value is None else Fraction(value)
+    if re.fullmatch(r"[-0-9.eE+]+", value):
+        return Fraction(value)
+    return Fraction(int.from_bytes(base64.b64decode(value), "big", signed=True), 10**scale)
+
+
+def same(
+    got: Sequence[list[Any]], expected: Sequence[tuple[list[Any], int, float | None]], keys: int, *, averaged: bool
+) -> bool:
+    if len(got) != len(expected):
+        return False
+    for row, (key, count, mean) in zip(got, expected, strict=True):
+        if row[:keys] != key or row[keys] != count:
+            return False
+        if averaged and not equal(row[keys + 1], mean):
+            return False
+    return True
+
+
+def equal(got: Any, mean: float | None) -> bool:
+    return got is mean if got is None or mean is None else abs(float(got) - mean) <= TOLERANCE * max(1, abs(mean))
+
+
+def main() -> None:
+    wrong = {name: list(differences(shape)) for name, shape in shapes().items()}
+    for name, shape in shapes().items() if "--write" in sys.argv else ():
+        (CORPUS / f"{name}.yaml").write_text(drafted(shape).text, encoding="utf-8")
+    for name, found in wrong.items():
+        sys.stdout.writelines(f"{name}: {difference}\n" for difference in found)
+    right = sum(not found for found in wrong.values())
+    sys.stdout.write(f"{right} of {len(wrong)} shapes run unedited with right results\n")
+
+
+if __name__ == "__main__":
+    main()
