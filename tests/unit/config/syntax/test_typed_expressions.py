@@ -4,7 +4,7 @@ from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.model.expressions import Attribute, Call, Literal
 from sluice.model.functions import AGGREGATES, CONSTANTS, FUNCTIONS, OPERATORS, fit, match
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, DecimalType, list_of, map_of
+from sluice.model.types import BOOLEAN, BYTES, FLOAT64, INT64, JSON, STRING, TIMESTAMP, DecimalType, list_of, map_of
 
 ATTRIBUTES = {
     "a": INT64, "b": INT64, "f": FLOAT64, "s": STRING, "t": TIMESTAMP, "p": BOOLEAN, "q": BOOLEAN, "xs": list_of(INT64),
@@ -78,6 +78,7 @@ def test_too_deep(text):
 
 
 TYPES = [INT64, FLOAT64, STRING, TIMESTAMP, BOOLEAN]
+INSIDES = [BYTES, JSON]
 COMPARED = [(one, other) for one in TYPES for other in TYPES]
 
 
@@ -97,6 +98,6 @@ def test_each_signature_takes_what_it_says(table):
             types |= {f"list<{type_}>": list_of(type_) for type_ in TYPES}
             types |= {"decimal": DecimalType(), "exact": DecimalType()}
             types |= {word: constant.type for word, constant in CONSTANTS.items()}
-            types |= {str(type_): type_ for type_ in TYPES}
+            types |= {str(type_): type_ for type_ in (*TYPES, *INSIDES)}
             types |= {"key": STRING, "map<key, any>": map_of(STRING, INT64)}
             assert fit(signature, [types[word] for word in words])
