@@ -37,7 +37,7 @@ NULL = b"\xff"
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The key bytes of each row, which are not null. There is at least one column."""
+    """The key bytes of each row, also of a null (NU24). There is at least one column."""
     if len(columns) > 1:
         return _joined(columns)
     (column,) = columns

@@ -52,7 +52,7 @@ class PairExpressions:
         self._spec, self._ports = spec, ports
 
     def holds(self, stored: StoredPairs, log: np.ndarray) -> np.ndarray:
-        """Whether each candidate pair in the log matches (J3). A condition that is null does not match.
+        """Whether each candidate pair in the log matches (J3). A condition that is null does not match (NU30).
 
         Gives ALL, an array of one True, if every candidate matches.
         """
