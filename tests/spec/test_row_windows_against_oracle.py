@@ -46,3 +46,17 @@ def test_rows_with_null(case: Case, batches: list[int]):
 def test_parts_of_windows_over_tables_that_go_on_apart(case: Case, division: Division):
     """Buckets, too: the parts get the changes of their keys."""
     check_case(case, division)
+
+
+def test_a_group_without_rows_in_the_window_stays_for_the_row_that_comes_back():
+    """Groups are compacted in between: row a is outside of the window, the only one of its group."""
+    operator = {
+        "kind": "aggregate", "window": "sliding, count(2), count(1)", "aggregate_incomplete_windows": True,
+        "table_key": ["k"], "partition_by": [], "group_by": ["g"], "schema": {"k": "string", "g": "string"},
+        "output": {"k": "First(k)", "g": "g"},
+    }  # fmt: skip
+    rows = [{"k": "a", "g": "x"}, {"k": "b", "g": "y"}, {"k": "c", "g": "y"}, {"k": "a", "g": "x"}]
+    gone = ["unknown", "c", "b"]
+    changes = [*({"tuple": row} for row in rows), *({"delete": {"k": key}} for key in gone)]
+    case = {"operator": operator, "input": [{"at": float(at)} | change for at, change in enumerate(changes)]}
+    check(case, [1] * len(changes))

@@ -38,13 +38,15 @@ def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np
     return renamed
 
 
-def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray) -> np.ndarray:
-    """Copies groups of `state` into `made`: those that hold tuples and whose partition moves.
+def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray, used: np.ndarray | None = None) -> np.ndarray:
+    """Copies groups of `state` into `made`: those that are used and whose partition moves.
 
-    `partitions` has the new number of each partition, NIL where it does not move. Returns the same map for groups.
+    `partitions` has the new number of each partition, NIL where it does not move. `used` says which groups are used;
+    None: those that hold tuples. Returns the same map as `partitions` for groups.
     """
     pairs, count = pairs_of(state.pairs), state.rows["group"]
-    holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & (state.group_records["size"][: len(pairs)] > 0))
+    used = state.group_records["size"] > 0 if used is None else used
+    holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & used[: len(pairs)])
     of, name = pairs[holding].T
     groups = made.groups.intern_arrow(state.groups.take(name))
     return moved_to(holding, intern_pairs(made.pairs, partitions[of], groups), count)

@@ -154,8 +154,11 @@ class RowWindowsState(Tables):
         if self._program.partition_by:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
         partition = moved_to(partitions, numbers, state.rows["partition"])
-        group = take_groups(self, state, partition) if self._program.group_by else partition
         owners = state.table_rows["partition"][: state.rows["row"]]
         rows = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
+        # the group of a row outside of the window may have no rows in it, until the row comes back (EN13)
+        used = np.zeros(state.rows["group"], np.bool_)
+        used[state.table_rows["group"][rows]] = True
+        group = take_groups(self, state, partition, used) if self._program.group_by else partition
         codes = distinct(self.row_keys.intern_arrow(state.row_keys.take(rows)), known_rows)
         return {"partition": partition, "group": group, "row": moved_to(rows, codes, state.rows["row"])}
