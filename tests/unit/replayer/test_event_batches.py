@@ -62,8 +62,8 @@ WRONG = {
     "each line, without [ ] around the lines and commas between them",
     "[1]": "expected a JSON object in each line, got [1]",
     '{"at": 5, "x": 1}':
-        'unknown key "x"; an event has at, stream, tuple, punct, watermark, record, delete, topic_partition, offset, '
-        "key, and attributes are in tuple",
+        'unknown key "x"; an event has at, stream, tuple, punct, watermark, record, delete, truncate, topic_partition, '
+        "offset, key, and attributes are in tuple",
     '{"at": 1767261600000}': "`at` is not a time between the years 1677 and 2262: 1767261600000, as a number is "
     "seconds; perhaps it has milliseconds",
     '{"at": 1767261600000000}': "`at` is not a time between the years 1677 and 2262: 1767261600000000, as a number is "
@@ -80,7 +80,7 @@ WRONG = {
     '{"at": 5, "tupel": {}}': 'unknown key "tupel", perhaps "tuple"',
     '{"at": 5, "stream": "trade", "tuple": {}}': 'unknown stream "trade", perhaps "trades"; the inputs are trades',
     '{"at": 5, "tuple": {}, "punct": "window"}':
-        "expected at most one of tuple, punct, watermark, record, delete, got tuple and punct",
+        "expected at most one of tuple, punct, watermark, record, delete, truncate, got tuple and punct",
     '{"at": 5, "stream": [], "tuple": {}}': "unknown stream []; the inputs are trades",
     '{"at": 5, "stream": {"a": 1}, "topic_partition": 1}': 'unknown stream {"a": 1}; the inputs are trades',
     '{"at": 5, "tuple": [1]}': "`tuple` must be an object, got [1]",

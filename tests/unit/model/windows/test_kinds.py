@@ -16,16 +16,20 @@ from sluice.model.windows.window_kind import WindowKind
 FILE = """
 pipeline: p
 streams:
-  input: {{topic: input, schema: {{k: string, ts: timestamp}}, event_time: ts}}
+  input: {{topic: input, schema: {{k: string, ts: timestamp}}, {stream}}}
   output: {{topic: output}}
 operators:
   - {{name: o, aggregate: input, window: "{window}", partition_by: [{by}], output: {{output: {{n: Count()}}}}}}
 """
 
 
+#: what the stream of a table has, and that of another window
+TABLE, STREAM = "table: true, key: {attributes: [k]}", "event_time: ts"
+
+
 def window_of(text: str) -> WindowKind:
-    by = "k" if "partitioned" in text else ""
-    (operator,) = load_text(FILE.format(window=text, by=by), "file.yaml", environment=None).operators
+    by, stream = "k" if "partitioned" in text else "", TABLE if text.startswith("table") else STREAM
+    (operator,) = load_text(FILE.format(window=text, by=by, stream=stream), "file.yaml", environment=None).operators
     assert isinstance(operator, Aggregate)
     return operator.window
 
