@@ -87,7 +87,10 @@ def test_a_class_gets_none_and_may_return_it(rows: list[dict[str, Any]], expecte
 
 @pytest.mark.parametrize(
     ("expression", "reason"),
-    [("Sum(i)!", "Sum(i) is null, which output.out needs"), ("Last(i)! + 1", "Last(i) is null, which output.out needs")],
+    [
+        ("Sum(i)!", "Sum(i) is null, which output.out needs"),
+        ("Last(i)! + 1", "Last(i) is null, which output.out needs"),
+    ],
 )
 def test_the_reason_of_an_absent_result_names_it(expression: str, reason: str):
     """NU13: as the pipeline file has it, not as a column of results."""
