@@ -35,6 +35,7 @@ IGNORED = {
         "start",
         "restart",
     },
+    "Delta": {"unit"},
     "Stream": {"partitions", "marks_in_given", "reported"},
     **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},

@@ -8,7 +8,7 @@ from sluice.model.errors import PipelineError
 FILE = """
 pipeline: p
 streams:
-  trades: {{topic: trades, schema: {{symbol: string, price: int64}}}}
+  trades: {{topic: trades, schema: {{symbol: string, price: {price}}}}}
   made: {{topic: made}}
 operators:
   - name: own
@@ -25,9 +25,9 @@ EVENTS = (
 )
 
 
-def loaded(handler="Counter", window="sliding, count(2)", more=""):
+def loaded(handler="Counter", window="sliding, count(2)", more="", price="int64"):
     name = handler if ":" in handler or "." in handler else f'"{CLASSES}:{handler}"'
-    return load_text(FILE.format(handler=name, window=window, more=more), "file.yaml")
+    return load_text(FILE.format(handler=name, window=window, more=more, price=price), "file.yaml")
 
 
 def test_the_stream_has_the_attributes_that_the_class_sends():
@@ -75,6 +75,11 @@ WRONG = {
         {"handler": "Needy"},
         ("operators[0].handler: expected a stream with the float64 price, which Needy reads (price is int64), "
         f"got {CLASSES}:Needy"),
+    ),
+    "an attribute that may be null": (
+        {"handler": "Needy", "price": "float64?"},
+        ("operators[0].handler: expected a stream with the float64 price, which Needy reads (price is float64?; "
+        f"price! or price ?: y is a float64, or the class reads float64?), got {CLASSES}:Needy"),
     ),
     "an attribute that is not there": (
         {"handler": "Contents"},

@@ -43,17 +43,18 @@ def readable(
 
 
 def complete(
-    items: Items, made: Computed, operator: str, stream: str, expressions: Sequence[Expression] = ()
+    items: Items, made: Computed, operator: str, stream: str, expressions: Sequence[Expression], *, quoted: bool = True
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
     """Checks the rows that were computed for an output stream. Returns the items and rows without those that have an
-    error, and the rejected tuples or None, whose reasons have the one of `expressions` that has the error.
+    error, and the rejected tuples or None. Their reasons name the values that are null, and with `quoted` the one of
+    `expressions` that has another error.
     """
 
     def reason(number: int, error: Error) -> str:
         name = f"{stream}.{made.columns.schema.names[number]}"
         if error == Error.ABSENT:
-            return f"{_absent(expressions[number]) if expressions else 'a value'} {REASONS[error]}, which {name} needs"
-        return f"{name} {REASONS[error]}{f': {written(expressions[number])}' if expressions else ''}"
+            return f"{_absent(expressions[number])} {REASONS[error]}, which {name} needs"
+        return f"{name} {REASONS[error]}{f': {written(expressions[number])}' if quoted else ''}"
 
     return _without_errors(items, made, operator, reason)
 

@@ -32,7 +32,7 @@ class JsonOptions(FormatOptions):
 class JsonFormat(Format):
     keys = {  # noqa: RUF012 - a ClassVar of the base class
         "nulls": FormatKey(
-            "the form of null", Literal["write", "omit"],
+            "form of null", Literal["write", "omit"],
             Field("write", description="For `json`: whether the member of a null is written, or left out (rule NU5)."),
         ),
         "decimals": FormatKey(

@@ -85,6 +85,20 @@ def test_a_class_gets_none_and_may_return_it(rows: list[dict[str, Any]], expecte
     assert of(f'Custom("{__name__}:Present", i)', rows) == expected
 
 
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("Sum(i)!", "Sum(i) is null, which output.out needs"),
+        ("Last(i)! + 1", "Last(i) is null, which output.out needs"),
+    ],
+)
+def test_the_reason_of_an_absent_result_names_it(expression: str, reason: str):
+    """NU13: as the pipeline file has it, not as a column of results."""
+    operator = {"window": "tumbling, count(1)", "output": {"out": expression}, "schema": SCHEMA}
+    case = {"operator": operator, "dead_letters": True, "input": [{"at": 0.0, "tuple": {**ABSENT, "n": 1}}]}
+    assert [record["dead_letter"]["reason"] for record in run_case(case) if "dead_letter" in record] == [reason]
+
+
 def test_a_failing_function_is_an_error_also_where_its_result_may_be_null():
     """A22 and NU14: the sum of lists of different sizes has no value."""
     rows = [{**ABSENT, "v": [1], "n": 1}, {**ABSENT, "v": [1, 2], "n": 2}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.api.class_loader import ClassError
 from sluice.api.handler import WindowHandler, load, schema
 from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.checks.stream_checks import without_null
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import CustomShape
@@ -12,6 +13,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Custom
+from sluice.model.types import Type, optional_of
 from sluice.model.windows.kinds import kinds_of
 
 
@@ -50,9 +52,18 @@ def handler(typed: ExpressionChecks, index: int, shape: CustomShape) -> type[Win
     known = dict(typed.streams.schemas.get(shape.custom, ()))
     for name, kind in schema(made.input) if known else ():
         if known.get(name) != kind:
-            is_ = f"{name} is {known[name]}" if name in known else f"it has no {name}"
+            is_ = _given(name, kind, known)
             hint = None if name in known else nearest(name, known)
             typed.report.problem(
                 path, f"a stream with the {kind} {name}, which {made.__name__} reads ({is_})", hint=hint
             )
     return made
+
+
+def _given(name: str, read: Type, known: dict[str, Type]) -> str:
+    """What the stream has in place of the attribute that a handler reads; for a null, what to do (NU32)."""
+    if name not in known:
+        return f"it has no {name}"
+    absent = known[name] == optional_of(read) != read
+    remedies = f"; {without_null(Attribute(name, known[name]))}, or the class reads {known[name]}" if absent else ""
+    return f"{name} is {known[name]}{remedies}"

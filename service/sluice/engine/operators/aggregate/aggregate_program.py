@@ -21,6 +21,10 @@ from sluice.model.expressions import AggregateCall, Attribute, Call, Expression,
 from sluice.model.spec import Aggregate
 from sluice.model.types import Schema
 
+#: the stream, its schema, its expressions over the functions' results, and these expressions as the pipeline file has
+#: them, for messages
+ProgramOutput = tuple[str, pa.Schema, tuple[Expression, ...], tuple[Expression, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -37,7 +41,7 @@ class Program:
     functions     the functions, each with the first word of each of its summaries, then the columns that it lists, then
                   the indices of its series
     optional      the numbers of the functions whose results may be null
-    outputs       for each output stream its name, its schema, and its expressions over the functions' results
+    outputs       the output streams
     listing       whether a function needs a list of the tuples
     series        the expressions whose values are counted in multisets (multisets.py)
     holding       whether tuples are stored beyond their batch
@@ -58,7 +62,7 @@ class Program:
     summary: int
     functions: tuple[tuple[Function, tuple[int, ...]], ...]
     optional: tuple[int, ...]
-    outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
+    outputs: tuple[ProgramOutput, ...]
     listing: bool
     series: np.ndarray
     holding: bool
@@ -198,12 +202,13 @@ class _Words:
         return summaries.NONE if guard is None else self.word(guard)
 
 
-def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]:
+def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[ProgramOutput, ...]:
     return tuple(
         (
             output.stream,
             arrow_schema(tuple((name, e.type) for name, e in output.attributes)),
             tuple(_over_results(e, calls) for _, e in output.attributes),
+            tuple(e for _, e in output.attributes),
         )
         for output in spec.outputs
     )

@@ -54,9 +54,10 @@ class AggregateOutputs:
         found = plan.in_order(named(rows.columns, len(rows.firing)))
         errors = {name: errors for name, errors in self._errors(found) if errors is not None}
         outputs, rejected = {}, []
-        for stream, schema, expressions in self._program.outputs:
+        for stream, schema, expressions, written in self._program.outputs:
             made = computed(expressions, found, schema, errors)
-            outputs[stream], _, bad = complete(plan.around(made.columns), made, self._operator, stream)
+            items = plan.around(made.columns)
+            outputs[stream], _, bad = complete(items, made, self._operator, stream, written, quoted=False)
             rejected.append(bad)
         return outputs, rejected
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import ClassVar
 
@@ -29,6 +29,8 @@ class Delta(Policy):
 
     attribute: str
     size: int | float | Expression
+    #: the number of units of a whole number `size` in 1 of the pipeline file, for texts
+    unit: int = field(default=1, compare=False)
 
     @classmethod
     def read(cls, part: Part, given: Input | None) -> Delta | Fault | Mistyped:
@@ -42,7 +44,13 @@ class Delta(Policy):
         return f"delta({self.attribute}, {self._size()})"
 
     def _size(self) -> str:
-        return str(self.size) if isinstance(self.size, int | float) else expression(self.size)
+        """The size as the pipeline file has it."""
+        match self.size:
+            case int():
+                return f"{Decimal(self.size) / self.unit:f}"
+            case float():
+                return str(self.size)
+        return expression(self.size)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -89,7 +97,7 @@ def _typed(attribute: str, text: str, part: Part, given: Input) -> Delta | Misty
     if number is None:
         return _with_expression(attribute, text, kind, part, given)
     size = _in_units(number, distance)
-    return Delta(attribute, size) if size is not None else _wrong(part, distance.exact)
+    return Delta(attribute, size, distance.unit or 1) if size is not None else _wrong(part, distance.exact)
 
 
 def _with_expression(attribute: str, text: str, kind: Type, part: Part, given: Input) -> Delta | Mistyped:

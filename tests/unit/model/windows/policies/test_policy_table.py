@@ -7,12 +7,12 @@ import pytest
 from sluice.config.syntax.clause_parts import read_parts
 from sluice.model.errors import Fault
 from sluice.model.expressions import Attribute
-from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
+from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, parse_type
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy import Held, Input, Mistyped, Policy, Resizing
 from sluice.model.windows.policies.policy_table import POLICIES
 
-TYPES = {"i": INT64, "f": FLOAT64, "t": TIMESTAMP, "s": STRING, "n": INT64}
+TYPES = {"i": INT64, "f": FLOAT64, "t": TIMESTAMP, "s": STRING, "n": INT64, "d": parse_type("decimal(2)")}
 DELTA_ARGUMENTS = "the name of an attribute, and a number that is not negative or an expression"
 GIVEN = Input("readings", TYPES, lambda text: Attribute(text, TYPES[text]))
 
@@ -30,7 +30,21 @@ def policy(text: str) -> Policy:
 
 @pytest.mark.parametrize(
     "text",
-    ["count(3)", "count(0)", "time(1.5)", "time(month)", "delta(i, 5)", "delta(f, 0.5)", "delta(i, n)", "punct()"],
+    [
+        "count(3)",
+        "count(0)",
+        "time(1.5)",
+        "time(month)",
+        "delta(i, 5)",
+        "delta(f, 0.5)",
+        "delta(i, n)",
+        "punct()",
+        "delta(d, 0.05)",
+        "delta(d, 2)",
+        "delta(t, 300)",
+        "delta(t, 0.000000001)",
+        "delta(i, 9223372036854775807)",
+    ],
 )
 def test_a_policy_is_written_as_it_was_read(text: str):
     assert policy(text).clause() == text
@@ -62,7 +76,7 @@ def test_a_policy_of_a_wrong_form_is_a_fault(text: str, expected: str):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("delta(j, 5)", "an attribute of readings in delta (i, f, t, s, n)"),
+        ("delta(j, 5)", "an attribute of readings in delta (i, f, t, s, n, d)"),
         ("delta(s, 5)", "delta over an int64, a float64, a timestamp or a decimal(2), not s, a string"),
         ("delta(i, 5m)", "a size without a unit, as i is an int64"),
         ("delta(f, s)", "a size that is float64, as f is float64, not string"),
