@@ -1,4 +1,5 @@
-"""The examples of the documentation as Markdown: the file, and a table of what comes in and what comes out.
+"""The examples of the documentation as Markdown: the file, and a table of what comes in and what comes out; and the
+tables of types (type_tables.py).
 
 `python -m tests.docs.recipes` writes them into the pages. The tests compare the pages with what a replay gives.
 """
@@ -16,8 +17,9 @@ import sluice
 from sluice.files import project_file
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
+from tests.docs.type_tables import TABLES
 
-BLOCK = re.compile(r"(<!-- (example|events|grid|speed): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (example|events|grid|speed|types): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 MARKS = {"window": "■", "final": "F"}
 #: seconds since 1970 from which `at` is shown as a date
 FIRST_DATE = 1e9
@@ -35,7 +37,13 @@ def pages() -> list[Path]:
 
 def written(text: str) -> str:
     """A page with its examples as they are now."""
-    kinds = {"example": example, "events": events_block, "grid": grid, "speed": speed}
+    kinds = {
+        "example": example,
+        "events": events_block,
+        "grid": grid,
+        "speed": speed,
+        "types": lambda name: TABLES[name](name),
+    }
     return BLOCK.sub(lambda found: found[1] + kinds[found[2]](found[3]) + found[5], text)
 
 

@@ -89,6 +89,15 @@ def test_a_time_or_the_attribute_of_a_delta_is_not_null(operator: dict[str, Any]
     assert tuples(operator | more, {"x": None}) == ["x is null"]
 
 
+def test_a_match_that_is_null_holds_for_no_pair():
+    """NU30: neither the condition nor its opposite holds."""
+    rows = [{"port": "right", "k": 5, "n": 1, "m": None}, {"port": "right", "k": 5, "n": 2, "m": 7}]
+    operator = {name: value for name, value in JOIN.items() if name != "algorithm"}
+    for match, expected in (("right.m > 0", [{"n": 2, "m": 7}]), ("not (right.m > 0)", [])):
+        given = [dict(row) for row in rows]
+        assert tuples(operator | {"match": match}, *given, {"port": "left", "k": 5}) == expected
+
+
 def test_the_attribute_of_a_delta_of_a_join_is_not_null():
     operator = JOIN | {"right": "sliding, delta(m, 5)"}
     assert tuples(operator, {"port": "right", "k": 1, "n": 1, "m": None}) == ["m is null"]

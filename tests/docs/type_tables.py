@@ -1,0 +1,138 @@
+"""The tables of docs/types.md: the types of the code, and what the service makes of a value of each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from sluice.columns.column_forms import column, form
+from sluice.config.load import load_text
+from sluice.model import avro_schema
+from sluice.model.errors import PipelineError
+from sluice.model.protobuf import proto_fit
+from sluice.model.types import TYPES, Type, parse_type
+from sluice.replayer.player import replay
+from sluice.wire import csv_rows, plain_values
+from sluice.wire.json import json_write
+
+#: type -> a value of it, as event files have it
+VALUES: dict[str, Any] = {
+    "boolean": True, "int64": 7, "float64": 2.5, "decimal(2)": "12.50", "string": "a,b",
+    "timestamp": "2024-01-01T10:00:00Z", "bytes": "AAE=", "json": {"a": [1, None]},
+    "list<int64>": [1, 2], "map<string, int64>": {"a": 1},
+    "tuple<id: int64, name: string>": {"id": 1, "name": "a"}, "int64?": None,
+}  # fmt: skip
+#: a value and its type, which conversions take; and the conversions
+GIVEN = [
+    ("boolean", True), ("int64", 7), ("float64", 2.5), ("decimal(2)", "12.50"), ("string", "7"), ("string", "true"),
+    ("string", "2024-01-01T10:00:00Z"), ("string", "AAE="), ("timestamp", "2024-01-01T10:00:00Z"), ("bytes", "AAE="),
+    ("json", {"a": 1}), ("int64?", None),
+]  # fmt: skip
+CONVERSIONS = (
+    "boolean(x)", "int64(x)", "float64(x)", "decimal(x, 2)", "string(x)", "timestamp(x)", "bytes(x)", "json(x)",
+)  # fmt: skip
+
+
+def table(*rows: Iterable[str]) -> str:
+    """The rows as Markdown; the first one is the head."""
+    head, *body = [list(row) for row in rows]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
+    return "".join(f"{re.sub(r' {2,}', ' ', line)}\n" for line in lines)
+
+
+def code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def yes(held: object) -> str:
+    return "yes" if held else ""
+
+
+def names(_: str) -> str:
+    """The names of each type, in the file and elsewhere."""
+    head = ["type", "also written", "words of other systems, for which `check` names the type"]
+    rows = ([f"`{row.notation or row.word}`", code(_aliases(row)), code(row.foreign)] for row in TYPES)
+    return table(head, *rows)
+
+
+def _aliases(row: Type) -> tuple[str, ...]:
+    return ("optional<T>",) if row.optional else row.aliases
+
+
+def uses(_: str) -> str:
+    """What the values of a type can be used for. An optional type is as the type without `?`."""
+    head = ["type", "compared", "key", "key of a map", "order of a sort", "size of a `delta`", "event time"]
+    rows = (
+        [f"`{row.notation or row.word}`", yes(row.comparable), _as_key(row), yes(row.names_entries), yes(row.sortable),
+         yes(row.distance), yes(row.time)]
+        for row in TYPES
+        if not row.optional
+    )  # fmt: skip
+    return table(head, *rows)
+
+
+def _as_key(row: Type) -> str:
+    return "with a warning" if row.doubt_as_key else yes(row.comparable)
+
+
+def formats(_: str) -> str:
+    """How each format writes a value of each type, and which type a generated schema has."""
+    head = ["type", "JSON", "CSV", "text, key, header", "Avro", "Protobuf"]
+    return table(head, *([f"`{word}`", *_written(parse_type(word), value)] for word, value in VALUES.items()))
+
+
+def _written(type_: Type, value: Any) -> list[str]:
+    tuples = pa.RecordBatch.from_arrays([column([value], type_)], ["a"])
+    member, field, text = (
+        encoded[0].as_py()
+        for encoded in (json_write.encode(tuples), csv_rows.encode(tuples, ","), plain_values.encode_text(tuples))
+    )
+    member = member.removeprefix(b'{"a":').removesuffix(b"}")
+    texts = [f"`{written.decode()}`" if written else "nothing" for written in (member, field, text)]
+    avro = json.loads(avro_schema.schema_of("r", (("a", type_),)))["fields"][0]["type"]
+    return [*texts, f"`{json.dumps(avro)}`", _protobuf(type_)]
+
+
+def _protobuf(type_: Type) -> str:
+    lines = proto_fit.schema_of("r", (("a", type_),)).splitlines()
+    return f"`{' '.join(line.strip() for line in lines if line.startswith('  '))}`"
+
+
+def in_python(_: str) -> str:
+    """The values that classes of users get."""
+    rows = []
+    for word, value in VALUES.items():
+        given = form(parse_type(word)).to_user(column([value], parse_type(word)))[0]
+        rows.append([f"`{word}`", f"`{type(given).__name__}`", f"`{given!r}`"])
+    return table(["type", "Python", "such as"], *rows)
+
+
+def conversions(_: str) -> str:
+    """What each conversion gives for each value: the value as JSON, or that it has none. Empty: `check` refuses it."""
+    rows = (
+        [f"`{word}` `{json.dumps(value)}`", *(_converted(word, value, to) for to in CONVERSIONS)]
+        for word, value in GIVEN
+    )
+    return table(["x", *(f"`{conversion}`" for conversion in CONVERSIONS)], *rows)
+
+
+def _converted(word: str, value: Any, conversion: str) -> str:
+    file = {
+        "pipeline": "p", "streams": {"s": {"topic": "s", "schema": {"x": word}}, "o": {"topic": "o"}},
+        "operators": [{"name": "m", "map": "s", "output": {"o": {"y": conversion}}}],
+    }  # fmt: skip
+    try:
+        pipeline = load_text(json.dumps(file), "p", environment=None)
+    except PipelineError:
+        return ""
+    records = list(replay(pipeline, [{"at": 0.0, "tuple": {"x": value}}]))
+    return next((f"`{json.dumps(record['tuple']['y'])}`" for record in records if "tuple" in record), "no value")
+
+
+TABLES: dict[str, Callable[[str], str]] = {
+    "names": names, "uses": uses, "conversions": conversions, "formats": formats, "python": in_python,
+}  # fmt: skip
