@@ -1,4 +1,4 @@
-"""The texts inside of the text of a valid JSON value."""
+"""Texts of JSON: whether they are, and the texts inside of the text of a valid value."""
 
 from __future__ import annotations
 
@@ -38,3 +38,12 @@ def _parts(text: str) -> Iterator[str]:
         if sign in "{[":
             depth += 1
             start = token.end() if depth == 1 else start
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is one JSON value."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

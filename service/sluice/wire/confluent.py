@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import arrow_schema
 from sluice.model.avro_schema import Avro, AvroError
 from sluice.model.members import Members
 from sluice.model.types import Schema
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, in_order, record_batch
+from sluice.wire.decoded import Decoded, bytes_of, in_order, nothing
 from sluice.wire.schema_registry import Registry, UnknownSchemaError
 
 MAGIC, PREFIX = 0, 5
@@ -60,13 +59,6 @@ class Framed:
             return nothing(self.schema, rows, reason(Reason.UNKNOWN_SCHEMA, str(unknown)))
         self._readers[number] = read
         return read(values).at(rows)
-
-
-def nothing(schema: Schema, rows: np.ndarray, why: str) -> Decoded:
-    """The result for these rows if none can be decoded, for the same reason."""
-    fields = arrow_schema(schema)
-    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
-    return Decoded(empty, np.zeros(0, np.int64), [(int(row), why) for row in rows])
 
 
 def frame(number: int, values: pa.BinaryArray, between: bytes = b"") -> pa.BinaryArray:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.arrow_types import arrow_schema
+from sluice.model.types import Schema
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -32,6 +35,13 @@ def in_order(*parts: Decoded) -> Decoded:
     tuples = [pa.concat_arrays(pieces).take(order) for pieces in columns]
     bad = sorted(entry for part in parts for entry in part.bad)
     return Decoded(record_batch(tuples, parts[0].tuples.schema, len(good)), np.sort(good), bad)
+
+
+def nothing(schema: Schema, rows: np.ndarray, why: str) -> Decoded:
+    """The result for these rows if none can be decoded, for the same reason."""
+    fields = arrow_schema(schema)
+    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
+    return Decoded(empty, np.zeros(0, np.int64), [(int(row), why) for row in rows])
 
 
 def record_batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

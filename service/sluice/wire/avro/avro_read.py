@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import MapForm, WordForm, form, spread
+from sluice.json_texts import is_json
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
@@ -169,16 +170,8 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, scale: int | No
 def _json_texts(texts: pa.StringArray) -> pa.Array:
     """The texts as JSON. A text that is not JSON is the JSON string of it."""
     return pa.array(
-        [text if _is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow
+        [text if is_json(text) else orjson.dumps(text).decode() for text in texts.to_pylist()], form(JSON).arrow
     )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _decimals(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:

@@ -16,14 +16,10 @@ import pyarrow.compute as pc
 
 from sluice.columns import number_columns
 from sluice.columns.column_forms import spread
-from sluice.columns.kernel import kernel
 from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse, steps_in
 from sluice.model.members import NO_MEMBERS, Members, PathTree
 from sluice.model.types import MapType, Schema, StructType, Type
-from sluice.wire.decoded import bytes_of
-
-#: the most bytes of a varint
-MOST_BYTES = 10
+from sluice.wire.varints import grouped, of_size, zigzags
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -
 
 
 def _varint(value: int) -> bytes:
-    return bytes(numbers(np.array([value], np.int64))[0].as_py())
+    return bytes(zigzags(np.array([value], np.int64))[0].as_py())
 
 
 def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
@@ -166,15 +162,15 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
         return _decimals(column, node)
     match node.type:  # `branch_for` has chosen it by the type of the column
         case "boolean":
-            return _fixed(column.cast(pa.uint8()).to_numpy(), 1)
+            return of_size(column.cast(pa.uint8()).to_numpy(), 1)
         case "double":
-            return _fixed(column.to_numpy(), 8)
+            return of_size(column.to_numpy(), 8)
         case "string" | "bytes":
             text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             text = text.cast(pa.string()) if pa.types.is_large_string(text.type) else text
-            return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
+            return _joined(zigzags(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
         case _:
-            return numbers(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
+            return zigzags(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
 
 
 def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
@@ -186,45 +182,8 @@ def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
     return pa.array([_sized(number_columns.as_bytes(number)) for number in numbers_], pa.binary())
 
 
-def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:
-    starts = np.arange(len(values) + 1, dtype=np.int32) * size
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(np.ascontiguousarray(values))]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
-
-
 def _blocks(items: pa.BinaryArray, offsets: np.ndarray) -> pa.BinaryArray:
     """Encodes each list or map as one block with all items, then the empty block that ends it."""
     counts = np.diff(offsets).astype(np.int64)
-    data, starts = bytes_of(items)
-    ends = starts[offsets]
-    buffers = [
-        None,
-        pa.py_buffer((ends - ends[0]).astype(np.int32)),
-        pa.py_buffer(np.ascontiguousarray(data[ends[0] : ends[-1]])),
-    ]
-    together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
     last = pa.array([b"", b"\0"], pa.binary()).take(pa.array((counts > 0).astype(np.int8)))
-    return _joined(numbers(counts), together, last)
-
-
-def numbers(values: np.ndarray) -> pa.BinaryArray:
-    """Encodes each number as a long (a zigzag varint)."""
-    starts = np.zeros(len(values) + 1, np.int32)
-    data = np.empty(len(values) * MOST_BYTES, np.uint8)
-    _numbers(np.ascontiguousarray(values, np.int64), data, starts)
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data[: starts[-1]])]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
-
-
-@kernel
-def _numbers(values: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
-    at = 0
-    for row in range(len(values)):
-        bits = np.uint64((values[row] << 1) ^ (values[row] >> 63))
-        while bits >= np.uint64(0x80):
-            data[at] = np.uint8(bits & np.uint64(0x7F)) | np.uint8(0x80)
-            bits >>= np.uint64(7)
-            at += 1
-        data[at] = np.uint8(bits)
-        at += 1
-        starts[row + 1] = at
+    return _joined(zigzags(counts), grouped(items, offsets), last)

@@ -21,7 +21,7 @@ from sluice.model.types import Schema
 from sluice.wire.avro.avro_program import Compiler, Op, Program
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.change_events.byte_spans import cut
-from sluice.wire.change_events.event_parts import BAD, EventParts, checked
+from sluice.wire.change_events.event_parts import BAD, EventParts, checked, unwritten
 from sluice.wire.confluent import MAGIC, PREFIX, Confluent, no_prefix, prefixes_of
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import bytes_of
@@ -137,11 +137,11 @@ class AvroEvents:
 
     def row(self) -> Codec:
         reader = Reader.of(self.part.schema, part_of(self.event, "after"), None, self.part.defaults, self.part.members)
-        return Codec(reader.read, _unwritten)
+        return Codec(reader.read, unwritten)
 
     def beside(self, schema: Schema, part: str) -> Codec:
         event = self.event if part == "event" else part_of(self.event, part)
-        return Codec(Reader.of(schema, event, None, {}).read, _unwritten)
+        return Codec(Reader.of(schema, event, None, {}).read, unwritten)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class ConfluentEvents:
 
     def _member(self, schema: Schema, member: str, defaults: dict[str, object], members: Members) -> Codec:
         reader = MemberOfEvents(schema, self.registry, self.part.subject, "", None, defaults, members, member)
-        return Codec(reader.decode, _unwritten)
+        return Codec(reader.decode, unwritten)
 
 
 def with_tombstones(values: pa.BinaryArray, of: Callable[[pa.BinaryArray], EventParts]) -> EventParts:
@@ -225,7 +225,3 @@ def refused(values: pa.BinaryArray, why: str) -> EventParts:
     return EventParts(
         np.full(len(values), BAD, np.int8), nothing, nothing, nothing, dict.fromkeys(range(len(values)), why)
     )  # fmt: skip
-
-
-def _unwritten(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    raise NotImplementedError  # change events are read, not written

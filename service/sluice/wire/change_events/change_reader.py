@@ -16,7 +16,7 @@ from sluice.model.envelopes.change_events import EXISTS, LETTERS, NAMES, OP, SOU
 from sluice.model.spec import Coding, Stream
 from sluice.model.types import INT64, TIMESTAMP, Schema
 from sluice.time_units import MAX_TIME
-from sluice.wire.change_events.event_parts import EventParts, Opener, upserts
+from sluice.wire.change_events.event_parts import EventParts, Opener, unwritten, upserts
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
@@ -87,7 +87,7 @@ class ChangeReader:
         for one in self.beside:
             yield one.codec, one.schema, getattr(parts, one.part)
         if self.letter:
-            yield Codec(self._letters, _unwritten), self.letter, _letters(parts.operation)
+            yield Codec(self._letters, unwritten), self.letter, _letters(parts.operation)
 
     def _letters(self, values: pa.BinaryArray) -> Decoded:
         fields = arrow_schema(self.letter)
@@ -107,10 +107,6 @@ LETTER_OF = {operation: letter for letter, operation in LETTERS.items()} | {Oper
 def _letters(operation: np.ndarray) -> pa.BinaryArray:
     letters = pa.array([LETTER_OF[each].encode() for each in Operation], pa.binary())  # not at import: it loads pandas
     return letters.take(pa.array(operation.astype(np.int64)))
-
-
-def _unwritten(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    raise NotImplementedError  # change events are read, not written
 
 
 def change_reader(stream: Stream, part: Part) -> ChangeReader | None:
@@ -198,7 +194,7 @@ def _beside(stream: Stream, form: EventForm) -> Iterator[BesideRow]:
                 for name, unit in zip(own, units, strict=True)
             )
             inner = form.beside(read, part)
-            yield BesideRow(schema, Codec(partial(_decoded, inner, schema, units), _unwritten), part)
+            yield BesideRow(schema, Codec(partial(_decoded, inner, schema, units), unwritten), part)
 
 
 def _decoded(inner: Codec, schema: Schema, units: Sequence[int | None], values: pa.BinaryArray) -> Decoded:

@@ -19,13 +19,13 @@ from sluice.model.members import Members
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import Protobuf, Source, parse
 from sluice.model.types import Schema
-from sluice.wire.avro.avro_write import numbers as zigzags
-from sluice.wire.confluent import PREFIX, Framed, frame, nothing
+from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, in_order
+from sluice.wire.decoded import Decoded, bytes_of, in_order, nothing
 from sluice.wire.protobuf.proto_read import Reader
 from sluice.wire.protobuf.proto_write import Writer
 from sluice.wire.schema_registry import PROTOBUF, Registry, UnknownSchemaError
+from sluice.wire.varints import zigzags
 
 #: the deepest message, and the size of the table of message indexes of a batch
 MAX_PATH = 16

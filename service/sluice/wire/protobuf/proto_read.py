@@ -21,7 +21,7 @@ from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
 from sluice.model.types import DecimalType, Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, record_batch
+from sluice.wire.decoded import Decoded, bytes_of, nothing, record_batch
 from sluice.wire.gathered_texts import Texts
 from sluice.wire.protobuf.proto_json import decimal_text, json_text
 from sluice.wire.protobuf.proto_program import (
@@ -36,7 +36,7 @@ from sluice.wire.protobuf.proto_program import (
     Shape,
     Struct,
 )
-from sluice.wire.protobuf.proto_scan import GROUPS, Code, Scratch, Slots, scan
+from sluice.wire.protobuf.proto_scan import GROUPS, Scratch, Slots, scan
 
 #: characters of a value in a message
 SHOWN = 80
@@ -78,7 +78,7 @@ class Reader:
     def read(self, values: pa.BinaryArray, skipped: np.ndarray | None = None) -> Decoded:
         """The tuples in these values. The first `skipped[i]` bytes of value i are not part of the message."""
         if (absent := self._absent()) is not None:
-            return self._none(len(values), absent)
+            return nothing(self.schema, np.arange(len(values)), absent)
         data, starts = bytes_of(values)
         skipped = np.zeros(len(values), np.int64) if skipped is None else skipped
         faults = np.zeros((3, len(values)), np.int64)
@@ -100,11 +100,6 @@ class Reader:
                 text = f"{name}: expected {type_}{where}, got nothing: the message of the record has no such field"
                 return reason(Reason.MISSING, text)
         return None
-
-    def _none(self, rows: int, why: str) -> Decoded:
-        arrow = arrow_schema(self.schema)
-        empty = record_batch([pa.array([], one.type) for one in arrow], arrow, 0)
-        return Decoded(empty, np.zeros(0, np.int64), [(row, why) for row in range(rows)])
 
     def _column(self, columns: _Columns, number: int, wrong: dict[int, str]) -> pa.Array:
         """The column of an attribute. Adds the rows with a value that is none of its type to `wrong`."""
@@ -138,7 +133,7 @@ class Reader:
             np.zeros(len(room), np.int64), np.zeros((len(room), len(room)), np.int64),
             np.zeros((MAX_DEPTH + 4, 4), np.int64), np.zeros(GROUPS, np.int64), bits, bits.view(np.float32),
         )  # fmt: skip
-        scan(data, starts, skipped, Code(*self.program), to, scratch, faults)
+        scan(data, starts, skipped, self.program, to, scratch, faults)
         return to
 
     def _why(self, fault: int, attribute: int, at: int) -> str:

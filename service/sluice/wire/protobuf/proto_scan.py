@@ -14,7 +14,7 @@ import numpy as np
 
 from sluice.columns.kernel import kernel
 from sluice.wire.json.json_grammar import is_text
-from sluice.wire.protobuf.proto_program import Fault, Op
+from sluice.wire.protobuf.proto_program import Fault, Op, Program
 
 NO = -1
 (
@@ -53,21 +53,6 @@ class Slots(NamedTuple):
     filled: np.ndarray
 
 
-class Code(NamedTuple):
-    """The arrays of a Program."""
-
-    steps: np.ndarray
-    scopes: np.ndarray
-    implied: np.ndarray
-    cleared: np.ndarray
-    known: np.ndarray
-    slots: np.ndarray
-    own: np.ndarray
-    listed: np.ndarray
-    checks: np.ndarray
-    below: np.ndarray
-
-
 class Scratch(NamedTuple):
     """Scratch memory.
 
@@ -88,7 +73,7 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def scan(data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, code: Code, to: Slots, scratch: Scratch,
+def scan(data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, code: Program, to: Slots, scratch: Scratch,
          faults: np.ndarray) -> None:  # fmt: skip
     """Decodes each record r, which is `data[starts[r] + skipped[r]:starts[r + 1]]`.
 
@@ -107,7 +92,7 @@ def scan(data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, code: Code, 
 
 @kernel
 def _record(
-    data: np.ndarray, i: int, stop: int, code: Code, to: Slots, scratch: Scratch
+    data: np.ndarray, i: int, stop: int, code: Program, to: Slots, scratch: Scratch
 ) -> tuple[int, int, int]:  # fmt: skip
     """Implements PB17 and PB18 of the reference."""
     steps, frames = code.steps, scratch.frames
@@ -188,7 +173,7 @@ def _record(
 
 
 @kernel
-def _new_row(code: Code, to: Slots, scratch: Scratch, table: int) -> None:
+def _new_row(code: Program, to: Slots, scratch: Scratch, table: int) -> None:
     row = to.filled[table]
     to.filled[table] = row + 1
     if len(to.filled) > 1:
@@ -201,7 +186,7 @@ def _new_row(code: Code, to: Slots, scratch: Scratch, table: int) -> None:
 
 
 @kernel
-def _reset(code: Code, to: Slots, slot: int, row: int) -> None:
+def _reset(code: Program, to: Slots, slot: int, row: int) -> None:
     """Gives the slot what it has in a new row."""
     at, items = to.base[slot] + row, code.slots[slot, ITEMS]
     to.words[at] = code.slots[slot, WORD] if items == NO else to.filled[items]
@@ -210,7 +195,7 @@ def _reset(code: Code, to: Slots, slot: int, row: int) -> None:
 
 
 @kernel
-def _append(code: Code, to: Slots, scratch: Scratch, lists: int, table: int) -> None:
+def _append(code: Program, to: Slots, scratch: Scratch, lists: int, table: int) -> None:
     """Begins an item of the list in the slot `lists`, in the current row of the table."""
     items, row = code.slots[lists, ITEMS], to.filled[table] - 1
     _new_row(code, to, scratch, items)
@@ -219,7 +204,7 @@ def _append(code: Code, to: Slots, scratch: Scratch, lists: int, table: int) -> 
 
 
 @kernel
-def _arrive(code: Code, to: Slots, scope: int, slot: int, table: int) -> None:
+def _arrive(code: Program, to: Slots, scope: int, slot: int, table: int) -> None:
     """Marks a message as present. When it first occurs, its fields without presence get their defaults (PB13)."""
     row = to.filled[table] - 1
     if row >= to.room[table] or to.present[to.base[slot] + row]:
@@ -233,7 +218,7 @@ def _arrive(code: Code, to: Slots, scope: int, slot: int, table: int) -> None:
 
 
 @kernel
-def _clear(code: Code, to: Slots, scratch: Scratch, step: int, table: int) -> None:
+def _clear(code: Program, to: Slots, scratch: Scratch, step: int, table: int) -> None:
     """Unsets the other members of the oneof of this step (PB14)."""
     row = to.filled[table] - 1
     for place in range(code.steps[step, CLEARED], code.steps[step, CLEARED_END]):
@@ -249,7 +234,7 @@ def _clear(code: Code, to: Slots, scratch: Scratch, step: int, table: int) -> No
 
 
 @kernel
-def _check(code: Code, to: Slots, table: int) -> tuple[int, int]:
+def _check(code: Program, to: Slots, table: int) -> tuple[int, int]:
     """MISSING and the attribute if the current row of the table lacks a value that must be present."""
     row = to.filled[table] - 1
     if row >= to.room[table]:
@@ -295,7 +280,7 @@ def _wire_of(op: int) -> int:
 
 @kernel
 def _value(
-    data: np.ndarray, i: int, stop: int, code: Code, to: Slots, scratch: Scratch, step: int, table: int
+    data: np.ndarray, i: int, stop: int, code: Program, to: Slots, scratch: Scratch, step: int, table: int
 ) -> tuple[int, int]:  # fmt: skip
     """Reads one value of the step and stores it. Returns the position behind it and the fault (PB4)."""
     op, slot, items = code.steps[step, OP], code.steps[step, SLOT], code.steps[step, TABLE]
@@ -372,7 +357,7 @@ def _value(
 
 
 @kernel
-def _is_known(code: Code, step: int, number: int) -> bool:
+def _is_known(code: Program, step: int, number: int) -> bool:
     """Whether an enum has this number; an open one has all (PB15)."""
     first, behind = code.steps[step, KNOWN], code.steps[step, KNOWN_END]
     if first == behind:

@@ -13,16 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import number_columns
-from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Members, PathTree, paths_of
 from sluice.model.protobuf.proto_fit import SPAN, TIME, check_writing, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoField, ProtoMessage
 from sluice.model.types import Schema
 from sluice.time_units import SECOND
-from sluice.wire.decoded import bytes_of
+from sluice.wire.varints import grouped, of_size, varints, zigzags
 
-#: the most bytes of a number
-MOST_BYTES = 10
 VARINT, EIGHT, BYTES, START, STOP, FOUR = range(6)
 NOTHING = pa.scalar(b"", pa.binary())
 
@@ -72,9 +69,10 @@ class Writer:
     def _list(self, column: pa.ListArray, one: ProtoField) -> pa.BinaryArray:
         items = self._values(pc.list_flatten(column), one)
         counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
         if not one.packed:
-            return _grouped(_tagged(one, items), counts)
-        packed = _with_length(_grouped(items, counts))
+            return grouped(_tagged(one, items), offsets)
+        packed = _with_length(grouped(items, offsets))
         return _where(counts > 0, _joined([pa.scalar(_tag(one.number, BYTES), pa.binary()), packed], len(counts)))
 
     def _map(self, column: pa.MapArray, one: ProtoField) -> pa.BinaryArray:
@@ -84,7 +82,7 @@ class Writer:
         sides = (column.keys.slice(first, count), column.items.slice(first, count))
         fields = self.proto.message_of(one).fields
         parts = [_tagged(part, self._values(side, part)) for side, part in zip(sides, fields, strict=True)]
-        return _grouped(_tagged(one, _with_length(_joined(parts, count))), np.diff(starts))
+        return grouped(_tagged(one, _with_length(_joined(parts, count))), starts - first)
 
     def _message(self, column: pa.StructArray, one: ProtoField) -> pa.BinaryArray:
         names = {field.name for field in column.type}
@@ -112,13 +110,13 @@ class Writer:
     def _numbers(self, words: np.ndarray, kind: str, *, grouped: bool) -> pa.BinaryArray:
         match kind:
             case "sfixed64":
-                return _eights(words)
+                return of_size(words, 8)
             case "sint64":
-                return numbers((words << 1) ^ (words >> 63))
+                return zigzags(words)
             case _ if kind in (TIME, SPAN):
                 return _time(words, floor=kind == TIME, grouped=grouped)
             case _:  # int64 and bool
-                return numbers(words)
+                return varints(words)
 
 
 def _texts(column: pa.Array) -> pa.BinaryArray:
@@ -154,7 +152,7 @@ def _time(words: np.ndarray, *, floor: bool, grouped: bool) -> pa.BinaryArray:
         seconds = seconds + ((words < 0) & (words % SECOND != 0))
     nanos = words - seconds * SECOND
     parts = [
-        _where(part != 0, _joined([pa.scalar(_tag(number, VARINT), pa.binary()), numbers(part)], len(words)))
+        _where(part != 0, _joined([pa.scalar(_tag(number, VARINT), pa.binary()), varints(part)], len(words)))
         for number, part in enumerate((seconds, nanos), 1)
     ]
     content = _joined(parts, len(words))
@@ -165,7 +163,7 @@ def _time(words: np.ndarray, *, floor: bool, grouped: bool) -> pa.BinaryArray:
 
 
 def _tag(number: int, wire: int) -> bytes:
-    return bytes(numbers(np.array([number << 3 | wire], np.int64))[0].as_py())
+    return bytes(varints(np.array([number << 3 | wire], np.int64))[0].as_py())
 
 
 def _tagged(one: ProtoField, values: pa.BinaryArray) -> pa.BinaryArray:
@@ -192,46 +190,8 @@ def _where(present: np.ndarray, values: pa.BinaryArray) -> pa.BinaryArray:
 
 def _with_length(values: pa.BinaryArray) -> pa.BinaryArray:
     lengths = pc.binary_length(values).to_numpy().astype(np.int64)
-    return _joined([numbers(lengths), values], len(values))
+    return _joined([varints(lengths), values], len(values))
 
 
 def _fixed(column: pa.Array) -> pa.BinaryArray:
-    return _eights(pc.fill_null(column, 0.0).to_numpy())
-
-
-def _eights(values: np.ndarray) -> pa.BinaryArray:
-    starts = np.arange(len(values) + 1, dtype=np.int32) * 8
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(np.ascontiguousarray(values))]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
-
-
-def _grouped(items: pa.BinaryArray, counts: np.ndarray) -> pa.BinaryArray:
-    """Joins the bytes of the next `counts[i]` items for each i."""
-    data, starts = bytes_of(items)
-    ends = starts[np.concatenate([[0], np.cumsum(counts)])]
-    content = np.ascontiguousarray(data[starts[0] : starts[-1]])
-    buffers = [None, pa.py_buffer((ends - ends[0]).astype(np.int32)), pa.py_buffer(content)]
-    return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
-
-
-def numbers(values: np.ndarray) -> pa.BinaryArray:
-    """Encodes each number as a varint of its 64 bits."""
-    starts = np.zeros(len(values) + 1, np.int32)
-    data = np.empty(len(values) * MOST_BYTES, np.uint8)
-    _numbers(np.ascontiguousarray(values, np.int64), data, starts)
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data[: starts[-1]])]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
-
-
-@kernel
-def _numbers(values: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
-    at = 0
-    for row in range(len(values)):
-        bits = np.uint64(values[row])
-        while bits >= np.uint64(0x80):
-            data[at] = np.uint8(bits & np.uint64(0x7F)) | np.uint8(0x80)
-            bits >>= np.uint64(7)
-            at += 1
-        data[at] = np.uint8(bits)
-        at += 1
-        starts[row + 1] = at
+    return of_size(pc.fill_null(column, 0.0).to_numpy(), 8)

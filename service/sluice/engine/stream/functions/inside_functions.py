@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.functions.column_arguments import STRING, Column, by_name, by_row, is_scalar
 from sluice.engine.stream.functions.list_functions import over_rows
-from sluice.json_texts import SPACE, items_of, members_of
+from sluice.json_texts import SPACE, is_json, items_of, members_of
 
 JSON, BYTES = pa.large_string(), pa.binary()
 
@@ -85,15 +85,7 @@ def _step(text: str, step: str) -> str | None:
 
 
 def to_json(text: Column) -> Column:
-    return by_row(lambda text: text.strip(SPACE) if _is_json(text) else None, JSON, text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    return by_row(lambda text: text.strip(SPACE) if is_json(text) else None, JSON, text)
 
 
 def to_bytes(text: Column) -> Column:
