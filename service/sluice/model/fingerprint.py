@@ -21,6 +21,7 @@ IGNORED = {
         "registry",
         "merge_wait",
         "trigger_interval",
+        "latency",
         "max_records_per_batch",
         "max_bytes_per_batch",
         "direct_records",

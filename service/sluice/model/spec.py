@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -462,6 +463,10 @@ class Properties(dict[str, str]):
         return repr(self.masked())
 
 
+#: word of `Settings.latency` -> the share of one processor that the fixed work of batches may take
+LATENCIES = {"low": math.inf, "balanced": 0.3, "cheap": 0.1}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of the service.
@@ -484,6 +489,8 @@ class Settings:
     max_future: int = 3_600_000_000_000
     #: nanoseconds from the start of one batch to the start of the next; 0: without a pause
     trigger_interval: int = 0
+    #: decides the interval without `trigger_interval`: a word of LATENCIES, or nanoseconds that a record may wait
+    latency: str | int = "balanced"
     max_records_per_batch: int = 250_000
     #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sluice.model.expressions import Expression
 from sluice.model.lateness.late_words import findings
 from sluice.model.spec import (  # fmt: skip
+    LATENCIES,
     Aggregate,
     Custom,
     Dedup,
@@ -216,16 +217,23 @@ def lines(pipeline: Pipeline, stages: Sequence[Stage]) -> Iterator[str]:
 
 
 def _settings(settings: Settings) -> Iterator[str]:
-    pace = (
-        f"every {seconds(settings.trigger_interval)} s" if settings.trigger_interval else "as soon as records are there"
-    )
     most = f"{settings.max_records_per_batch:,} records or about {settings.max_bytes_per_batch / 2**20:,.0f} MB at most"
-    yield f"a batch starts {pace}, and takes {most}"
+    yield f"a batch starts {_pace(settings)}, and takes {most}"
     if settings.direct_records:
         most = f"{settings.direct_records:,} records"
         yield f"the service's own process reads a batch of at most {most}, readers a larger one"
     follows = "records and the time of day" if settings.clock == "processing" else "the timestamps of records alone"
     yield f"the clock follows {follows}"
+
+
+def _pace(settings: Settings) -> str:
+    if settings.trigger_interval:
+        return f"every {seconds(settings.trigger_interval)} s"
+    if isinstance(settings.latency, int):
+        return f"as soon as records are there, or later, so that a record waits about {seconds(settings.latency)} s"
+    share = LATENCIES[settings.latency]
+    limit = f", or later, so that the fixed work of batches takes at most {share} of a processor"
+    return f"as soon as records are there{limit if share < 1 else ''}"
 
 
 def _stage_lines(pipeline: Pipeline, stage: Stage, number: int) -> Iterator[str]:

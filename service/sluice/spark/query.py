@@ -16,6 +16,7 @@ from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_progress import Observe, ignored
+from sluice.spark.batch_interval import BatchInterval
 from sluice.spark.idle_clock import NextDueTime, beside, idle_clock, last_time
 from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
@@ -80,11 +81,10 @@ def start(
 def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
     """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
     settings, check, direct = plan.pipeline.settings, TopicCheck(plan), None
-    if table is not None:
-        return BatchLanes(plan, SparkLane(plan, table.joined), None, check, deliver, observe=observe)
-    if settings.direct_records:
+    spark = SparkLane(plan) if table is None else SparkLane(plan, table.joined)
+    if table is None and settings.direct_records:
         direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=check.begin)
-    return BatchLanes(plan, SparkLane(plan), direct, check, deliver, observe=observe)
+    return BatchLanes(plan, spark, direct, check, deliver, observe=observe, interval=BatchInterval(settings))
 
 
 def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], lanes: BatchLanes) -> DataFrame:

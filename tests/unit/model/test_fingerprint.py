@@ -18,6 +18,7 @@ SAME = {
     "where and how it runs": BASE
     + "checkpoint: /data\ntrigger_interval: 5\nmax_records_per_batch: 9\nmax_bytes_per_batch: 9\n"
     "start: latest\ndelivery: at_least_once",
+    "how often batches start": BASE + "latency: cheap",
     "layout": BASE.replace("{n: Count(), x: Sum(size)}", "{'n':  Count( ), 'x': Sum( size )}"),
     "a default that is written": BASE + "clock: processing",
     "a default of an operator that is written": BASE.replace(

@@ -7,15 +7,18 @@ from decimal import Decimal, InvalidOperation
 
 from sluice import time_units
 from sluice.config.checks import state_settings
+from sluice.config.syntax import durations
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model import kafka_properties, registry_properties
-from sluice.model.errors import one_of
+from sluice.model.errors import nearest, one_of
 from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
-from sluice.model.spec import Properties, Settings
+from sluice.model.spec import LATENCIES, Properties, Settings
 from sluice.time_units import SECOND
 
 LIMIT = 2**63
+#: seconds of the longest `latency`
+LONGEST = 1
 FAULTS = {
     "kafka": kafka_properties.faults,
     "registry": registry_properties.faults,
@@ -33,6 +36,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         merge_wait=duration("merge_wait", file.merge_wait, report),
         max_future=duration("max_future", file.max_future, report),
         trigger_interval=duration("trigger_interval", file.trigger_interval, report),
+        latency="balanced" if file.latency is None else latency(file, report),
         max_records_per_batch=file.max_records_per_batch,
         max_bytes_per_batch=file.max_bytes_per_batch,
         direct_records=file.direct_records,
@@ -93,6 +97,23 @@ def duration(name: str, seconds: float, report: Report) -> int:
         report.problem((name,), f"at most {LIMIT // SECOND} seconds")
         return 0
     return int(exact)
+
+
+def latency(file: FileShape, report: Report) -> str | int:
+    """The word, or the nanoseconds of the duration."""
+    text, path = str(file.latency).strip(), ("latency",)
+    if file.trigger_interval:
+        report.problem(path, "either `latency`, or `trigger_interval` with the interval itself")
+    if text in LATENCIES:
+        return text
+    exact = durations.seconds(text)
+    if exact is None or not 0 <= exact <= LONGEST:
+        hint = None if exact is not None else nearest(text, LATENCIES) or durations.spelled_here(text)
+        expected = f"{', '.join(LATENCIES)}, or a duration up to {LONGEST}s, such as 50ms or 0.2"
+        longer = "; `trigger_interval` may be longer" if exact is not None else ""
+        report.problem(path, expected + longer, text, hint)
+        return "low"
+    return int(exact * SECOND)
 
 
 def origin(text: str, report: Report) -> int | None:

@@ -35,6 +35,7 @@ from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
 from sluice.kafka.requests import clients
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
+from sluice.spark.batch_interval import BatchInterval
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.missing_records import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
@@ -52,11 +53,13 @@ class BatchLanes:
 
     def __init__(
         self, plan: Plan, spark: SparkLane, direct: DirectLane | None, topics: TopicCheck, deliver: Deliver = commit,
-        *, observe: Observe = ignored,
+        *, observe: Observe = ignored, interval: BatchInterval | None = None,
     ) -> None:  # fmt: skip
         """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
-        batch that `topics` lets pass. `observe` is called with the durations of the steps.
+        batch that `topics` lets pass. `observe` is called with the durations of the steps. `interval` decides when the
+        next batch may start; None: at once.
         """
+        self._interval = interval
         self._topics = topics
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         self._observe = observe
@@ -73,6 +76,8 @@ class BatchLanes:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
         self.called(records.sparkSession)
         self._context.run(self._write, records, batch)
+        if self._interval is not None:
+            self._interval.batch_ended()
 
     def called(self, spark: SparkSession) -> None:
         """Notes the connection of this thread to the JVM, which has called, so that `close` closes it.
@@ -114,6 +119,8 @@ class BatchLanes:
 
         Spark does not wait for such a batch if the query ends before the call. Returns whether none is in progress.
         """
+        if self._interval is not None:
+            self._interval.end()
         return self._early is None or self._early.end(seconds)
 
     def close(self) -> None:

@@ -205,7 +205,7 @@ def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
     # Without the idle clock: its times would be batches of their own.
     warm = replace(
         settings, checkpoint=folder, start="earliest", on_data_loss="continue", clock="records",
-        max_records_per_batch=RECORDS, trigger_interval=0,
+        max_records_per_batch=RECORDS, trigger_interval=0, latency="low",
     )  # fmt: skip
     identity = Identity(stage.name, "", buckets, f"warm-up-{uuid.uuid4()}")
     return Plan.of(replace(stage, settings=warm), identity, found, str(uuid.uuid4()))

@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 
 from sluice.config.syntax.file_models.operator_models import AnyOperator
 from sluice.config.syntax.file_models.stream_models import StreamShape
-from sluice.config.syntax.file_models.value_models import Duration, FileModel, Name, Text
+from sluice.config.syntax.file_models.value_models import Duration, FileModel, Latency, Name, Text
 
 
 class FileShape(FileModel):
@@ -70,8 +70,13 @@ class FileShape(FileModel):
     )
     trigger_interval: Duration = Field(
         0.0,
-        description="Seconds from the start of one batch to the start of the next; 0: the next batch starts when "
-        "the previous one ends.",
+        description="Seconds from the start of one batch to the start of the next; 0: `latency` decides.",
+    )
+    latency: Latency | None = Field(
+        None,
+        description="How soon the next batch starts, without `trigger_interval`. `low`: when the previous one ends. "
+        "`balanced`, the default: so that the fixed work of batches takes at most 0.3 of a processor. `cheap`: at most "
+        "0.1. A duration up to 1s: so that a record waits at most so long. See operations.md.",
     )
     max_records_per_batch: int = Field(
         250_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."

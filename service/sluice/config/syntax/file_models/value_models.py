@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
+from sluice.model.spec import LATENCIES
 from sluice.model.types import SCALARS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
@@ -98,6 +99,19 @@ Duration = Annotated[
     Field(ge=0, allow_inf_nan=False),
     WithJsonSchema(
         {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^\s*{WITH_UNIT}\s*$"}]}
+    ),
+]
+Latency = Annotated[
+    str,
+    BeforeValidator(written),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": [*LATENCIES]},
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": rf"^\s*{WITH_UNIT}\s*$"},
+            ]
+        }
     ),
 ]
 Seconds = Annotated[Duration, Field(le=2**33)]
