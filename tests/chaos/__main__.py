@@ -159,7 +159,11 @@ class Campaign:
         happened = Happened(at - begun, kind, "")
         self._happened.append(happened)
         with self._restart if group_of(kind) == "service" else threading.Lock():
-            happened.what = FAULTS[kind](world)
+            try:
+                happened.what = FAULTS[kind](world)
+            except Exception as error:
+                self._failed(f"{kind} could not be done or healed: {error}")
+                raise
             self._start()
         healed = time.monotonic()
         while reader.last_record < healed and time.monotonic() < healed + 120 and not self._over.is_set():
@@ -202,6 +206,8 @@ class Campaign:
         until = time.monotonic() + REST_S
         while not complete(reader.seen, load) and time.monotonic() < until:
             time.sleep(1)
+        if not complete(reader.seen, load) and self._service.running:
+            self._service.stacks()  # in its log
 
     def _look(self, hidden: OpenTransactions, resources: Resources) -> None:
         while not self._over.wait(1.0):
@@ -222,11 +228,7 @@ class Campaign:
         return {name: settings for flow in self.flows for name, settings in flow.streams.items()} | {DEAD: {}}
 
     def _write_file(self) -> Path:
-        keyed = {"key": {"attributes": ["k"], "format": "text"}}
-        streams = {
-            name: {"topic": f"{NAME}.{name}"} | ({} if "schema" in settings or name == DEAD else keyed) | settings
-            for name, settings in self._streams().items()
-        }
+        streams = {name: {"topic": f"{NAME}.{name}"} | settings for name, settings in self._streams().items()}
         file = {
             "pipeline": NAME,
             "kafka": self._brokers.through,
