@@ -14,9 +14,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Protocol, Self
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 
@@ -28,19 +28,27 @@ INTERVAL = 0.02
 ABORT = struct.pack("ii", 1, 0)
 
 
+class Filter(Protocol):
+    """What becomes of the bytes of a connection on their way. It may end the connection, wait, leave out, repeat."""
+
+    def requests(self, connection: Connection, pieces: Iterable[bytes]) -> Iterator[bytes]: ...
+
+    def answers(self, connection: Connection, pieces: Iterable[bytes]) -> Iterator[bytes]: ...
+
+
 class Proxy:
     """Forwards TCP connections to `target`; each method takes effect at once and from any thread.
 
     Connections that are accepted while there is no target are closed at once.
     """
 
-    def __init__(self, target: str | None = None) -> None:
-        """`target` is `host:port`; `forward_to` sets it later."""
-        self._target = target
+    def __init__(self, target: str | None = None, *, through: Filter | None = None) -> None:
+        """`target` is `host:port`; `forward_to` sets it later. `through`: every byte passes this filter."""
+        self._target, self._filter = target, through
         self._listener: socket.socket | None = None
         self._port = 0
         self._lock = threading.Lock()
-        self._connections: set[_Connection] = set()
+        self._connections: set[Connection] = set()
         self.requests, self.answers = _Flow(), _Flow()
         #: number of connections that were accepted since the start
         self.accepted = 0
@@ -146,7 +154,7 @@ class Proxy:
         broker.settimeout(None)
         for one in (client, broker):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = _Connection(client, broker)
+        connection = Connection(client, broker, self._filter)
         with self._lock:
             self._connections = {one for one in self._connections if not one.ended} | {connection}
         connection.start(self.requests, self.answers)
@@ -178,14 +186,24 @@ class _Flow:
         self._open.wait()
 
 
-class _Connection:
-    def __init__(self, client: socket.socket, broker: socket.socket) -> None:
-        self._client, self._broker = client, broker
+class Connection:
+    """A client's connection and the connection to the broker that belongs to it."""
+
+    def __init__(self, client: socket.socket, broker: socket.socket, through: Filter | None) -> None:
+        self._client, self._broker, self._filter = client, broker, through
         self.ended = False
 
     def start(self, requests: _Flow, answers: _Flow) -> None:
-        for source, sink, flow in ((self._client, self._broker, requests), (self._broker, self._client, answers)):
-            threading.Thread(target=self._pump, args=(source, sink, flow), name="proxy-pump", daemon=True).start()
+        to_broker, to_client = _pieces(self._client), _pieces(self._broker)
+        if self._filter is not None:
+            to_broker, to_client = self._filter.requests(self, to_broker), self._filter.answers(self, to_client)
+        for pieces, sink, flow in ((to_broker, self._broker, requests), (to_client, self._client, answers)):
+            threading.Thread(target=self._pump, args=(pieces, sink, flow), name="proxy-pump", daemon=True).start()
+
+    def end_client(self) -> None:
+        """Ends the client's side alone: what is still on its way to the broker arrives."""
+        with suppress(OSError):
+            self._client.shutdown(socket.SHUT_RDWR)
 
     def end(self, *, abort: bool = False) -> None:
         self.ended = True
@@ -197,13 +215,18 @@ class _Connection:
                 one.shutdown(socket.SHUT_RD if abort else socket.SHUT_RDWR)
             one.close()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, flow: _Flow) -> None:
+    def _pump(self, pieces: Iterable[bytes], sink: socket.socket, flow: _Flow) -> None:
         with suppress(OSError):  # the other thread, or the test, closed a socket
-            while data := source.recv(CHUNK):
+            for data in pieces:
                 flow.wait()
                 sink.sendall(data)
         if not self.ended:
             self.end()
+
+
+def _pieces(source: socket.socket) -> Iterator[bytes]:
+    while data := source.recv(CHUNK):
+        yield data
 
 
 @contextmanager

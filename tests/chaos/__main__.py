@@ -1,0 +1,301 @@
+"""`make chaos SEED=7 MINUTES=20`: a random pipeline under faults in an order that a seed chooses; at the end, a page.
+
+    load --> three brokers --(proxies)--> service --> brokers --> checker
+                  ^                          ^
+                  +------- faults -----------+
+
+The seed chooses the pipeline, the faults, their order, their lengths and pauses. The moments are those of real
+processes, so a seed repeats what happens, and not each instant of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from confluent_kafka.admin import NewTopic
+
+from sluice.kafka import ledger
+from sluice.kafka.topics import LEDGER_CONFIG, create
+from tests.chaos.brokers import Brokers
+from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations
+from tests.chaos.faults import FAULTS, RESTARTED, World, group_of
+from tests.chaos.flows import random_flows
+from tests.chaos.load import TOPIC_PARTITIONS, Load
+from tests.chaos.resources import Resources
+from tests.recovery.harness.sluice_process import SluiceProcess
+
+NAME, DEAD = "chaos", "dead"
+RATE = 150.0
+#: seconds within which the service must be ready after the last fault
+READY_S = 60.0
+#: seconds for all that waits to come out after the last record
+REST_S = 240.0
+#: faults that may be under way at once
+AT_ONCE = 2
+#: seconds before the first fault, in which the service runs undisturbed
+QUIET_S = 5.0
+
+
+@dataclass
+class Happened:
+    """A fault and how long the service needed until it wrote again."""
+
+    at: float
+    kind: str
+    what: str
+    recovery: float | None = None
+
+
+@dataclass
+class Result:
+    seed: int
+    flows: list[str]
+    happened: list[Happened]
+    records: int
+    outputs: int
+    letters: int
+    batches: int
+    starts: int
+    hidden: float
+    ready: float
+    wrong: list[str] = field(default_factory=list)
+    slopes: list[str] = field(default_factory=list)
+
+
+class Campaign:
+    def __init__(
+        self, seed: int, minutes: float, folder: Path, *, kinds: Sequence[str] = (), rate: float = RATE
+    ) -> None:
+        """`kinds`: the kinds of faults that happen, all by default."""
+        self._seed, self._minutes = seed, minutes
+        self._random = random.Random(seed)
+        self._kinds = list(kinds or FAULTS)
+        self._rate = rate
+        self._folder = folder
+        self.flows = random_flows(random.Random(seed))
+        self._happened: list[Happened] = []
+        self._starts = 0
+        self._over = threading.Event()
+        self._restart = threading.Lock()
+
+    def run(self) -> Result:
+        with Brokers() as self._brokers:
+            self._create_topics()
+            load = Load(self._brokers.direct, NAME, self.flows, self._seed, self._rate)
+            load.send_before()
+            self._service = SluiceProcess(self._write_file(), self._folder, http=True)
+            reader = Reader(self._brokers.direct, NAME, self.flows, dead=DEAD)
+            try:
+                return self._run(load, reader)
+            finally:
+                self._over.set()
+                self._service.clean_up()
+
+    def _run(self, load: Load, reader: Reader) -> Result:
+        self._start()
+        watch = threading.Thread(target=self._keep_running, daemon=True)
+        topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
+        hidden, resources = OpenTransactions(self._brokers.direct, topics), Resources(self._service, self._folder)
+        looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
+        watch.start()
+        looking.start()
+        load.start()
+        self._await_ready()
+        self._pause(QUIET_S)
+        self._faults(reader)
+        ready = self._await_ready()
+        load.finish()
+        self._await_rest(reader, load)
+        time.sleep(2)  # what is doubled may come late
+        self._over.set()
+        watch.join()
+        looking.join()
+        return self._result(reader, load, hidden, resources, ready)
+
+    # ---- faults ------------------------------------------------------------------------------------------------------
+
+    def _faults(self, reader: Reader) -> None:
+        """Faults until the time is up, at most AT_ONCE at a time, of different groups."""
+        until = time.monotonic() + 60 * self._minutes
+        begun = time.monotonic()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            under_way: dict[str, Any] = {}
+            for kind in self._order():
+                if time.monotonic() > until or self._over.is_set():
+                    break
+                while True:
+                    under_way = {group: one for group, one in under_way.items() if not one.done()}
+                    if len(under_way) < AT_ONCE and group_of(kind) not in under_way:
+                        break
+                    time.sleep(0.1)
+                world = self._world()
+                under_way[group_of(kind)] = pool.submit(self._one, kind, world, reader, begun)
+                self._pause(self._random.choice([0.5, 1, 3, 8]))
+
+    def _world(self) -> World:
+        seeded = random.Random(self._random.getrandbits(32))
+        return World(self._service, self._brokers, self._folder / "checkpoint", seeded)
+
+    def _order(self) -> Iterator[str]:
+        """Each kind once before one of them comes again."""
+        while True:
+            yield from self._random.sample(self._kinds, len(self._kinds))
+
+    def _one(self, kind: str, world: World, reader: Reader, begun: float) -> None:
+        at = time.monotonic()
+        happened = Happened(at - begun, kind, "")
+        self._happened.append(happened)
+        with self._restart if group_of(kind) == "service" else threading.Lock():
+            try:
+                happened.what = FAULTS[kind](world)
+            except Exception as error:
+                self._failed(f"{kind} could not be done or healed: {error}")
+                raise
+            self._start()
+        healed = time.monotonic()
+        while reader.last_record < healed and time.monotonic() < healed + 120 and not self._over.is_set():
+            time.sleep(0.05)
+        happened.recovery = max(0.0, reader.last_record - healed)
+        written = f"written again after {happened.recovery:.1f} s"
+        print(f"{happened.at:7.1f} s  {kind:28} {happened.what}; {written}", flush=True)  # noqa: T201
+
+    # ---- the service -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if not self._service.running and not self._over.is_set():
+            self._starts += 1
+            self._service.start()
+
+    def _keep_running(self) -> None:
+        """Starts the service again, as an orchestrator does."""
+        while not self._over.wait(0.5):
+            with self._restart:
+                if not self._service.running and not self._over.is_set():
+                    code = self._service.exit_code
+                    if code not in RESTARTED:
+                        self._failed(f"the service ended with exit code {code}: {self._service.log()[-2000:]}")
+                        return
+                    self._service.await_no_process()
+                    self._start()
+
+    def _failed(self, what: str) -> None:
+        print(what, file=sys.stderr, flush=True)  # noqa: T201
+        self._over.set()
+        self._happened.append(Happened(0, "end", what))
+
+    def _await_ready(self) -> float:
+        begun = time.monotonic()
+        while self._service.page("/readyz")[0] != 200 and time.monotonic() < begun + 2 * READY_S:
+            time.sleep(0.2)
+        return time.monotonic() - begun
+
+    def _await_rest(self, reader: Reader, load: Load) -> None:
+        until = time.monotonic() + REST_S
+        while not complete(reader.seen, load) and time.monotonic() < until:
+            time.sleep(1)
+        if not complete(reader.seen, load) and self._service.running:
+            self._service.stacks()  # in its log
+
+    def _look(self, hidden: OpenTransactions, resources: Resources) -> None:
+        while not self._over.wait(1.0):
+            hidden.look()
+            resources.look()
+
+    def _pause(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
+    # ---- the pipeline ------------------------------------------------------------------------------------------------
+
+    def _create_topics(self) -> None:
+        create(self._brokers.direct, NewTopic(ledger.TOPIC, 1, 3, config=LEDGER_CONFIG))
+        for stream in self._streams():
+            create(self._brokers.direct, NewTopic(f"{NAME}.{stream}", TOPIC_PARTITIONS, 3))
+
+    def _streams(self) -> dict[str, Any]:
+        return {name: settings for flow in self.flows for name, settings in flow.streams.items()} | {DEAD: {}}
+
+    def _write_file(self) -> Path:
+        streams = {name: {"topic": f"{NAME}.{name}"} | settings for name, settings in self._streams().items()}
+        file = {
+            "pipeline": NAME,
+            "kafka": self._brokers.through,
+            "checkpoint": str(self._folder / "checkpoint"),
+            "buckets": 2,
+            "streams": streams,
+            "operators": [operator for flow in self.flows for operator in flow.operators],
+            "dead_letters": DEAD,
+        }
+        path = self._folder / "pipeline.yaml"
+        path.write_text(yaml.safe_dump(file, sort_keys=False))
+        return path
+
+    def _result(
+        self, reader: Reader, load: Load, hidden: OpenTransactions, resources: Resources, ready: float
+    ) -> Result:
+        seen = reader.stop()
+        wrong = violations(seen, load)
+        wrong += [one.what for one in self._happened if one.kind == "end"]
+        if hidden.longest > HIDDEN_S:
+            wrong.append(f"an open transaction hid records for {hidden.longest:.0f} s")
+        if ready > READY_S:
+            wrong.append(f"not ready within {READY_S:.0f} s after the last fault")
+        return Result(
+            self._seed, [type(flow).__name__ for flow in self.flows], self._happened, load.count,
+            sum(map(len, seen.tuples.values())), seen.letters.total(), sum(map(len, seen.entries.values())),
+            self._starts, hidden.longest, ready, wrong, resources.slopes(),
+        )  # fmt: skip
+
+
+def page(result: Result) -> str:
+    """The result as Markdown."""
+    kinds = Counter(one.kind for one in result.happened if one.kind != "end")
+    recoveries = {kind: sorted(one.recovery or 0.0 for one in result.happened if one.kind == kind) for kind in kinds}
+    rows = [
+        f"| {kind} | {count} | {recoveries[kind][len(recoveries[kind]) // 2]:.1f} | {recoveries[kind][-1]:.1f} |"
+        for kind, count in sorted(kinds.items())
+    ]
+    verdict = "Nothing was lost, doubled, torn or out of order." if not result.wrong else "VIOLATIONS:"
+    sums = (
+        f"{result.records:,} records, {result.outputs:,} outputs, {result.letters:,} dead letters, "
+        f"{result.batches:,} batches, {kinds.total()} faults of {len(kinds)} kinds, {result.starts} starts of the "
+        f"service. Open transactions hid records for at most {result.hidden:.1f} s; the service was ready "
+        f"{result.ready:.1f} s after the last fault."
+    )
+    head = "| fault | times | s until the next output, median | most |"
+    lines = [f"Seed {result.seed}: {', '.join(result.flows)}.", "", sums, "", f"**{verdict}**", *result.wrong, ""]
+    return "\n".join([*lines, head, "| --- | --- | --- | --- |", *rows, "", *result.slopes])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--rate", type=float, default=RATE, help="records a second")
+    kinds = sorted(FAULTS)
+    parser.add_argument("--only", action="append", default=[], choices=kinds, help="a kind of fault; may be repeated")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with log and checkpoint")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="sluice-chaos-"))
+    print(f"seed {arguments.seed}, {arguments.minutes:g} minutes; log and checkpoint are in {folder}", flush=True)  # noqa: T201
+    result = Campaign(arguments.seed, arguments.minutes, folder, kinds=arguments.only, rate=arguments.rate).run()
+    print(page(result), flush=True)  # noqa: T201
+    if not result.wrong and not arguments.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if result.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

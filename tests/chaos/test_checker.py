@@ -1,0 +1,62 @@
+"""The checker finds what is lost, doubled, out of order; a campaign that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.chaos.checker import Seen, violations
+from tests.chaos.flows import CountTumbling, Sent
+
+
+class Load:
+    """What was sent, without brokers."""
+
+    def __init__(self) -> None:
+        flow = CountTumbling(random.Random(1))
+        flow.size = 2
+        rows = [Sent("orders", "a", {"k": "a", "n": number}) for number in range(1, 7)]
+        self.sent = {flow: [*rows, Sent("orders", "a", b"{no JSON")]}
+
+
+GOOD = [{"k": "a", "s": 3, "last": 2}, {"k": "a", "s": 7, "last": 4}, {"k": "a", "s": 11, "last": 6}]
+
+
+def seen(tuples: list[dict], letters: int = 1, batches: tuple[int, ...] = (0, 1, 2)) -> Seen:
+    one = Seen()
+    one.tuples["totals", "a"] = tuples
+    one.letters[b"{no JSON"] = letters
+    one.entries["chaos"] = [{"batch": number} for number in batches]
+    return one
+
+
+def test_what_must_come_is_no_violation():
+    assert violations(seen(GOOD), Load()) == []
+
+
+@pytest.mark.parametrize(
+    ("tuples", "words"),
+    [
+        (GOOD[:2], """lost ['{"k": "a", "last": 6, "s": 11}']"""),
+        ([*GOOD, GOOD[2]], """doubled or wrong ['{"k": "a", "last": 6, "s": 11}']"""),
+        ([GOOD[1], GOOD[0], GOOD[2]], "out of order from tuple 0 on"),
+        ([*GOOD[:2], {"k": "a", "s": 12, "last": 6}], """doubled or wrong ['{"k": "a", "last": 6, "s": 12}']"""),
+    ],
+    ids=["lost", "doubled", "out of order", "wrong"],
+)
+def test_a_tuple(tuples, words):
+    (violation,) = violations(seen(tuples), Load())
+    assert words in violation
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_dead_letter_comes_once(count):
+    (violation,) = violations(seen(GOOD, letters=count), Load())
+    assert f"came {count} times, expected 1" in violation
+
+
+@pytest.mark.parametrize("batches", [(0, 2), (0, 1, 1), (1, 0)])
+def test_batches_of_the_ledger_follow_each_other(batches):
+    (violation,) = violations(seen(GOOD, batches=batches), Load())
+    assert "batches do not follow each other" in violation

@@ -1,0 +1,32 @@
+"""The planted bugs: each patch fits the code of today, and names faults that exist."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from sluice.files import project_file
+from tests.chaos.faults import FAULTS
+from tests.chaos.mutants import Mutant, mutants, verdict
+
+MUTANTS = mutants()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_patch_fits_the_code(mutant: Mutant):
+    command = ["git", "apply", "--check", "--unsafe-paths", f"--directory={project_file('.')}", str(mutant.patch)]
+    checked = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    assert not checked.returncode, checked.stderr
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_says_what_is_wrong_and_names_faults(mutant: Mutant):
+    assert mutant.what.endswith(".")
+    assert set(mutant.faults) <= set(FAULTS)
+
+
+def test_a_campaign_that_found_nothing_has_not_found_the_bug():
+    assert verdict("    0.5 s  kill state   state killed\n**Nothing was lost.**") == "not found in 1 faults"
+    found = verdict("    0.5 s  kill state   state killed\n**VIOLATIONS:**\nsums: lost\n")
+    assert found == "found after 1 faults: sums: lost"
