@@ -44,7 +44,8 @@ def steps(*seconds):
 def test_the_lag_is_at_least_twice_the_disorder(times, lag, order):
     text = drafted(times)
     assert f"    event_time: {{attribute: time, lag: {lag}}} " in text
-    assert f"# {order}; each_minute waits {lag} for earlier ones" in text
+    assert f"# {order}; each_" in text
+    assert f" waits {lag} for earlier ones" in text
 
 
 def test_the_order_is_that_of_a_topic_partition():
