@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
+from sluice.draft.drafted_time import NAMES, EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
-from sluice.draft.event_times import NAMES, EventTime, event_time_of, unclear
 from sluice.draft.findings import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
