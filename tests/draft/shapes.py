@@ -12,6 +12,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +31,10 @@ CORPUS = Path(__file__).parent / "corpus"
 WINDOW = 10
 #: the difference of two averages that are equal: a mean of decimals has six places at least
 TOLERANCE = 1e-6
+#: units of a second in which times since 1970 are written
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: seconds by which a watermark advances at least
+MINIMUM_GAP = Fraction(1, 10)
 STEP = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.\[\]]+)""")
 PIECES = ("time", "group", "average", "types", "dead letters", "results")
 
@@ -121,7 +126,7 @@ def differences(shape: Shape) -> Iterator[str]:
 
 
 def _time(shape: Shape, found: Drafted) -> Iterator[str]:
-    suggested = re.search(r"# event_time: \{attribute: (\w+)", found.text)
+    suggested = re.search(r"event_time: \{attribute: (\w+)", found.text)
     name = suggested[1] if suggested and suggested[1] in found.paths else None
     expected = shape.facts["time"]
     if (name is None) != (expected is None) or (name and found.paths[name] not in expected):
@@ -162,7 +167,7 @@ def plain(type_: str) -> tuple[str, bool]:
 
 
 def _results(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    (operator,) = found.file["operators"]
+    operator = found.file["operators"][0]
     group = [found.paths[name] for name in operator.get("partition_by", ())]
     averaged = re.search(r"average_\w+: Average\((?:float64\()?(\w+)", found.text)
     number = found.paths[averaged[1]] if averaged else None
@@ -171,10 +176,78 @@ def _results(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]])
     dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
     if len(dead) != shape.facts.get("dead", 0):
         yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(dead)}, such as {dead[:1]}"
-    got = [list(row["tuple"].values()) for row in written if row.get("stream") == "results" and "tuple" in row]
+    got = tuples(written, "results")
     expected = list(averages(shape, group, number))
     if not same(got, expected, len(group), averaged=number is not None):
         yield f"results: expected {expected[-1:]} as the last of {len(expected)}, got {got[-1:]} of {len(got)}"
+    yield from _panes(shape, found, written, Averaged(group, number))
+
+
+class Averaged(NamedTuple):
+    """The paths of the group of a window, and of the number that is averaged; None: there is none."""
+
+    group: Sequence[str]
+    number: str | None
+
+
+def tuples(written: Sequence[Mapping[str, Any]], stream: str) -> list[list[Any]]:
+    return [list(row["tuple"].values()) for row in written if row.get("stream") == stream and "tuple" in row]
+
+
+def _panes(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]], averaged: Averaged) -> Iterator[str]:
+    """What is wrong with the window over event time, if the draft has one."""
+    for operator in found.file["operators"][1:]:
+        (stream,) = operator["output"]
+        lag = found.file["streams"]["records"]["event_time"]["lag"]
+        got = sorted(tuples(written, stream), key=str)
+        expected = sorted(panes(shape, found, averaged, (length_of(operator["window"]), length_of(lag))), key=str)
+        if [row[: len(averaged.group) + 2] for row in got] != [row[:-1] for row in expected]:
+            yield f"{operator['name']}: expected {expected[-1:]} of {len(expected)}, got {got[-1:]} of {len(got)}"
+        elif averaged.number and not all(equal(row[-1], mean[-1]) for row, mean in zip(got, expected, strict=True)):
+            yield f"{operator['name']}: other averages, expected {expected[-1:]}, got {got[-1:]}"
+
+
+def panes(shape: Shape, found: Drafted, averaged: Averaged, sizes: tuple[Fraction, Fraction]) -> Iterator[list[Any]]:
+    """The panes that are over: the group, the start, the number of rows, and the mean of their numbers that are there.
+
+    `sizes` has the length of the panes and the lag, in seconds.
+    """
+    length, lag = sizes
+    stream = found.file["streams"]["records"]
+    name = stream["event_time"]["attribute"]
+    path, part = found.paths[name], "change" if name in stream.get("change", {}) else "value"
+    listed: dict[str, list[tuple[list[Any], Fraction, Fraction | None]]] = defaultdict(list)
+    newest = None
+    for record in rows(shape):
+        time = moment(at({**record, "value": record[part]}, path), found.schema[path], unit(shape, found.schema[path]))
+        group = [at(record, name) for name in averaged.group]
+        number = as_number(at(record, averaged.number), scale_of(shape, averaged.number)) if averaged.number else None
+        start = time // length * length
+        listed[str((group, start))].append((group, start, number))
+        newest = time if newest is None else max(newest, time)
+    for members in listed.values():
+        group, start, _ = members[0]
+        if newest is not None and start + length <= newest - lag - MINIMUM_GAP:
+            present = [number for *_, number in members if number is not None]
+            text = datetime.fromtimestamp(int(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            yield [*group, text, len(members), float(sum(present) / len(present)) if present else None]
+
+
+def length_of(text: str) -> Fraction:
+    """The seconds of the first length in a text, such as 10m."""
+    (number, letter) = re.search(r"(\d+)([smhd])", text).groups()  # type: ignore[union-attr]
+    return int(number) * Fraction({"s": 1, "m": 60, "h": 3600, "d": 86_400}[letter])
+
+
+def moment(value: Any, row: Mapping[str, str], written: str) -> Fraction:
+    """The time of a value in seconds since 1970."""
+    if written in UNITS:
+        return Fraction(str(value)) / UNITS[written]
+    if written == "pattern":
+        time = datetime.strptime(value, row["pattern"])  # noqa: DTZ007 - the zone follows
+    else:
+        time = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value))
+    return Fraction((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
 
 
 def _role(role: str, got: str | None, expected: Sequence[str] | None) -> Iterator[str]:
@@ -185,27 +258,33 @@ def _role(role: str, got: str | None, expected: Sequence[str] | None) -> Iterato
 def averages(shape: Shape, group: Sequence[str], number: str | None) -> Iterator[tuple[list[Any], int, float | None]]:
     """For each record: its group, the number of its last ten records, and the mean of their numbers that are there."""
     seen: dict[str, list[Fraction | None]] = defaultdict(list)
-    scale = re.search(r"\((?:\d+, )?(\d+)\)", shape.facts.get("types", {}).get(number, "") or "")
     for record in rows(shape):
         key = [at(record, path) for path in group]
-        value = as_number(at(record, number), int(scale[1]) if scale else 0) if number else None
+        value = as_number(at(record, number), scale_of(shape, number)) if number else None
         last = seen[str(key)] = [*seen[str(key)], value][-WINDOW:]
         present = [one for one in last if one is not None]
         yield key, len(last), float(sum(present) / len(present)) if present else None
 
 
+def scale_of(shape: Shape, number: str) -> int:
+    """The scale of an attribute whose type in the facts is a decimal, else 0."""
+    scale = re.search(r"\((?:\d+, )?(\d+)\)", shape.facts.get("types", {}).get(number, "") or "")
+    return int(scale[1]) if scale else 0
+
+
 def rows(shape: Shape) -> Iterator[dict[str, Any]]:
-    """The parts of each record that a tuple comes from, as JSON values."""
+    """The parts of each record that a tuple comes from, as JSON values; `change`: what is around a row."""
     envelope = shape.facts.get("envelope")
     for event in shape.events:
         record = event["record"]
         value = parsed(record.get("value"))
-        if envelope == "debezium" and value is not None:
-            value = value.get("payload", value)["after"]
+        change = value.get("payload", value) if envelope == "debezium" and value is not None else None
+        value = value if change is None else change["after"]
         if "columns" in shape.facts:
             value = row_of_csv(str(value), shape.facts)
         if value is not None and (isinstance(value, dict | list) or "format" in shape.facts):
-            yield {"value": value, "key": parsed(record.get("key")), "header": record.get("headers", {})}
+            headers = record.get("headers", {})
+            yield {"value": value, "key": parsed(record.get("key")), "header": headers, "change": change}
 
 
 def row_of_csv(text: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:

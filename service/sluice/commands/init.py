@@ -18,6 +18,7 @@ from sluice.model.kafka_properties import servers
 
 if TYPE_CHECKING:
     from sluice.draft.choices import Choices
+    from sluice.draft.draft_pipeline import Traits
     from sluice.draft.sampled_records import Sample
 
 #: records of each topic partition that are read
@@ -60,9 +61,9 @@ def init(  # noqa: PLR0917 - click passes them by name
     """  # noqa: D301 - click looks for the character itself
     name, file = _names(topic, records, file, kafka, registry)
     say = _said(file)
-    sample, events, compacted = _sampled(name, records, last, kafka, registry)
+    sample, events, traits = _sampled(name, records, last, kafka, registry)
     choices = _chosen(sample, say, ask=not yes and str(file) != NONE and _in_terminal())
-    text = _drafted(name, sample, str(file), kafka, registry, compacted=compacted, choices=choices)
+    text = _drafted(name, sample, str(file), kafka, registry, traits=traits, choices=choices)
     if str(file) == NONE:
         click.echo(text, nl=False)
     else:
@@ -78,8 +79,8 @@ def drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: d
     """The text of a pipeline file for the topic, which `check` accepts."""
     from sluice.draft.choices import AUTOMATIC  # noqa: PLC0415 - a lab with a file needs no draft
 
-    sample, _, compacted = _sampled(topic, None, last, kafka, registry)
-    return _drafted(topic, sample, file, kafka, registry, compacted=compacted, choices=AUTOMATIC)
+    sample, _, traits = _sampled(topic, None, last, kafka, registry)
+    return _drafted(topic, sample, file, kafka, registry, traits=traits, choices=AUTOMATIC)
 
 
 def _names(
@@ -114,19 +115,22 @@ def _in_terminal() -> bool:
 
 def _sampled(
     topic: str, records: Path | None, last: int, kafka: dict[str, str], registry: dict[str, str]
-) -> tuple[Sample, Sequence[dict[str, Any]], bool]:
-    """The sample, its records as events of a replay, and whether the topic is known to be compacted."""
-    from sluice.draft.sampled_records import Sampled, sample  # noqa: PLC0415 - the call may be wrong, this takes 0.2 s
+) -> tuple[Sample, Sequence[dict[str, Any]], Traits]:
+    """The sample, its records as events of a replay, and what is known of the topic."""
+    from sluice.draft.draft_pipeline import NO_TRAITS, Traits  # noqa: PLC0415 - the call may be wrong
+    from sluice.draft.sampled_records import Sampled, sample  # noqa: PLC0415 - this takes 0.2 s
     from sluice.replayer.event_batches import record_parts  # noqa: PLC0415
 
     events = list(_of_topic(topic, last, kafka) if records is None else _of_file(records))
     parts = [record_parts(f"record {number}", event["record"], 0)[:3] for number, event in enumerate(events, 1)]
-    sampled = sample(topic, [Sampled(*part) for part in parts], registry)
+    origins = [(event.get("topic_partition", 0), event["record"].get("timestamp", event["at"])) for event in events]
+    sampled = sample(topic, [Sampled(*part, *origin) for part, origin in zip(parts, origins, strict=True)], registry)
     if records is not None:
-        return sampled, events, False
-    from sluice.inspect.record_topic import known_as_compacted  # noqa: PLC0415
+        return sampled, events, NO_TRAITS
+    from sluice.inspect.record_topic import known_as_compacted, partitions  # noqa: PLC0415
 
-    return sampled, events, known_as_compacted(kafka, topic)
+    quiet = len({partition for partition, _ in origins}) < len(partitions(kafka, topic))
+    return sampled, events, Traits(compacted=known_as_compacted(kafka, topic), quiet=quiet)
 
 
 def _of_topic(topic: str, last: int, kafka: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -189,12 +193,12 @@ def _asked(question: str, suggested: Sequence[str], possible: Sequence[str]) -> 
 
 
 def _drafted(
-    topic: str, sample: Sample, file: str, kafka: dict[str, str], registry: dict[str, str], *, compacted: bool,
+    topic: str, sample: Sample, file: str, kafka: dict[str, str], registry: dict[str, str], *, traits: Traits,
     choices: Choices,
 ) -> str:  # fmt: skip
     from sluice.draft.draft_pipeline import draft  # noqa: PLC0415 - the call may be wrong
 
-    text = draft(topic, sample, file, kafka, registry, compacted=compacted, choices=choices)
+    text = draft(topic, sample, file, kafka, registry, traits=traits, choices=choices)
     checked = check_text(text, file, environment=None)
     if checked.problems:
         raise PipelineError(checked.problems)

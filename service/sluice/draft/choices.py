@@ -31,10 +31,11 @@ AUTOMATIC = Choices()
 class Roles:
     """The roles of the attributes in a draft.
 
-    key          the attributes by which windows are partitioned
-    time         the attribute that may be the event time; None if there is none
-    measurement  the attribute whose average is computed; None if none measures something
-    missing      whether attributes are optional
+    key             the attributes by which windows are partitioned
+    time            the attribute that may be the event time; None if there is none
+    measurement     the attribute whose average is computed; None if none measures something
+    missing         whether attributes are optional
+    time_is_chosen  whether the user has named the time
     """
 
     sample: Sample
@@ -42,6 +43,7 @@ class Roles:
     time: Attribute | None
     measurement: Attribute | None
     missing: bool
+    time_is_chosen: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -62,4 +64,4 @@ def roles_of(sample: Sample, choices: Choices) -> Roles:
     key = sample.group if choices.key is None else [named[name] for name in choices.key]
     time = sample.time if choices.time is None else named.get(choices.time)
     measurement = best_measurement(sample.attributes, [attribute.name for attribute in key])
-    return Roles(sample, key, time, measurement, choices.missing)
+    return Roles(sample, key, time, measurement, choices.missing, time_is_chosen=bool(choices.time))

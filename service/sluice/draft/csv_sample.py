@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sluice.draft.value_forms import NUMBER
+from sluice.draft.value_forms import NUMBER, PLACES
 
 #: what may stand between fields, the usual ones first
 DELIMITERS = (",", "\t", ";", "|")
@@ -59,7 +59,8 @@ def _is_prose(row: Sequence[str]) -> bool:
 
 def _named(fields: Sequence[Sequence[str]]) -> list[dict[str, Any] | None]:
     head = fields[0] if _is_head(fields) else [f"field_{number}" for number in range(1, len(fields[0]) + 1)]
-    return [None if row is head else dict(zip(head, map(_value, row), strict=True)) for row in fields]
+    exact = [_has_places(column) for column in zip(*(row for row in fields if row is not head), strict=True)]
+    return [None if row is head else dict(zip(head, map(_value, row, exact), strict=True)) for row in fields]
 
 
 def _is_head(fields: Sequence[Sequence[str]]) -> bool:
@@ -69,7 +70,14 @@ def _is_head(fields: Sequence[Sequence[str]]) -> bool:
     return named and any(column and all(map(NUMBER.fullmatch, column)) for column in zip(*rows, strict=True))
 
 
-def _value(field: str) -> Any:  # noqa: ANN401 - a JSON value
+def _has_places(column: Sequence[str]) -> bool:
+    """Whether all numbers of the column have the same number of places behind the point: they are decimals."""
+    places = {len(match[1]) if (match := PLACES.fullmatch(field)) else 0 for field in column if field}
+    return len(places) == 1 and places != {0}
+
+
+def _value(field: str, exact: bool) -> Any:  # noqa: ANN401, FBT001 - a JSON value
+    """The field as a JSON value; an exact number is a text, as a decimal in JSON."""
     if not field:
         return None
-    return json.loads(field) if NUMBER.fullmatch(field) or field in ("true", "false") else field
+    return json.loads(field) if (not exact and NUMBER.fullmatch(field)) or field in ("true", "false") else field

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
+from sluice.draft.drafted_time import NAMES, EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
@@ -27,6 +29,21 @@ MAX_ATTRIBUTES = 60
 PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a topic beside its records.
+
+    compacted   whether Kafka compacts it
+    quiet       whether a topic partition has no records
+    """
+
+    compacted: bool = False
+    quiet: bool = False
+
+
+NO_TRAITS = Traits()
+
+
 def draft(
     topic: str,
     sample: Sample,
@@ -34,28 +51,30 @@ def draft(
     kafka: Mapping[str, str],
     registry: Mapping[str, str],
     *,
-    compacted: bool = False,
+    traits: Traits = NO_TRAITS,
     choices: Choices = AUTOMATIC,
 ) -> str:
     """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty.
 
-    compacted   whether the topic is known to be compacted
+    traits      what is known of the topic
     choices     what the user has chosen instead of what the records suggest
     """
     stream, roles = _stream_name(topic), roles_of(sample, choices)
-    table = compacted or sample.tombstones > 0
-    lines = [*_head(topic, roles, file, compacted=compacted), *_streams(topic, roles, stream, table=table)]
-    lines += [*_operator(roles, stream), *(_join(sample, stream) if table else ())]
+    table = traits.compacted or sample.tombstones > 0
+    time = event_time_of(roles, table=traits.compacted)
+    lines = list(_head(topic, roles, file, time, compacted=traits.compacted))
+    lines += [*_streams(topic, roles, stream, time, table=table, quiet=traits.quiet), *_operators(roles, stream, time)]
+    lines += _join(sample, stream) if table else ()
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
 
 
-def _head(topic: str, roles: Roles, file: str, *, compacted: bool) -> Iterator[str]:
+def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
     sample = roles.sample
     checked = f"sluice check {file}" if file != "-" else "sluice check"
     yield f"# A first pipeline for topic {topic}, drafted from {counted(sample.records, 'record')}. Lines with # are"
     yield f"# suggestions; `{checked}` checks the file after a change."
-    yield from _choices(roles)
+    yield from _choices(roles, time, compacted=compacted)
     of_all = f"of the {counted(sample.records, 'record')}"
     if sample.unreadable:
         problem = PROBLEMS.get(sample.format, "not readable with a schema of the registry")
@@ -75,14 +94,20 @@ def _head(topic: str, roles: Roles, file: str, *, compacted: bool) -> Iterator[s
     yield f"pipeline: {_word(name or 'first')}"
 
 
-def _choices(roles: Roles) -> Iterator[str]:
+def _choices(roles: Roles, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
     """What was chosen, and why."""
     names = " and ".join(attribute.name for attribute in roles.key)
     yield f"# key: {f'{names}, {_why(roles)}' if names else 'none, one window for all tuples'}"
     if roles.time is not None:
-        yield f"# time: {roles.time.name}"
+        yield f"# time: {roles.time.name}, {_use_of_time(roles, time, table=compacted)}"
     if any(attribute.optional for attribute in roles.sample.usable_attributes):
         yield f"# missing values: {'null' if roles.missing else 'dead letters'}"
+
+
+def _use_of_time(roles: Roles, time: EventTime | None, *, table: bool) -> str:
+    if time is not None:
+        return f"the event time of the window {time.operator}"
+    return f"only suggested as event time: {unclear(roles, table=table)}"
 
 
 def _why(roles: Roles) -> str:
@@ -92,7 +117,9 @@ def _why(roles: Roles) -> str:
     return "which has several records for most of its values"
 
 
-def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[str]:
+def _streams(
+    topic: str, roles: Roles, stream: str, time: EventTime | None, *, table: bool, quiet: bool
+) -> Iterator[str]:
     sample = roles.sample
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
@@ -116,8 +143,10 @@ def _streams(topic: str, roles: Roles, stream: str, *, table: bool) -> Iterator[
     yield from _key_of_record(sample)
     if table:
         yield from _table(sample)
-    yield from _event_time(roles)
+    yield from _event_time(roles, time, quiet=quiet)
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
+    if time is not None:
+        yield f"  {time.stream}: {{topic: {_word(f'{topic}.{time.stream}')}}}"
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
 
 
@@ -169,7 +198,9 @@ def _quoted(path: str) -> str:
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
-    free = name and not name[0].isdigit() and name not in ("results", "dead")
+    free = (
+        name and not name[0].isdigit() and name not in ("results", "dead", *(f"by_{pane}" for pane in NAMES.values()))
+    )
     return _word(name if free else f"topic_{name}")
 
 
@@ -241,7 +272,7 @@ def _join(sample: Sample, stream: str) -> Iterator[str]:
     others = [attribute.name for attribute in sample.usable_attributes if attribute.name not in keys]
     values = {key: f"left.{key}" for key in keys} | {name: f"right.{name}" for name in others[:TABLE_OUTPUTS]}
     yield _commented(
-        "  # - name: with_table", "instead of last_ten, if it is a table: the row of each left tuple's key"
+        "  # - name: with_table", "instead of the windows, if it is a table: the row of each left tuple's key"
     )
     yield _commented(f"  #   join: {{left: OTHER, right: {stream}}}", "OTHER: a stream whose tuples have the key")
     yield _commented(f"  #   equality_left: [{', '.join(map(_word, keys))}]", "the attribute of OTHER with the key")
@@ -249,8 +280,12 @@ def _join(sample: Sample, stream: str) -> Iterator[str]:
     yield f"  #   output: {{results: {{{', '.join(f'{_word(name)}: {value}' for name, value in values.items())}}}}}"
 
 
-def _event_time(roles: Roles) -> Iterator[str]:
-    if roles.time is None:
+def _event_time(roles: Roles, time: EventTime | None, *, quiet: bool) -> Iterator[str]:
+    if time is not None:
+        idle = ", idle_after: 1m" if quiet else ""
+        line = f"    event_time: {{attribute: {_word(time.attribute.name)}, lag: {time.lag}{idle}}}"
+        yield _commented(line, f"{time.order}; {time.operator} waits {time.lag} for earlier ones")
+    elif roles.time is None:
         free = _free(roles.sample)
         yield f"    # record_timestamp: {free}"
         yield _commented(f"    # event_time: {{attribute: {free}, lag: 10s}}", "for windows over this time")
@@ -265,7 +300,7 @@ def _free(sample: Sample) -> str:
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
-def _operator(roles: Roles, stream: str) -> Iterator[str]:
+def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[str]:
     by = ", partitioned" if roles.key else ""
     of_each = f" of each {' and '.join(attribute.name for attribute in roles.key)}" if roles.key else ""
     yield "operators:"
@@ -273,20 +308,31 @@ def _operator(roles: Roles, stream: str) -> Iterator[str]:
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
-    yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
+    if time is None:
+        yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
+    yield from _output(roles, "results", {})
+    if time is not None:
+        yield f"  - name: {time.operator}"
+        yield f"    aggregate: {stream}"
+        window = f"    window: timeInterval, intervalDuration({time.pane}){by}"
+        yield _commented(window, f"{time.each} of {time.attribute.name}, when it is over")
+        yield from _output(roles, time.stream, {"start": "intervalStart()"})
+
+
+def _output(roles: Roles, stream: str, more: Mapping[str, str]) -> Iterator[str]:
     if roles.key:
         yield f"    partition_by: [{', '.join(_word(attribute.name) for attribute in roles.key)}]"
     yield "    output:"
-    yield "      results:"
-    for name, expression in _outputs(roles).items():
+    yield f"      {stream}:"
+    for name, expression in _outputs(roles, more).items():
         yield f"        {_word(name)}: {_word(expression)}"
 
 
-def _outputs(roles: Roles) -> dict[str, str]:
-    """The attributes of the output: name -> expression."""
+def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
+    """The attributes of the output: name -> expression. `more`: further ones, behind the key."""
     keys = [attribute.name for attribute in roles.key]
     values = [attribute for attribute in roles.sample.usable_attributes if attribute.name not in keys]
-    computed = {"tuples": "Count()"}
+    computed = {**more, "tuples": "Count()"}
     number = roles.measurement
     if number and number.form:
         whole = number.form.type == "int64"  # Average of int64 cuts (A20)

@@ -106,20 +106,34 @@ def _is_change(payload: object) -> bool:
     return all(isinstance(payload.get(image), dict | None) for image in ("before", "after"))
 
 
-def _fields(schema: object, word: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a row by their names, from Connect's schema."""
-    listed = schema.get("fields") if isinstance(schema, dict) else None
-    fields = [field for field in listed or () if isinstance(field, dict)]
-    if word != DEBEZIUM:
-        yield from ((str(field.get("field")), field) for field in fields)
-    for field in fields:
-        if word == DEBEZIUM and field.get("field") == "after":
+def _fields(schema: object, word: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The fields of a row by their paths, also those in structs, from Connect's schema."""
+    for field in _of_struct(schema):
+        if word != DEBEZIUM:
+            yield from _with_inside(field)
+        elif field.get("field") == "after":
             yield from _fields(field, "")
 
 
-def _by_schema(attribute: Attribute, fields: Mapping[str, Mapping[str, Any]]) -> Attribute:
+def _of_struct(schema: object) -> list[dict[str, Any]]:
+    listed = schema.get("fields") if isinstance(schema, dict) else None
+    return [field for field in listed or () if isinstance(field, dict)]
+
+
+def _with_inside(field: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The field, and the fields in it; one in a struct that may be null may be null, too."""
+    name, nullable = str(field.get("field")), bool(field.get("optional"))
+    yield (name,), field
+    for inner in _of_struct(field):
+        yield from (
+            ((name, *path), {**leaf, "optional": nullable or leaf.get("optional")})
+            for path, leaf in _with_inside(inner)
+        )
+
+
+def _by_schema(attribute: Attribute, fields: Mapping[Path, Mapping[str, Any]]) -> Attribute:
     """The attribute as the schema says: which texts are decimals, which numbers are times, and what may be null."""
-    field = fields.get(str(attribute.path[0])) if len(attribute.path) == 1 else None
+    field = fields.get(attribute.path)
     if field is None:
         return attribute
     form = _logical(str(field.get("name")), field, attribute) or attribute.form

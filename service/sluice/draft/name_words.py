@@ -56,9 +56,9 @@ MEASURES = frozenset(WORD.findall(
 #: words of a name in front of what is counted: `num_bikes`, `countOfItems`
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
 #: last words of a name whose texts are no numbers, though they look like some: `1.0`, `007`
-TEXTS = frozenset(
-    WORD.findall("version ver release revision rev id ids code zip zipcode phone ip status state type name key")
-)
+TEXTS = frozenset(WORD.findall(
+    "version ver release revision rev id ids code zip zipcode phone ip status state type name key firmware build model"
+))  # fmt: skip
 #: words of the names of things that have many records: a window of its own for each of them makes sense
 THINGS = frozenset(WORD.findall(
     "symbol sym s ticker instrument pair product market sensor device station machine meter plug vehicle bus car ship "

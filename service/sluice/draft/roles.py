@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, measures, names_thing, words
+from sluice.draft.name_words import EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
 from sluice.draft.record_tree import Place, places
 from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
 
 #: percent of the records that have a key
 MIN_KEYED = 98
+#: a text that may be the name of one thing of many, such as MTR-104 or web-4
+IDENTIFIER = re.compile(r"(?=\S*[^\W\d])(?=\S*\d)\S+")
 #: types of a key
 KEYS = ("string", "int64")
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
@@ -35,16 +38,18 @@ def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, int]:
 
 
 def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:
-    """The attribute whose average is drafted: one with the name of a measurement, then one that all records have, then
-    one that may have places behind the point, then the first one. None if no attribute measures something.
+    """The attribute whose average is drafted: one that is not always the same, then one with the name of a measurement,
+    then one that all records have, then one that may have places behind the point, then the first one. None if no
+    attribute measures something.
     """
     possible = [attribute for attribute in attributes if attribute.is_measurement and attribute.name not in key]
     return min(possible, key=_measurement_rank, default=None)
 
 
-def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool]:
+def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
-    return not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
+    constant = len(attribute.values) >= MIN_RECORDS and len(set(attribute.values)) == 1
+    return constant, not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
 
 
 class RecordKey(NamedTuple):
@@ -133,5 +138,6 @@ def _may_group(attribute: Attribute) -> bool:
     return present and not attribute.problem and attribute.form is not None and attribute.form.type in KEYS
 
 
-def _group_rank(attribute: Attribute) -> tuple[bool, int]:
-    return not names_thing(attribute.meaning), len(set(attribute.values))
+def _group_rank(attribute: Attribute) -> tuple[bool, bool, int]:
+    name = all(isinstance(value, int) or IDENTIFIER.fullmatch(value) for value in attribute.values)
+    return not names_thing(attribute.meaning), not name, len(set(attribute.values))

@@ -14,6 +14,7 @@ import orjson
 
 from sluice.draft.csv_sample import csv_rows
 from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
+from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
@@ -37,11 +38,17 @@ class DraftError(SluiceError):
 
 
 class Sampled(NamedTuple):
-    """A record: its value, its key, None if it has none, and its headers. A record without a value is a tombstone."""
+    """A record: its value, its key, None if it has none, and its headers. A record without a value is a tombstone.
+
+    partition  its topic partition
+    at         its timestamp in seconds; None if it is not known
+    """
 
     value: bytes | None
     key: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+    partition: int = 0
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Sample:
     key          the key of the records
     envelope     what surrounds the rows in the values
     delimiter    what stands between the fields of CSV
+    origins      of each usable record its topic partition, and its timestamp in seconds; None if it is not known
     """
 
     format: str
@@ -72,6 +80,7 @@ class Sample:
     key: RecordKey = NO_KEY
     envelope: Envelope = NO_ENVELOPE
     delimiter: str = ","
+    origins: Sequence[tuple[int, float | None]] = ()
 
     @property
     def usable_attributes(self) -> list[Attribute]:
@@ -91,7 +100,7 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
-    filled = [_Filled(value, key, headers) for value, key, headers in records if value is not None]
+    filled = [_Filled(record.value, *record[1:]) for record in records if record.value is not None]
     if not filled:
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
@@ -114,6 +123,8 @@ class _Filled(NamedTuple):
     value: bytes
     key: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+    partition: int
+    at: float | None
 
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
@@ -179,13 +190,15 @@ def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     key = record_key(listed, [_key(record.key) for _, record in rows])
     attributes = [*listed, *_headers([record for _, record in rows], listed)]
-    if key.attributes and (key.in_value or _group_records(key.attributes)):
+    thing = [found for found in [group_of(attributes)] if found]
+    if key.attributes and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
         attributes += [] if key.in_value else key.attributes
     else:
-        group = [found for found in [group_of(attributes)] if found]
+        group = thing
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
-    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key)
+    origins = [(record.partition, record.at) for _, record in rows]
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key, origins=origins)
 
 
 def _as_upserts(sample: Sample) -> Sample:
@@ -201,6 +214,12 @@ def _group_records(key: Sequence[Attribute]) -> bool:
     """Whether most of the keys are those of several records."""
     combined = list(zip(*(attribute.values for attribute in key), strict=False))
     return 1 < len(set(map(str, combined))) <= len(combined) // 2
+
+
+def _all_differ(key: RecordKey) -> bool:
+    """Whether each record has a key of its own, as events with an id have."""
+    combined = [str(values) for values in zip(*(attribute.values for attribute in key.attributes), strict=False)]
+    return len(combined) >= MIN_RECORDS and len(set(combined)) == len(combined)
 
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:

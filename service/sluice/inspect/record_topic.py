@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import orjson
@@ -57,22 +58,28 @@ def known_as_compacted(kafka: Mapping[str, str], topic: str) -> bool:
     return bool(compacted(kafka, topic, min(RETRY_S, RETRY_TIMEOUT_S)))
 
 
+def partitions(kafka: Mapping[str, str], topic: str) -> list[int]:
+    """The topic partitions; empty if there is no such topic."""
+    with reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S)) as requests:
+        return requests.send("list topics", partial(_partitions, topic))
+
+
 def _last(kafka: Mapping[str, str], topic: str, limit: int) -> Iterator[tuple[int, list[Message]]]:
     """Each topic partition with its last records."""
-
-    def list_partitions(client: AdminClient) -> list[int]:
-        # A request for this topic alone would create it, if the broker creates missing topics.
-        found = client.list_topics(timeout=REQUEST).topics.get(topic)
-        return [] if found is None or found.error is not None else sorted(found.partitions)
-
     with reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S)) as requests:
-        partitions = requests.send("list topics", list_partitions)
-        if not partitions:
+        numbers = requests.send("list topics", partial(_partitions, topic))
+        if not numbers:
             message = f"no such topic: {topic}"
             raise TopicError(message)
-        until = ends(requests, [(topic, partition) for partition in partitions])
+        until = ends(requests, [(topic, partition) for partition in numbers])
     for topic_partition, end in until.items():
         yield topic_partition[1], tail(kafka, topic_partition, end, limit)
+
+
+def _partitions(topic: str, client: AdminClient) -> list[int]:
+    # A request for this topic alone would create it, if the broker creates missing topics.
+    metadata = client.list_topics(timeout=REQUEST).topics.get(topic)
+    return [] if metadata is None or metadata.error is not None else sorted(metadata.partitions)
 
 
 def _events(

@@ -35,8 +35,8 @@ def stream(file: str) -> dict:
 
 
 def operator(file: str) -> dict:
-    (found,) = yaml.load(Path(file).read_text(), yaml.CSafeLoader)["operators"]
-    return found
+    """The first operator of a draft."""
+    return yaml.load(Path(file).read_text(), yaml.CSafeLoader)["operators"][0]
 
 
 def test_it_prints_what_it_finds_and_the_first_results():
@@ -63,7 +63,8 @@ def test_without_a_terminal_it_writes_its_choices_as_comments():
     assert sluice("init", "--records", "sales.jsonl").exit_code == 0
     comments = [line for line in Path("sales.yaml").read_text().splitlines() if line.startswith("# ")]
     assert comments[2:5] == [
-        "# key: shop, which has several records for most of its values", "# time: ts", "# missing values: null",
+        "# key: shop, which has several records for most of its values",
+        "# time: ts, the event time of the window each_minute", "# missing values: null",
     ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_in_a_terminal_it_asks(monkeypatch, answers, key, time, note):
     result = sluice("init", "--records", "sales.jsonl", answers=answers)
     assert result.exit_code == 0, result.output
     assert operator("sales.yaml").get("partition_by") == key
-    assert f"# event_time: {{attribute: {time}, lag: 10s}}" in Path("sales.yaml").read_text()
+    assert f"event_time: {{attribute: {time}, lag: 10s}}" in Path("sales.yaml").read_text()
     assert stream("sales.yaml")["schema"]["note"] == note
     if answers.startswith("branch"):
         assert "no attribute branch; expected of shop, note, amount, ts, or - for none" in result.output

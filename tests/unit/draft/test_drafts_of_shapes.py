@@ -38,7 +38,7 @@ SHAPES = {
     "trades": Shape(
         rows(30, symbol=["IBM", "SAP", "IBM"], price=lambda n: 1.5 * n, size=[3, 4, 7, 1],
              time=lambda n: f"2013-01-01T10:00:{n:02}Z"), "price", "symbol",
-        ["      time: timestamp ", "    # event_time: {attribute: time, lag: 10s}"],
+        ["      time: timestamp ", "    event_time: {attribute: time, lag: 10s}"],
     ),
     "four sensors, of which each measures something else": Shape(
         rows(40, sensor=["a", "b", "c", "d"], temp=lambda n: 12.44 + n if n % 4 < 2 else ...,
@@ -73,12 +73,12 @@ SHAPES = {
     "edits, with numbers that only their values show to be ids": Shape(
         rows(20, rc=lambda n: 1_500_000 + 13 * (n * 7 % 20), page=lambda n: 3 * n, wiki=["enwiki", "dewiki"],
              timestamp=lambda n: SECOND + n, delta=[-5, 12, 7]), "delta", "wiki",
-        ["      timestamp: {type: timestamp, unit: s} ", "    # event_time: {attribute: timestamp, lag: 10s}"],
+        ["      timestamp: {type: timestamp, unit: s} ", "    event_time: {attribute: timestamp, lag: 10s}"],
     ),
     "earthquakes": Shape(
         rows(16, net=["us", "ci"], time=lambda n: (SECOND + n) * 1000, updated=lambda n: (SECOND + n) * 1000 + 7,
              tsunami=[0], mag=[4.5, 2.25, 3.0], geometry=[{"type": "Point"}]), "mag", "net",
-        ["      time: {type: timestamp, unit: ms} ", "    # event_time: {attribute: time, lag: 10s}"],
+        ["      time: {type: timestamp, unit: ms} ", "    event_time: {attribute: time, lag: 10s}"],
     ),
     "a log of requests": Shape(
         rows(16, ts=lambda n: SECOND + n / 8, host=["a", "b"], port=[443, 8443], status=[200, 500], version=[2],
