@@ -586,7 +586,7 @@ def aggregated(function: str, columns: list[Any]) -> Value:
     """The function of the tuples in which its argument is not null (NU18); First, Last and Any of all (NU20)."""
     of, lists = FUNCTIONS[function.removesuffix("Present")], [c for c in columns if isinstance(c, list)]
     if function in ("First", "Last", "Any") and len(columns) == 1:
-        return of(*columns)
+        return of(*columns) if columns[0] else None
     present = lists if function in ("CollectMinN", "CollectMaxN") else lists[:1]
     rows = [n for n in range(len(lists[0])) if all(column[n] is not None for column in present)]
     if not rows:
@@ -636,10 +636,17 @@ class Aggregate:
         }
         row = {}
         for name, call in self.output.items():
-            function, arguments = parsed_call(call)
-            columns = [[stored.values[a] for stored in group] if a.isidentifier() else constant(a) for a in arguments]
+            whole, condition = with_condition(call)
+            function, arguments = parsed_call(whole)
+            parts = [[stored.values for stored in g if holds(condition, stored.values)] for g in groups]  # FN1
+            part = parts[next(n for n, g in enumerate(groups) if g is group)]
+            columns = [[values[a] for values in part] if a.isidentifier() else constant(a) for a in arguments]
             if function == "Count" and columns:
                 row[name] = sum(value is not None for value in columns[0])  # NU19
+            elif condition and function in counts:
+                sizes = [len(one) for one in parts]
+                of_part = {"Count": len(part), "CountGroups": sum(map(bool, sizes)), "CountByGroup": sizes}
+                row[name] = of_part[function]
             else:
                 row[name] = counts[function] if function in counts else aggregated(function, columns)
         return row
@@ -759,6 +766,27 @@ def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float | str]:
     if schema.get(attribute, "").rstrip("?") == "timestamp":
         return attribute, nanoseconds(size)
     return attribute, float(size) if "." in size else int(size)
+
+
+def with_condition(call: str) -> tuple[str, str]:
+    """`Sum(f, where: b)` as `Sum(f)` and `b`."""
+    before, where, condition = call.partition("where: ")
+    return (f"{before.rstrip(', ')})", condition[:-1]) if where else (call, "")
+
+
+#: the conditions of the random tests (FN1): an attribute, a comparison, and one that has no value for 0
+CONDITIONS: dict[str, Callable[[Tuple], Any]] = {
+    "": lambda _: True,
+    "b": lambda t: t["b"],
+    "i > 2": lambda t: t["i"] is not None and t["i"] > 2,
+    "12 % i == 0": lambda t: bool(t["i"]) and 12 % t["i"] == 0,
+    "isPresent(s)": lambda t: t["s"] is not None,
+}
+
+
+def holds(condition: str, values: Tuple) -> bool:
+    """Whether the condition is true: null is not, and neither is an error."""
+    return CONDITIONS[condition](values) is True
 
 
 def parsed_call(call: str) -> tuple[str, list[str]]:

@@ -47,6 +47,17 @@ CALLS = [
     *(f"{function}({v}, {n})" for function in ("MinN", "MaxN") for v in "ifstb" for n in (1, 3)),
     *(f"{function}({w}, {v}, 2)" for function in ("CollectMinN", "CollectMaxN") for v in "ifs" for w in "iv"),
     "CountAll()", "CountGroups()", "CountByGroup()",
+    *(f"{function}({v}{n}, where: {condition})" for condition in ("b", "i > 2", "12 % i == 0", "isPresent(s)")
+      for function, v, n in (
+          ("Sum", "f", ""), ("Average", "i", ""), ("Min", "s", ""), ("Max", "f", ""), ("First", "f", ""),
+          ("Last", "s", ""), ("Any", "i", ""), ("Last", "i", ", 2"), ("Collect", "v", ""), ("CountDistinct", "s", ""),
+          ("Sum", "v", ""), ("ApproxPercentile", "f", ", 0.25"), ("Percentile", "f", ", 0.95"),
+          ("SampleStdDev", "f", ""), ("MaxCount", "i", ""),
+          ("ArgMax", "f", ", s"), ("ArgMin", "s", ", i"), ("CollectArgMax", "i", ", s"), ("MaxN", "f", ", 3"),
+          ("CollectMinN", "i", ", f, 2"), ("Count", "s", ""), ("CountByDistinct", "b", ""), ("FirstPresent", "t", ""),
+      )),
+    *(f"{function}(where: {condition})" for condition in ("b", "i > 2") for function in
+      ("Count", "CountGroups", "CountByGroup")),
 ]  # fmt: skip
 
 keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"], ["f"], ["f", "k"]])

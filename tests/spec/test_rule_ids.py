@@ -25,6 +25,7 @@ REFERENCES = {
     "marks.md": ("", ""),
     "decimal.md": ("", ""),
     "null.md": ("", ""),
+    "functions.md": ("", ""),
     "records.md": ("", ""),
     "protobuf.md": ("", ""),
     "structs.md": ("", ""),

@@ -39,11 +39,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """A call of an aggregation function over the tuples of a group. Its arguments are computed for each input tuple."""
+    """A call of an aggregation function over the tuples of a group. Its arguments are computed for each input tuple.
+
+    where   a boolean expression: the function is that of the tuples for which it is true (FN1). None: of all tuples
+    """
 
     function: str
     arguments: tuple[Expression, ...]
     type: Type
+    where: Expression | None = None
 
 
 Expression = Literal | Attribute | Call | AggregateCall
@@ -60,6 +64,8 @@ def walk(expression: Expression) -> Iterator[Expression]:
     if isinstance(expression, Call | AggregateCall):
         for argument in expression.arguments:
             yield from walk(argument)
+    if isinstance(expression, AggregateCall) and expression.where is not None:
+        yield from walk(expression.where)
 
 
 def null_from(expression: Expression) -> Iterator[Expression]:
@@ -71,6 +77,8 @@ def null_from(expression: Expression) -> Iterator[Expression]:
             parts: Iterable[Expression] = branches
         case Call("?:" | "coalesce", (*_, last)):
             parts = [last]
+        case AggregateCall(where=condition) if condition is not None:  # there may be no tuple for which it is true
+            parts = ()
         case Call(name, arguments) | AggregateCall(name, arguments) if name not in ("try", "Custom"):
             parts = arguments
         case _:

@@ -256,9 +256,11 @@ def _described(operator: Windowed) -> frozenset[str]:
 
 
 def _called(operator: Windowed) -> set[str]:
-    """The names of the functions in the outputs that are computed of a window."""
+    """The names of the functions in the outputs that are computed of a window. With a condition, CountByGroup is of the
+    own partition (FN4).
+    """
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
-    return {part.function for part in parts if isinstance(part, AggregateCall)}
+    return {part.function for part in parts if isinstance(part, AggregateCall) and part.where is None}
 
 
 def _windows_in_order(pipeline: Pipeline, operator: Windowed | Dedup) -> str:
@@ -328,7 +330,7 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
     if not isinstance(operator, Aggregate):
         return expression
     match expression:
-        case AggregateCall(("First" | "Last" | "Any" | "Min" | "Max"), (argument,)) if (
+        case AggregateCall(("First" | "Last" | "Any" | "Min" | "Max"), (argument,), where=None) if (
             argument in operator.partition_by
         ):
             return argument

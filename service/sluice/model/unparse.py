@@ -51,8 +51,11 @@ def expression(one: Expression) -> str:
             return _inside_of(one)
         case Call() if one.function in OPERATORS:
             return _operator(one.function, [_inside(argument) for argument in one.arguments])
-        case Call() | AggregateCall():
+        case Call():
             return f"{one.function}({expressions(one.arguments)})"
+        case AggregateCall():
+            condition = [] if one.where is None else [f"where: {expression(one.where)}"]
+            return f"{one.function}({', '.join([*map(expression, one.arguments), *condition])})"
 
 
 def _inside(argument: Expression) -> str:

@@ -45,7 +45,7 @@ PARAMETERS = {
 }  # fmt: skip
 UNMATCHED = ("unmatched_left", "unmatched_right")
 #: patterns for expressions: a string literal, and a name that is not called as a function
-STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b[^\W\d]\w*\b(?!\s*\()"
+STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b(?!where\s*:)[^\W\d]\w*\b(?!\s*\()"
 TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
 
 

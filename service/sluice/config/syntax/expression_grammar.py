@@ -32,11 +32,13 @@ GRAMMAR = r"""
      | FALSE                                          -> false
      | NULL                                           -> null
      | NAME                                           -> name
-     | NAME "(" [choice ("," choice)*] ")"            -> call
+     | NAME "(" [_argument ("," _argument)*] ")"      -> call
      | "(" choice ")"
      | "{" field ("," field)* "}"                     -> struct
      | "{" entry ("," entry)* "}"                     -> map
      | "[" choice ("," choice)* "]"                   -> list
+_argument: choice | where
+where: _WHERE choice
 field: MEMBER ":" choice
 entry: TEXT ":" choice
 
@@ -51,6 +53,7 @@ FALSE: /false\b/
 NULL: /null\b/
 _PRESENT: /!(?!=)/
 _ELVIS: "?:"
+_WHERE.1: /where\s*:/
 INTEGER: /\d+(?![\w.])/
 FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
 DURATION: /(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)(?!\w)/

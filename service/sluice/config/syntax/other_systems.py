@@ -153,7 +153,7 @@ WORDS_IN_SQL: dict[str, str] = {
         ("select", "from", "where", "having", "group", "order"),
         "an expression without the clauses of SQL, for which operators have keys: where, group_by, order_by",
     ),
-    "filter": "condition ? x : 0 inside of the aggregation function, in place of FILTER (WHERE ...)",
+    "filter": "where: as the last argument, as in 'Sum(x, where: x > 5)', in place of FILTER (WHERE ...)",
     **dict.fromkeys(("mod", "modulo", "fmod"), "x % y, in place of mod"),
     **dict.fromkeys(("div", "intdiv"), "floor(x / y), in place of div; a quotient of two int64 has no fraction"),
     "radians": "x * 3.141592653589793 / 180.0, in place of radians",
@@ -169,7 +169,8 @@ WORDS_IN_SQL: dict[str, str] = {
     ),
     "mode": "CollectDistinct(x) with CountByDistinct(x), the values and how often each occurs, in place of the mode",
     **dict.fromkeys(
-        ("sumif", "countif", "averageif", "avgif"), "Sum(condition ? x : 0), in place of a conditional sum"
+        ("sumif", "countif", "averageif", "avgif", "sum_if", "count_if", "countifs", "sumifs"),
+        "where: as the last argument, as in 'Count(where: x > 5)' or 'Sum(x, where: x > 5)'",
     ),
     **dict.fromkeys(
         ("hash", "md5", "sha1", "sha256", "crc32", "murmur"), "an expression without hashes: there is no such function"

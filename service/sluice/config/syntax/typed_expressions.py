@@ -388,17 +388,27 @@ class Typing:
 
     def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
-        if function := FUNCTIONS.get(name):
-            return self.function(tree, function, given)
-        if function := SIGNATURES.get(name):
-            return self.pane(tree, function, given)
         if function := AGGREGATES.get(name):
             return self.aggregate(tree, function, given)
         if name == "Custom":
             return self.custom(tree, given)
+        for condition in given:
+            if condition.data == "where" and (name in FUNCTIONS or name in SIGNATURES):
+                return self.fault(condition, f"where: in aggregation functions alone, not in {name}() (rule FN1)")
+        if function := FUNCTIONS.get(name):
+            return self.function(tree, function, given)
+        if function := SIGNATURES.get(name):
+            return self.pane(tree, function, given)
         for argument in given:
             self.of(argument)
         return self.no_function(tree, name, len(given))
+
+    def of_where(self, tree: Tree[Token], condition: Tree[Token]) -> Expression | None:
+        """The condition in the call of an aggregation function (FN1)."""
+        value = self.of(condition)
+        if value is not None and value.type.present != BOOLEAN:
+            return self.fault(condition, f"a boolean after where:, not {value.type} (rule FN1)")
+        return value
 
     def no_function(self, tree: Tree[Token], name: Token, count: int) -> Expression | None:
         """Reports a call of an unknown name with `count` arguments."""
@@ -462,10 +472,21 @@ class Typing:
             return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
         if self.snapshot:
             return self.fault(tree, f"no aggregate function inside of {self.snapshot}()")
+        conditions = [one for one in given if one.data == "where"]
+        if conditions and given.index(conditions[0]) < len(given) - 1:
+            return self.fault(conditions[0], f"one where: behind the other arguments of {function.name}() (rule FN1)")
+        if conditions and function.name == "CountAll":
+            what = "CountAll() without where:, or Count(where: ...) (rule FN4)"
+            return self.fault(
+                tree, what, f"Count{self.text[tree.meta.start_pos + len('CountAll') : tree.meta.end_pos]}"
+            )
         self.snapshot = function.name
         arguments = [self.of(argument) for argument in given]
         self.snapshot = None
-        return self.apply(tree, function, arguments, AggregateCall)
+        call = self.apply(tree, function, arguments[: len(given) - len(conditions)], AggregateCall)
+        if not conditions or not isinstance(call, AggregateCall) or arguments[-1] is None:
+            return None if conditions else call
+        return replace(call, type=type_where(function, call), where=arguments[-1])
 
     def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
         """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
@@ -477,7 +498,7 @@ class Typing:
         except ClassError as error:
             return self.fault(given[0], error.expected, error.hint)
         call = self.aggregate(tree, function, given[1:])
-        return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
+        return replace(call, arguments=(name, *call.arguments)) if isinstance(call, AggregateCall) else None
 
     def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
@@ -552,6 +573,12 @@ class Typing:
         written = self.text[meta.start_pos : meta.end_pos]
         self.faults.append(Fault(expected, got or written, hint, meta.start_pos + 1))
         return None
+
+
+def type_where(function: Function, call: AggregateCall) -> Type:
+    """The type of the result of a call with a condition: as if its arguments were null where it is not true (FN2)."""
+    types = [optional_of(one.type) for one in call.arguments[:1]] + [one.type for one in call.arguments[1:]]
+    return optional_of(call.type) if function.name == "Custom" or function.optional(types) else call.type
 
 
 def is_null(tree: Tree[Token]) -> bool:

@@ -422,7 +422,9 @@ def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noq
 def _custom(call: AggregateCall) -> Function:
     name, *arguments = call.arguments
     assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
-    finish = custom_functions.results(load(str(name.value)), [e.type for e in arguments], call.type)
+    made = load(str(name.value))
+    type_ = call.type if made.signature.strip().endswith("?") else call.type.present
+    finish = custom_functions.results(made, [e.type for e in arguments], type_)
     return Function(finish, lists=tuple(word for e in arguments for word in words_of(e)))
 
 
@@ -523,7 +525,7 @@ def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Cal
 FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Count": _count,
     "CountAll": _counting(lambda found: pa.array(found.everything)),
-    "CountGroups": _counting(lambda found: pa.array(found.per_firing(np.ones(len(found.size), np.int64)))),
+    "CountGroups": _counting(lambda found: pa.array(found.per_firing((found.size > 0).astype(np.int64)))),
     "CountByGroup": _counting(_count_by_group),
     "Sum": _each_element(_by_type(SUMS)),
     "Average": _each_element(_by_type(MEANS)),

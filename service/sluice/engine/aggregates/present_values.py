@@ -1,9 +1,11 @@
-"""Aggregation functions of arguments that may be null (NU18 to NU21).
+"""Aggregation functions of a part of the tuples: of arguments that may be null (NU18 to NU21), and with a condition.
 
 A function takes no notice of null: it is the function for the type without `?`, and this module gives it the tuples in
 which its argument is present. Summaries and counted values have a guard, which is the word of presence; listed tuples
 are filtered. A function that takes a value as it is, such as First, is computed twice: of the values, and of whether
 they are present.
+
+A function with `where: c` (FN1) is that of arguments which are null where c is not true.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.encoding import or_null
-from sluice.engine.aggregates.aggregate_function import Function, Results, presence_of, results, value_of
+from sluice.engine.aggregates.aggregate_function import Function, Kept, Results, presence_of, results, value_of
+from sluice.engine.contents import summaries
 from sluice.engine.contents.fired_contents import FiredContents
-from sluice.model.expressions import AggregateCall, Expression
-from sluice.model.types import optional_of
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.types import BOOLEAN, optional_of
 
 Make = Callable[[AggregateCall], Function]
 
@@ -28,10 +31,15 @@ TAKEN = {"First": 0, "Last": 0, "Any": 0, "ArgMin": 1, "ArgMax": 1}
 HANDLED = {"Count": (0,), "CollectArgMin": (1,), "CollectArgMax": (1,)}
 #: the functions that handle null in all arguments
 FREE = frozenset({"Custom"})
+#: the functions of the tuples of all groups of a firing
+OF_FIRING = frozenset({"CountGroups", "CountByGroup"})
+NO, YES = Literal(value=False, type=BOOLEAN), Literal(value=True, type=BOOLEAN)
 
 
 def function_of(call: AggregateCall, make: Make) -> Function:
     """The function of a call whose arguments may be null. `make` makes that of arguments without null."""
+    if call.where is not None:
+        return _of_part(call, call.where, make)
     place = TAKEN.get(call.function)
     optional = [] if call.function in FREE else [n for n, e in enumerate(call.arguments) if e.type.optional]
     if place in optional and len(call.arguments) == place + 1:
@@ -45,6 +53,45 @@ def function_of(call: AggregateCall, make: Make) -> Function:
         call.type.present,
     )
     return _of_present(make(plain), [presence_of(call.arguments[n]) for n in skipped], optional=call.type.optional)
+
+
+def _of_part(call: AggregateCall, where: Expression, make: Make) -> Function:
+    """The function of the tuples for which `where` is true (FN1), neither null nor an error (FN3). Of these, First and
+    Last take the value as it is (FN5).
+    """
+    holds = Call("?:", (Call("orElse", (where, NO), where.type), NO), BOOLEAN)
+    if call.function in OF_FIRING:
+        return _of_firing(make(call), holds)
+    if call.function in FREE:
+        listed = replace(call, arguments=call.arguments[:1] + _parts(call.arguments[1:], holds))
+        return _of_present(make(listed), [holds], optional=True)
+    arguments = _parts(call.arguments or (YES,), holds)
+    part = replace(call, arguments=arguments, where=None)
+    if TAKEN.get(call.function) == 0 and len(arguments) == 1:
+        if call.arguments[0].type.optional:
+            return _of_present(_taken(part, 0, make), [holds], optional=True)
+        return _of_present(make(replace(part, arguments=(value_of(arguments[0]),), type=call.type.present)),
+                           [presence_of(arguments[0])], optional=True)  # fmt: skip
+    return function_of(part, make)
+
+
+def _parts(arguments: Sequence[Expression], holds: Expression) -> tuple[Expression, ...]:
+    """The arguments, which are null where `holds` is false. A further one stays as it is if it cannot have an error."""
+    return tuple(
+        Call("if", (holds, one, Literal(None, optional_of(one.type))), optional_of(one.type))
+        if place == 0 or not isinstance(one, Literal | Attribute)
+        else one
+        for place, one in enumerate(arguments)
+    )
+
+
+def _of_firing(of: Function, holds: Expression) -> Function:
+    """The function of the groups that have a tuple for which `holds` is true, and of the number of these tuples (FN4)."""
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:
+        return of.finish(replace(found, size=found.summary[:, at[0]], grouped=True), at)
+
+    return Function(finish, (Kept(summaries.SUM_INT, holds),))
 
 
 def _taken(call: AggregateCall, place: int, make: Make) -> Function:
@@ -72,7 +119,7 @@ def _of_present(of: Function, guards: Sequence[Expression], *, optional: bool) -
     """The function of the tuples for which all guards are true. `optional`: its result is null if there are none."""
     kept = tuple(replace(one, guard=_single(guards)) for one in of.kept)
     counted = tuple(replace(one, guard=_single(guards)) for one in of.counted)
-    lists = (*of.lists, *guards) if of.lists else ()
+    lists = (*of.lists, *guards) if of.lists or not (kept or counted) else ()
     before, behind = len(kept) + len(of.lists), len(kept) + len(lists)
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:

@@ -141,10 +141,10 @@ def _aggregate(e: AggregateCall, known: Known) -> Value | None:
     if number is None or e.type.element is not None:
         return None
     selected = e.arguments[number]
-    if e.function in ("Last", "Any"):
+    if e.function in ("Last", "Any") and e.where is None:
         return bounds(selected, known, "last")
     some = bounds(selected, known)
-    greatest = bounds(selected, known, "greatest") if e.function == "Max" else None
+    greatest = bounds(selected, known, "greatest") if e.function == "Max" and e.where is None else None
     return some if some is None or greatest is None else Value(some.scale, max(some.low, greatest.low), some.high)
 
 

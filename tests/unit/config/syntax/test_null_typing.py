@@ -89,6 +89,22 @@ def test_the_type_of_an_aggregate(text, type_):
     assert str(parse(text, SCOPE).type) == type_
 
 
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    {
+        "Sum(a, where: a > 1)": "int64?", "Sum(b, where: a > 1)": "int64?", "Count(where: a > 1)": "int64",
+        "Collect(a, where: b > 1)": "list<int64>", "CountByGroup(where: a > 1)": "list<int64>",
+        "ArgMax(a, b, where: a > 1)": "int64?", "First(a, 2, where: a > 1)": "list<int64>",
+        "Sum(a, where: a > 1) ?: 0": "int64", "Sum(1, where: a > 1)": "int64?",
+    }.items(),
+)  # fmt: skip
+def test_the_type_of_a_function_of_a_part(text, type_):
+    """FN2."""
+    found = parse(text, SCOPE)
+    assert str(found.type) == type_
+    assert parse(written(found), SCOPE) == found
+
+
 @pytest.mark.parametrize(("text", "understood"), UNDERSTOOD.items())
 def test_how_an_expression_is_understood(text, understood):
     assert written(parse(text, SCOPE)) == understood

@@ -64,6 +64,73 @@ def test_a_function_of_values_that_may_be_null(call: str, some: Any, none: Any):
     assert of(call, [ROWS[0], ROWS[2], ROWS[0]]) == none
 
 
+@pytest.mark.parametrize(
+    ("call", "some", "none"),
+    [
+        ("Sum(n, where: n > 1)", 5, None), ("Average(n, where: n > 1)", 2, None),
+        ("Sum(n + 0.5, where: n > 1)", 6.0, None),
+        ("Max(n, where: n < 3)", 2, 1), ("Count(where: n > 1)", 2, 0), ("Count(i, where: n > 1)", 1, 0),
+        ("Count()", 3, 1),
+        ("Sum(i, where: n > 1)", 5, None), ("First(i, where: n > 1)", 5, None), ("Last(i, where: n > 1)", None, None),
+        ("First(n, where: n > 1)", 2, None), ("Last(n, where: n < 3)", 2, 1), ("Any(s, where: n == 2)", "b", None),
+        ("FirstPresent(i, where: n > 0)", 5, None), ("First(n, 1, where: n > 1)", [2], []),
+        ("ArgMax(n, s, where: n < 3)", "b", None), ("ArgMin(n, n * 2, where: n > 1)", 4, None),
+        ("Collect(n, where: n > 1)", [2, 3], []), ("CollectMaxN(n, n, 1, where: n < 3)", [2], [1]),
+        ("CollectArgMax(n, s, where: n < 3)", ["b"], []), ("CountDistinct(n, where: n > 1)", 2, 0),
+        ("Percentile(float64(n), 0.5, where: n > 1)", 2.5, None), ("string(Sum(d, where: n > 1))", "1.25", None),
+        ("Sum(1, where: n > 1)", 2, None), ("Sum(v, where: n > 1)", [1, 2], None),
+        ('Sum(s, where: n > 1) ?: ""', "b", ""),
+        (f'Custom("{__name__}:Present", i, where: n > 1)', 1, None),
+        (f'Custom("{__name__}:Tuples", where: n > 1)', 2, None), (f'Custom("{__name__}:Tuples")', 3, 1),
+    ],
+)  # fmt: skip
+def test_a_function_of_a_part_of_the_tuples(call: str, some: Any, none: Any):
+    """FN1, FN2, FN5: of the last two tuples, and of a window without such tuples."""
+    assert of(call, ROWS) == some
+    assert of(call, ROWS[:1]) == none
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("Sum(n, where: i > 1)", 2),  # i is null in two tuples
+        ("Count(where: 6 % (n - 1) == 0)", 2),  # no value where n is 1
+        ("Sum(6 % (n - 1), where: n != 1)", 0),  # no value in a tuple that is not in the part
+        ("ArgMax(n, 6 / (n - 1), where: n != 1)", 3.0),
+    ],
+)
+def test_errors_and_null_in_a_condition(call: str, expected: Any):
+    """FN3."""
+    assert of(call, ROWS) == expected
+
+
+def test_groups_of_a_part():
+    """FN4: two groups, of which one has a tuple in the part."""
+    operator = {
+        "window": "tumbling, count(3)", "group_by": ["i"], "schema": SCHEMA,
+        "output": {
+            "groups": "CountGroups(where: n == 1)", "sizes": "CountByGroup(where: n == 1)", "all": "CountGroups()",
+        },
+    }  # fmt: skip
+    found = run_case({"operator": operator, "input": [{"at": 0.0, "tuple": row} for row in ROWS]})
+    assert [record["tuple"] for record in found if "tuple" in record] == [{"groups": 1, "sizes": [1, 0], "all": 2}] * 2
+
+
+class Tuples:
+    """How many tuples there are."""
+
+    signature = "-> int64"
+
+    def init(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
+        self.count += 1
+
+    def result(self) -> int:
+        return self.count
+
+
 class Present:
     """How many values are no None; None if there are none."""
 
