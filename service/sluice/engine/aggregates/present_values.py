@@ -86,7 +86,7 @@ def _parts(arguments: Sequence[Expression], holds: Expression) -> tuple[Expressi
 
 
 def _of_firing(of: Function, holds: Expression) -> Function:
-    """The function of the groups that have a tuple for which `holds` is true, and of the number of these tuples (FN4)."""
+    """The function of the groups that have tuples for which `holds` is true, and of the number of these (FN4)."""
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:
         return of.finish(replace(found, size=found.summary[:, at[0]], grouped=True), at)
