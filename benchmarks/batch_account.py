@@ -1,4 +1,6 @@
-"""`make bench-batch`: where the time of a batch goes while records come at a fixed rate, by phases and steps."""
+"""`make bench-batch`: where the time of a batch goes while records come at a fixed rate, by phases and steps, and its
+processor time, by processes, threads and steps, which is the same on a busy machine.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from functools import partial
 from benchmarks.machine import machine
 from benchmarks.metric_samples import Reading
 from benchmarks.page import write
-from benchmarks.peers.measure import COUNTED, latency
+from benchmarks.peers.measure import COUNTED, Program, latency
 from benchmarks.peers.records import Load
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
+from benchmarks.processor_account import SERVICE, Seconds, processor_seconds
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
@@ -45,6 +48,8 @@ PARTS: Sequence[tuple[str, Mapping[str, str], str]] = [
     ("sluice_batch_duration_seconds", {}, "**whole batch of Spark**"),
     *(("sluice_batch_step_seconds", {"step": name}, title) for name, title in STEPS.items()),
 ]
+#: processor seconds of a batch below which the table has no row for the threads of a kind
+LEAST = 0.0002
 #: pixels of the picture: the names, a column, a row, the space between two rates
 NAMES, COLUMN, ROW, SPACE = 290, 34, 30, 24
 
@@ -79,10 +84,14 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a run at a rate gave: a histogram for each of PARTS, seconds between two batches, and the latency in ms."""
+    """What a run at a rate gave: a histogram for each of PARTS, processor seconds of a batch by process and thread, and
+    by step, seconds between two batches, and the latency in ms.
+    """
 
     rate: int
     parts: Sequence[Histogram]
+    processors: Seconds
+    steps: Mapping[str, float]
     apart: float
     p50: float
     p99: float
@@ -92,12 +101,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-batch ARGS=", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="seconds of a run (%(default)s)")
     parser.add_argument("--rates", type=int, nargs="*", default=RATES, help="records a second (%(default)s)")
+    parser.add_argument("--latency", default="low", help="the pipeline file's `latency` (%(default)s: all batches)")
     parser.add_argument("--write", action="store_true", help="put table and picture into docs")
     options = parser.parse_args()
     with EmbeddedBroker(heap="1g") as broker:
-        accounts = [_account(broker.bootstrap, Load(rate, options.seconds, KEYS)) for rate in options.rates]
+        accounts = [
+            _account(broker.bootstrap, Load(rate, options.seconds, KEYS), options.latency) for rate in options.rates
+        ]
     lines = [
         f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}: {WORKLOAD.title}, {KEYS} keys.", "", *_table(accounts), "",
+        "Processor time of a batch:", "", *_processor_table(accounts), "",
         f"![How long each part of a batch takes]({PICTURE})",
     ]  # fmt: skip
     print(*lines, sep="\n")
@@ -106,29 +119,44 @@ def main() -> None:
         project_file(f"docs/{PICTURE}").write_text(_picture(accounts))
 
 
-def _account(bootstrap: str, load: Load) -> Account:
+def _account(bootstrap: str, load: Load, latency_setting: str) -> Account:
     port = free_ports(1)[0]
-    looks: list[tuple[float, list[Histogram]]] = []
-    found = latency(Sluice(http=port), WORKLOAD, bootstrap, load, partial(_look_twice, port, load.seconds, looks))
+    looks: list[Look] = []
+    system = Sluice(latency=latency_setting, http=port)
+    found = latency(system, WORKLOAD, bootstrap, load, partial(_look_twice, port, load.seconds, looks))
     if found.problem:
         raise SystemExit(found.problem)
-    (began, before), (ended, after) = looks
-    parts = [now.since(then) for now, then in zip(after, before, strict=True)]
+    before, after = looks
+    parts = [now.since(then) for now, then in zip(after.parts, before.parts, strict=True)]
     batches = next(part.count for (name, *_), part in zip(PARTS, parts, strict=True) if "duration" in name)
-    return Account(load.rate, parts, (ended - began) / batches, found.p50, found.p99)
+    processors = {key: (used - before.processors.get(key, 0.0)) / batches for key, used in after.processors.items()}
+    steps = {step: (used - before.steps[step]) / batches for step, used in after.steps.items()}
+    return Account(load.rate, parts, processors, steps, (after.at - before.at) / batches, found.p50, found.p99)
 
 
-def _look_twice(port: int, seconds: float, looks: list[tuple[float, list[Histogram]]]) -> None:
-    """Reads the metrics at the begin and at the end of the part that counts."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The figures of a service so far, at a time in seconds."""
+
+    at: float
+    parts: Sequence[Histogram]
+    processors: Seconds
+    steps: Mapping[str, float]
+
+    @classmethod
+    def at_once(cls, port: int, pid: int) -> Look:
+        reading = scraped(port)
+        steps = {step: reading.value("sluice_batch_step_cpu_seconds_total", step=step) or 0.0 for step in STEPS}
+        parts = [_histogram(reading, name, labels) for name, labels, _ in PARTS]
+        return cls(reading.at, parts, processor_seconds(pid), steps)
+
+
+def _look_twice(port: int, seconds: float, looks: list[Look], program: Program) -> None:
+    """Reads the figures at the begin and at the end of the part that counts."""
     time.sleep(seconds * (1 - COUNTED))
-    looks.append((time.monotonic(), _histograms(port)))
+    looks.append(Look.at_once(port, program.process.pid))
     time.sleep(seconds * COUNTED * 0.95)
-    looks.append((time.monotonic(), _histograms(port)))
-
-
-def _histograms(port: int) -> list[Histogram]:
-    reading = scraped(port)
-    return [_histogram(reading, name, labels) for name, labels, _ in PARTS]
+    looks.append(Look.at_once(port, program.process.pid))
 
 
 def _histogram(reading: Reading, name: str, labels: Mapping[str, str]) -> Histogram:
@@ -148,6 +176,32 @@ def _table(accounts: Sequence[Account]) -> list[str]:
     lines.append("| from one batch to the next | " + " | ".join(apart) + " |")
     lines.append("| latency of a record, p50 / p99 | " + " | ".join(delays) + " |")
     return lines
+
+
+def _processor_table(accounts: Sequence[Account]) -> list[str]:
+    """Milliseconds of processor time of a batch, by process, thread and step."""
+    heads = [f"{account.rate:,} records/s, ms" for account in accounts]
+    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
+    keys = sorted({key for account in accounts for key in account.processors})
+    for process in sorted({process for process, _ in keys}):
+        lines.append(_row(f"**{process}**", [_used(account, process) for account in accounts]))
+        for key in keys:
+            used = [account.processors.get(key, 0.0) for account in accounts]
+            if key[0] == process and max(used) >= LEAST:
+                lines.append(_row(": ".join(key), used))
+    lines += [_row(f"{SERVICE}: {title}", [one.steps[step] for one in accounts]) for step, title in STEPS.items()]
+    lines.append(_row("**together**", [sum(account.processors.values()) for account in accounts]))
+    cores = [sum(account.processors.values()) / account.apart for account in accounts]
+    lines.append("| processors in use | " + " | ".join(f"{one:.2f}" for one in cores) + " |")
+    return lines
+
+
+def _used(account: Account, process: str) -> float:
+    return sum(used for (name, _), used in account.processors.items() if name == process)
+
+
+def _row(title: str, seconds: Sequence[float]) -> str:
+    return f"| {title} | " + " | ".join(f"{one * 1000:.1f}" for one in seconds) + " |"
 
 
 def _cell(part: Histogram) -> str:

@@ -28,15 +28,25 @@ THREADS = {
 Seconds = Mapping[tuple[str, str], float]
 
 
-def seconds(root: int) -> Seconds:
+def processor_seconds(root: int) -> Seconds:
     """The processor time so far of all threads that run, of the process `root` and of those that it has started."""
     found = defaultdict[tuple[str, str], float](float)
     for pid in tree(root):
         with suppress(OSError):  # the process has ended
-            process = SERVICE if pid == root else PROCESSES.get(_name(Path(f"/proc/{pid}/comm")), OTHERS)
             for thread, used in _threads(pid):
-                found[process, thread] += used
+                found[process_of(pid, root), thread] += used
     return found
+
+
+def process_of(pid: int, root: int) -> str:
+    """What the tables call a process. Raises OSError if it has ended."""
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    return SERVICE if pid == root else PROCESSES.get(name, OTHERS)
+
+
+def kind_of(thread: str) -> str:
+    """What the tables call a thread with this name."""
+    return next((kind for pattern, kind in THREADS.items() if re.fullmatch(pattern, thread)), "other threads")
 
 
 def _threads(pid: int) -> Iterator[tuple[str, float]]:
@@ -45,12 +55,3 @@ def _threads(pid: int) -> Iterator[tuple[str, float]]:
         with suppress(OSError):  # the thread has ended
             name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
             yield kind_of(name), sum(map(int, fields.split()[11:13])) / TICKS
-
-
-def kind_of(thread: str) -> str:
-    """What the tables call a thread with this name."""
-    return next((kind for pattern, kind in THREADS.items() if re.fullmatch(pattern, thread)), "other threads")
-
-
-def _name(comm: Path) -> str:
-    return comm.read_text().strip()

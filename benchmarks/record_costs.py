@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from benchmarks.batch_account import STEPS
 from benchmarks.machine import machine
@@ -20,15 +19,14 @@ from benchmarks.peers.records import fill
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS, Workload
 from benchmarks.processes import cpu_seconds, memory, tree
+from benchmarks.processor_account import OTHERS, SERVICE, process_of
 from benchmarks.service_metrics import scraped
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
 
 NAMES, KEYS = ("pass", "tumble", "slide"), 100
 #: the parts of the records after which the measurement begins and ends
 BEGIN, END = 0.4, 0.9
-#: name that Linux shows for a process -> what the tables call it; all other processes are OTHERS
-PROCESSES = {"java": "Java", "sluice-reader": "readers", "sluice-bucket": "state servers"}
-BROKER, SERVICE, OTHERS = "broker", "service", "others"
+BROKER = "broker"
 COLUMNS = ("Java", "readers", "state servers", SERVICE, OTHERS)
 
 
@@ -116,12 +114,8 @@ def _by_process(program: Program, broker: int, figure: Callable[[int], float]) -
     root, found = program.process.pid, defaultdict[str, float](float)
     for pid in (broker, *tree(root)):
         with suppress(OSError):  # the process has ended
-            found[{root: SERVICE, broker: BROKER}.get(pid) or _name(pid)] += figure(pid)
+            found[BROKER if pid == broker else process_of(pid, root)] += figure(pid)
     return found
-
-
-def _name(pid: int) -> str:
-    return PROCESSES.get(Path(f"/proc/{pid}/comm").read_text().strip(), OTHERS)
 
 
 def _tables(found: Sequence[Costs]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -186,17 +187,20 @@ def _read_back(bootstrap: str, topic: str) -> tuple[Totals, list[float]]:
 
 
 def latency(
-    system: System, workload: Workload, bootstrap: str, load: Load, beside: Callable[[], object] = lambda: None
+    system: System, workload: Workload, bootstrap: str, load: Load, beside: Callable[[Program], object] = lambda _: None
 ) -> Latency:
-    """The latency of the last records of `load`. `beside` is called in a thread when the first record is sent."""
+    """The latency of the last records of `load`. `beside` is called in a thread when the first record is sent.
+
+    A system gets WARM_UP seconds before it, on a busy machine from the time on at which it is ready.
+    """
     source = f"peers-live-{time.time_ns()}"
     make_topic(bootstrap, source)
     try:
         with running(system, workload, bootstrap, [source], live=True) as program:
+            _await_ready(system, program)
             time.sleep(WARM_UP)
-            threads = [
-                threading.Thread(target=trickle, args=(bootstrap, source, load)), threading.Thread(target=beside)
-            ]  # fmt: skip
+            work = [partial(trickle, bootstrap, source, load), partial(beside, program)]
+            threads = [threading.Thread(target=one) for one in work]
             for thread in threads:
                 thread.start()
             seen = _arrivals(program, bootstrap, load.records, load.seconds + STALLED)
@@ -210,6 +214,12 @@ def latency(
     last = max(sent for sent, _ in seen)
     counted = [delay * 1000 for sent, delay in seen if sent > last - load.seconds * COUNTED]
     return Latency(statistics.median(counted), statistics.quantiles(counted, n=100)[98])
+
+
+def _await_ready(system: System, program: Program) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not system.ready(program.text()) and time.monotonic() < deadline and program.process.exit_code is None:
+        time.sleep(0.2)
 
 
 def _arrivals(program: Program, bootstrap: str, expected: int, seconds: float) -> list[tuple[float, float]]:

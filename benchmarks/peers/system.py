@@ -84,6 +84,10 @@ class System(ABC):
         """Whether the output of the command says that the system has its first record."""
         return FIRST in output
 
+    def ready(self, output: str) -> bool:
+        """Whether the output of the command says that the system waits for records, if it says so at all."""
+        return True
+
 
 def virtual_environment(name: str, *packages: str) -> Path:
     """The Python interpreter of a virtual environment with these packages, which is made at the first use."""

@@ -22,10 +22,10 @@ WINDOWS = {
 
 
 class Sluice(System):
-    """`delivery` is that of the pipeline file; `http` is the port of the metrics, 0: none."""
+    """`delivery` and `latency` are those of the pipeline file; `http` is the port of the metrics, 0: none."""
 
-    def __init__(self, delivery: str = "exactly_once", http: int = 0) -> None:
-        self._settings = {"delivery": delivery}
+    def __init__(self, delivery: str = "exactly_once", latency: str = "balanced", http: int = 0) -> None:
+        self._settings = {"delivery": delivery, "latency": latency}
         self._http = ["--http-port", str(http)] if http else ["--no-http"]
         self.guarantee = delivery.replace("_", " ")
         self.name = "Sluice" if delivery == "exactly_once" else f"Sluice, {self.guarantee}"
@@ -43,6 +43,8 @@ class Sluice(System):
 
     def first_record(self, output: str) -> bool:
         return "message=running" in output
+
+    ready = first_record
 
 
 def _pipeline(task: Task, settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,6 +111,11 @@ class Plan:
     def forced(self) -> bool:
         """Whether the disk has everything that a batch needs before the batch is written to Kafka."""
         return self.pipeline.settings.survives_power_loss
+
+    @cached_property
+    def pickled(self) -> bytes:
+        """The plan for another process of the service: each request to a state server or a reader has it."""
+        return pickle.dumps(self)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -24,25 +24,26 @@ class Step(StrEnum):
     COMMIT = "commit"
 
 
-#: called with a step that has succeeded, and its duration in seconds
-Observe = Callable[[Step, float], None]
+#: called with a step that has succeeded, its duration in seconds, and the processor seconds of the thread that did it
+Observe = Callable[[Step, float, float], None]
 
 
-def ignored(step: Step, seconds: float) -> None:
+def ignored(step: Step, seconds: float, cpu_seconds: float) -> None:
     """Measures nothing."""
 
 
 class StepTimer:
-    """Measures steps that follow each other."""
+    """Measures steps that follow each other in one thread."""
 
     def __init__(self, observe: Observe) -> None:
         """The first step begins now."""
-        self._observe, self._began = observe, time.perf_counter()
+        self._observe, self._began, self._used = observe, time.perf_counter(), time.thread_time()
 
     def ended(self, step: Step) -> None:
         """Calls `observe`. The next step begins now."""
-        began, self._began = self._began, time.perf_counter()
-        self._observe(step, self._began - began)
+        began, used = self._began, self._used
+        self._began, self._used = time.perf_counter(), time.thread_time()
+        self._observe(step, self._began - began, self._used - used)
 
 
 LOGGER = logging.getLogger("sluice")

@@ -161,6 +161,12 @@ TABLE = (
     Metric("sluice_batch_duration_seconds", Histogram, (), "Seconds from a batch's start to its end."),
     Metric("sluice_batch_phase_seconds", Histogram, ("phase",), "Seconds of each of Spark's phases of a batch.", PARTS),
     Metric("sluice_batch_step_seconds", Histogram, ("step",), "Seconds of each step of the work of a batch.", PARTS),
+    Metric(
+        "sluice_batch_step_cpu_seconds_total",
+        Counter,
+        ("step",),
+        "Processor seconds of the service's own thread in each step of the work of batches.",
+    ),
     Metric("sluice_last_batch", Gauge, ("stage",), "Number of the last batch that was written."),
     Metric(
         "sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "Write time of the last batch, in seconds since 1970."
@@ -364,9 +370,10 @@ class Metrics:
             if phase != WHOLE:
                 self._metrics["sluice_batch_phase_seconds"].labels(phase).observe(seconds)
 
-    def step_ended(self, step: str, seconds: float) -> None:
+    def step_ended(self, step: str, seconds: float, cpu_seconds: float) -> None:
         """Updates the durations after a step of a batch (batch_progress.py) has succeeded."""
         self._metrics["sluice_batch_step_seconds"].labels(step).observe(seconds)
+        self._metrics["sluice_batch_step_cpu_seconds_total"].labels(step).inc(cpu_seconds)
 
     def offsets(self, read: Offsets, ends: Offsets) -> int:
         """Updates offsets and lag. Returns the number of available records that the batch did not read.

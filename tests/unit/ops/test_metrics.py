@@ -98,9 +98,10 @@ def test_batches_are_timed_with_their_phases(metrics):
 
 
 def test_the_steps_of_batches_are_timed(metrics):
-    metrics.step_ended("read", 0.004)
-    metrics.step_ended("read", 0.002)
+    metrics.step_ended("read", 0.004, 0.001)
+    metrics.step_ended("read", 0.002, 0.001)
     found = samples(metrics)
+    assert found["sluice_batch_step_cpu_seconds_total", ("step", "read")] == 0.002
     assert found["sluice_batch_step_seconds_sum", ("step", "read")] == 0.006
     assert found["sluice_batch_step_seconds_bucket", ("le", "0.002"), ("step", "read")] == 1
 

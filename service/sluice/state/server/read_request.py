@@ -75,7 +75,7 @@ def read(plan: Plan, reader: int, ranges: Ranges) -> list[tuple[int, Packed]]:
     OSError or EOFError if no reader could be reached, or if several died while they worked.
     """
     number = (crc32(plan.query.encode()) + reader) % processors()
-    question = Message((number, READ), [pickle.dumps(plan), pickle.dumps(ranges)])
+    question = Message((number, READ), [plan.pickled, pickle.dumps(ranges)])
     answer = ask(pool.READERS, number, 0, question)
     status, *numbers = answer.numbers
     if status == NOT_READ:

@@ -5,7 +5,6 @@ A task of Spark and the service's own process send requests, the latter through 
 
 from __future__ import annotations
 
-import pickle
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,7 +92,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
 
 def _question(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> Message:
     kinds = (kind for kind, _ in rows)
-    return Message((bucket, version, *kinds), [pickle.dumps(plan), *(packed for _, packed in rows)])
+    return Message((bucket, version, *kinds), [plan.pickled, *(packed for _, packed in rows)])
 
 
 def _outputs(answer: Message) -> list[Packed]:
