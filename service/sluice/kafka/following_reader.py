@@ -76,6 +76,15 @@ class FollowingReader:
             self.close()
             raise
 
+    def rest(self) -> None:
+        """Lets the client request nothing until the next `read`, and drops what it has read ahead."""
+        if self._consumer is not None and self._next:
+            self._next = {}
+            try:
+                self._assign(self._consumer, {})
+            except KafkaException:
+                self.close()
+
     def close(self) -> None:
         """Closes the consumer, and frees the records that it has read ahead; the next `read` makes a new one."""
         consumer, self._consumer, self._next = self._consumer, None, {}

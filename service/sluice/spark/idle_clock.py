@@ -37,6 +37,8 @@ from sluice.ops.batch_progress import Observe
 from sluice.spark.spark_internals import SOURCE_INTERFACE, JavaObject, empty_stream, serialized_offset, stream_of
 from sluice.time_units import SECOND
 
+#: the name of the source in Spark's messages
+NAME = "idle clock"
 #: maximum number of waiting notes. Only a service that is far behind has more, and then losing the oldest is harmless.
 NOTES = 1000
 
@@ -78,6 +80,10 @@ class IdleClock:
         while self._notes and _reached(self._notes[0].ends, read):
             last = max(last, self._notes.popleft().time)
         return last
+
+    def standstill(self) -> float:
+        """Seconds for which no new time can be released unless records come; 0 if one may be released now."""
+        return 0.0 if self._notes else (self._due() - self._now()) / SECOND
 
 
 def _reached(ends: Offsets, read: Offsets) -> bool:
@@ -122,13 +128,14 @@ class IdleClockSource:
 
     def __init__(
         self, clock: IdleClock, last: int, empty: JavaObject, offset: Callable[[str], JavaObject],
-        called: Callable[[], object],
+        called: Callable[[], object], *, wait: Callable[[float], object],
     ) -> None:  # fmt: skip
         """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
         of the query's records. `offset` makes an offset of Spark from JSON text. `called` is called in the thread in
-        which Java calls this object.
+        which Java calls this object, and `wait` with the seconds for which no new time can be released.
         """
         self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
+        self._wait = wait
         self._context = copy_context()  # so that log lines name the pipeline
         self._made_offset = offset
         self._time, self._offset = last, self._offset_of(last)
@@ -142,6 +149,8 @@ class IdleClockSource:
         released = self._context.run(self._released)
         if released != self._time:
             self._time, self._offset = released, self._offset_of(released)
+        else:
+            self._context.run(self._wait, self._clock.standstill())
         return self._offset
 
     def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
@@ -160,7 +169,7 @@ class IdleClockSource:
     # Java has no methods of `Object` for the source but these.
 
     def toString(self) -> str:  # noqa: N802
-        return "idle clock"
+        return NAME
 
     def hashCode(self) -> int:  # noqa: N802
         return id(self) & 0x7FFFFFFF
@@ -182,13 +191,15 @@ class IdleClockSource:
 
 
 def beside(
-    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, called: Callable[[], object]
-) -> DataFrame:
+    records: DataFrame, clock: IdleClock, last: int, spark: SparkSession, called: Callable[[], object],
+    *, wait: Callable[[float], object] = lambda _: None,
+) -> DataFrame:  # fmt: skip
     """The records of a query, with the idle clock as the query's next source. `last` is the time of the last batch.
 
-    `called` is called in the thread in which Java calls the source.
+    `called` is called in the thread in which Java calls the source, and `wait` with the seconds for which no new time
+    can be released.
     """
-    source = IdleClockSource(clock, last, empty_stream(records), serialized_offset(spark), called)
+    source = IdleClockSource(clock, last, empty_stream(records), serialized_offset(spark), called, wait=wait)
     return records.unionByName(stream_of(source, spark))
 
 

@@ -11,7 +11,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.offset_log import offsets_read
 from sluice.kafka import topics
+from sluice.kafka.doorbell import Doorbell
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -23,6 +25,7 @@ from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
 from sluice.spark.lanes.spark_lane import SparkLane
 from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.placement import Placement, PlacementTable
+from sluice.spark.quiet_wait import QuietWait
 from sluice.spark.source import Pace, measured, read
 from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
@@ -84,7 +87,10 @@ def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: 
     spark = SparkLane(plan) if table is None else SparkLane(plan, table.joined)
     if table is None and settings.direct_records:
         direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=check.begin)
-    return BatchLanes(plan, spark, direct, check, deliver, observe=observe, interval=BatchInterval(settings))
+    interval = BatchInterval(settings)
+    lanes = BatchLanes(plan, spark, direct, check, deliver, observe=observe, pause=interval.batch_ended)
+    lanes.also_wake(interval.end)
+    return lanes
 
 
 def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], lanes: BatchLanes) -> DataFrame:
@@ -96,5 +102,10 @@ def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], 
         return records
     # One attempt: the clock makes the next one a second later, and a stop of the query waits for it.
     requests = clients(plan.pipeline.settings.kafka, "admin", retry_s=0.0)
+    doorbell = Doorbell(plan.pipeline.settings.kafka)
+    quiet = QuietWait(doorbell, partial(offsets_read, plan.store), lanes.last, lanes.rest)
+    lanes.also_wake(doorbell.end)
     lanes.also_close(requests.close)
-    return beside(records, idle_clock(plan, requests, due), last_time(plan), spark, partial(lanes.called, spark))
+    lanes.also_close(doorbell.close)
+    clock, called = idle_clock(plan, requests, due), partial(lanes.called, spark)
+    return beside(records, clock, last_time(plan), spark, called, wait=quiet.wait)

@@ -67,7 +67,7 @@ SETTINGS = {
     # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
     # More than come between two reads of the service, which reads the new ones (watch.py).
-    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "50",
     # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",
     # Hadoop's own local file system forks a process for each file permission, which takes 40 ms per log entry instead

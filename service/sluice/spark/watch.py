@@ -21,16 +21,18 @@ from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import StartLog
 from sluice.ops.pipelines import Health
 from sluice.spark.failures import explained, explaining, stopped, unexpected
+from sluice.spark.idle_clock import NAME
 from sluice.spark.spark_internals import kept_reports, newest_report
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
 GRACE = 10.0
 #: the seconds of these that the running batches may take to finish, and then the seconds for the queries to stop
 FINISH, STOP = 6.0, 2.0
-INTERVAL = 0.25
+#: seconds between two looks at the queries; without news from them each time is twice as long, up to the second one
+INTERVAL, LONGEST_INTERVAL = 0.25, 1.0
 
-#: Spark's status messages of a query that has found no work
-IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
+#: Spark's status messages of a query that has found no work, the last one while the idle clock waits for records
+IDLE = ("Waiting for data to arrive", "Waiting for next trigger", f"Getting offsets from {NAME}")
 
 #: called with the failure of a query, or with None after a request to stop. What follows may hang, so this bounds it
 Ending = Callable[[SluiceError | None], None]
@@ -58,15 +60,16 @@ class WatchedQuery:
     def began(self) -> bool:
         return bool(self.reported) or self.query.status["message"] in IDLE
 
-    def report(self) -> None:
-        """Passes the new reports to the listener."""
+    def report(self) -> bool:
+        """Passes the new reports to the listener. Returns whether there are any."""
         newest = newest_timestamp(self.query)
         if newest == self.reported:
-            return
+            return False
         before, self.reported, self.since = self.reported, newest, None
         for progress in reports_after(self.query, before):
             self.reported = progress["timestamp"]  # a report may have come after `newest`
             self.seen(progress)
+        return True
 
     def age(self, now: float) -> float:
         """Seconds since the running batch was first observed; 0 if no batch runs."""
@@ -102,14 +105,15 @@ class StopRequest:
 
 def watch(
     queries: Sequence[WatchedQuery], stop: StopRequest, health: Health, ending: Ending = lambda _: None,
-    stop_s: float = STOP, *, look: Callable[[], object] = lambda: None, restarts: Kinds = (TopicPartitionsAddedError,),
+    stop_s: float = STOP, *, look: Callable[[], object] = lambda: None, wake: Callable[[], object] = lambda: None,
+    restarts: Kinds = (TopicPartitionsAddedError,),
 ) -> None:  # fmt: skip
     """Returns after `stop` was set and the queries have ended. If a query fails, stops the others and raises its error.
     An error of a listener, of `look`, or of the connection to Spark, is raised after all queries are stopped.
 
     Queries that do not stop within `stop_s` seconds are left as they are. `ending` is called before they are stopped,
     unless they start again afterwards, which they do after errors of the kinds `restarts`. `look` is called again and
-    again.
+    again, and `wake` before queries are stopped: it ends their waits between batches.
     """
     try:
         with explaining():
@@ -118,12 +122,14 @@ def watch(
         # Without this the queries would go on, and nothing would watch or stop them.
         if not isinstance(error, restarts):
             ending(error if isinstance(error, SluiceError) else unexpected(error))
+        wake()
         _stop(queries, stop_s)
         raise
     failure = _failure(queries, stop, restarts)
     if not isinstance(failure, restarts):
         ending(failure)
     since = time.monotonic()
+    wake()
     for one in queries:
         if stop.is_set() and one.query.isActive:
             _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
@@ -141,10 +147,10 @@ def _watch_until_end(
     queries: Sequence[WatchedQuery], stop: StopRequest, health: Health, look: Callable[[], object]
 ) -> None:
     """Passes reports on until a query ends or `stop` is set."""
-    slow = StartLog()
-    while all(one.query.isActive for one in queries) and not stop.wait(INTERVAL):
-        for one in queries:
-            one.report()
+    slow, interval = StartLog(), INTERVAL
+    while all(one.query.isActive for one in queries) and not stop.wait(interval):
+        news = [one.report() for one in queries]
+        interval = INTERVAL if any(news) else min(2 * interval, LONGEST_INTERVAL)
         look()
         oldest = max(one.age(time.monotonic()) for one in queries)
         began = all(one.began for one in queries)

@@ -172,3 +172,18 @@ def test_a_deleted_record_at_the_start_is_reported(kafka, topic, values):
     with pytest.raises(RecordsNotReadError, match="out of range"):
         values(2, 4)
     assert values(3, 5) == [b"3", b"4"]
+
+
+def test_a_reader_that_rests_requests_nothing_and_goes_on_at_the_next_range():
+    consumer = Consumer(records(A, 0, 1), records(A, 1))
+    of = reader(consumer)
+    assert read(of, {A: 0}, {A: 1}) == [(A, [0])]
+    of.rest()
+    of.rest()
+    assert read(of, {A: 1}, {A: 2}) == [(A, [1])]
+    assert consumer.assigned == [{A: 0}, {}, {A: 1}]
+
+
+def test_a_reader_that_has_read_nothing_may_rest():
+    of = reader()
+    of.rest()

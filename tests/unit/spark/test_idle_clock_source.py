@@ -22,6 +22,9 @@ class Clock:
             raise self.now
         return self.now
 
+    def standstill(self) -> float:
+        return 1.5
+
 
 @pytest.fixture
 def batches(spark, tmp_path):
@@ -32,7 +35,7 @@ def batches(spark, tmp_path):
     checkpoint = tmp_path / "checkpoint"
 
     def run(times, last):
-        clock, found, callers = Clock(last), [], set()
+        clock, found, callers, waits = Clock(last), [], set(), set()
         records = spark.readStream.schema("n int").json(str(tmp_path / "in"))
 
         def note(rows, batch):
@@ -40,7 +43,7 @@ def batches(spark, tmp_path):
             found.append((batch, rows.count(), json.loads(entry.splitlines()[-1])["pulse"]))
 
         query = (
-            beside(records, clock, last, spark, lambda: callers.add(threading.get_ident()))
+            beside(records, clock, last, spark, lambda: callers.add(threading.get_ident()), wait=waits.add)
             .writeStream.foreachBatch(note)
             .option("checkpointLocation", str(checkpoint))
             .start()
@@ -51,6 +54,7 @@ def batches(spark, tmp_path):
         finally:
             query.stop()
         assert len(callers) == 1, "Spark's thread of the query"
+        assert waits == {1.5}, "it waits only while there is no new time"
         return found
 
     return run

@@ -11,6 +11,7 @@ from sluice.kafka.kafka_errors import (
     UnavailableError,
 )
 from sluice.ops.pipelines import Health
+from sluice.spark.idle_clock import NAME
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
@@ -81,6 +82,39 @@ def test_the_end_is_bounded_with_the_failure_before_the_others_are_stopped():
             lambda failure: endings.append((failure.exit_code, str(failure), other.stopped)),
         )  # fmt: skip
     assert endings == [(5, "what happened: and why", False)]
+
+
+def test_the_waits_of_queries_end_before_they_are_stopped():
+    woken, failed, other = [], Query(SPARK_SAYS.format(error="FencedError")), Query()
+    with pytest.raises(FencedError):
+        watch(watched(failed, other), StopRequest(), Health(), wake=lambda: woken.append(other.stopped))
+    assert woken == [False]
+
+
+class Looks(StopRequest):
+    """A stop after this many looks; notes the seconds before each."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count, self.seconds = count, []
+
+    def wait(self, seconds):
+        self.seconds.append(seconds)
+        if len(self.seconds) > self.count:
+            self.set()
+        return self.is_set()
+
+
+def test_looks_become_rarer_while_a_query_reports_nothing():
+    query, stop = Query(), Looks(5)
+    query.status = {"isTriggerActive": False, "message": "Waiting for data to arrive"}
+
+    def look():
+        if len(stop.seconds) == 4:
+            query.reports = [worked(1, 0)]
+
+    watch(watched(query), stop, Health(), look=look)
+    assert stop.seconds == [0.25, 0.5, 1.0, 1.0, 1.0, 0.25]
 
 
 def refuse(_):
@@ -229,6 +263,7 @@ def test_the_end_of_the_running_batch_is_seen_after_an_idle_report_with_its_numb
     [
         {"isTriggerActive": False, "message": "Processing new data"},
         {"isTriggerActive": True, "message": "Waiting for data to arrive"},
+        {"isTriggerActive": True, "message": f"Getting offsets from {NAME}"},
     ],
 )
 def test_an_idle_query_has_no_batch_in_hand(status):

@@ -35,7 +35,6 @@ from sluice.checkpoint.offset_log import PLANNED
 from sluice.kafka.batch_writer import close_writers
 from sluice.kafka.requests import clients
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
-from sluice.spark.batch_interval import BatchInterval
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.missing_records import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
@@ -53,13 +52,14 @@ class BatchLanes:
 
     def __init__(
         self, plan: Plan, spark: SparkLane, direct: DirectLane | None, topics: TopicCheck, deliver: Deliver = commit,
-        *, observe: Observe = ignored, interval: BatchInterval | None = None,
+        *, observe: Observe = ignored, pause: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
-        batch that `topics` lets pass. `observe` is called with the durations of the steps. `interval` decides when the
-        next batch may start; None: at once.
+        batch that `topics` lets pass. `observe` is called with the durations of the steps. `pause` is
+        called at the end of each batch, and returns when the next one may start.
         """
-        self._interval = interval
+        self._pause, self._last = pause, time.monotonic()
+        self._wake: list[Callable[[], object]] = []
         self._topics = topics
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         self._observe = observe
@@ -76,8 +76,17 @@ class BatchLanes:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
         self.called(records.sparkSession)
         self._context.run(self._write, records, batch)
-        if self._interval is not None:
-            self._interval.batch_ended()
+        self._pause()
+        self._last = time.monotonic()
+
+    def last(self) -> float:
+        """When the last batch ended, or when these lanes were made; seconds of the monotonic clock."""
+        return self._last
+
+    def rest(self) -> None:
+        """Lets the reader of the direct lane request nothing until the next batch. No batch is in progress."""
+        if self._direct is not None:
+            self._direct.rest()
 
     def called(self, spark: SparkSession) -> None:
         """Notes the connection of this thread to the JVM, which has called, so that `close` closes it.
@@ -91,6 +100,15 @@ class BatchLanes:
     def also_close(self, close: Callable[[], object]) -> None:
         """Lets `close` of these lanes call this function, too."""
         self._also_open.callback(close)
+
+    def also_wake(self, wake: Callable[[], object]) -> None:
+        """Lets `wake` of these lanes call this function, too."""
+        self._wake.append(wake)
+
+    def wake(self) -> None:
+        """Ends the waits of the query between batches, which is going to be stopped."""
+        for wake in self._wake:
+            wake()
 
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
@@ -119,8 +137,6 @@ class BatchLanes:
 
         Spark does not wait for such a batch if the query ends before the call. Returns whether none is in progress.
         """
-        if self._interval is not None:
-            self._interval.end()
         return self._early is None or self._early.end(seconds)
 
     def close(self) -> None:
@@ -152,6 +168,11 @@ class OpenLanes:
         """Looks after the input topics of all queries, as `BatchLanes.look` does."""
         for lanes in self._open:
             lanes.look()
+
+    def wake(self) -> None:
+        """Ends the waits of all queries between batches, as `BatchLanes.wake` does."""
+        for lanes in self._open:
+            lanes.wake()
 
     def end(self, seconds: float) -> bool:
         """Lets no batch begin early any more, and waits at most so many seconds for those that have begun early.

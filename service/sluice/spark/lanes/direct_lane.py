@@ -100,6 +100,10 @@ class DirectLane:
             return None
         return outputs
 
+    def rest(self) -> None:
+        """Lets the Kafka client request nothing until the next batch. No batch is in progress."""
+        self._feed.rest()
+
     def close(self) -> None:
         """Ends the threads of the lane, its Kafka client, and its connections. The query has ended."""
         self._threads.shutdown(wait=False)
@@ -195,6 +199,10 @@ class RecordFeed:
                     message = f"the records of a batch have more than {MAX_BYTES} bytes"
                     raise TooManyBytesError(message)
         return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in found.items()}
+
+    def rest(self) -> None:
+        """Lets the Kafka client request nothing until the next `take`."""
+        self._reader.rest()
 
     def close(self) -> None:
         """Closes the Kafka client, and frees what it has read ahead; the next `take` makes a new one."""

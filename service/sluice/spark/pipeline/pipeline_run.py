@@ -188,7 +188,15 @@ class PipelineRun:
     ) -> None:
         self._queries = queries
         watched, restarts = list(map(WatchedQuery, queries, seen)), restarts_of(self._pipeline)
-        watch(watched, stop, self._member.health, ending, look=self._opened.look, restarts=restarts)
+        watch(
+            watched,
+            stop,
+            self._member.health,
+            ending,
+            look=self._opened.look,
+            wake=self._opened.wake,
+            restarts=restarts,
+        )
 
 
 def _log_topics(plans: Sequence[Plan]) -> None:

@@ -92,7 +92,7 @@ def lane(tmp_path, monkeypatch):
         plan = Plan(load_text(FILE, "direct.yaml"), "query", "start", str(tmp_path), 2, {"in": 2, "out": 1})
         feed, steps = Feed(records), []
         return SimpleNamespace(
-            lane=DirectLane(plan, feed, apply, read, lambda step, _: steps.append(step)),
+            lane=DirectLane(plan, feed, apply, read, lambda step, *_: steps.append(step)),
             applied=applied,
             feed=feed,
             read=done,

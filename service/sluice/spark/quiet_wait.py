@@ -1,0 +1,44 @@
+"""The wait of a query whose inputs are quiet: Spark asks for new offsets when a record comes, instead of all the time.
+
+Spark asks its sources for their offsets every 25 ms while no record comes: a request to a broker and some calls between
+processes each time, for 5 % of a processor. The idle clock is the last source that it asks, and does not answer while
+nothing can be new. Then the service's own reader requests nothing either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sluice.kafka.doorbell import Doorbell
+from sluice.kafka.range_reader import Offsets
+
+#: seconds after a batch, or after a record that no batch has read, from which a query is quiet
+QUIET_S = 2.0
+#: the wait as a part of the time for which the query has been quiet, and its bound in seconds: a new topic partition
+#: is found after it
+PART, MAX_S = 0.25, 5.0
+
+
+class QuietWait:
+    """Used by the thread of the query, while it runs no batch."""
+
+    def __init__(
+        self, doorbell: Doorbell, read: Callable[[], Offsets], last: Callable[[], float], rest: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """`read` gives the offsets up to which the planned batches read, `last` the time in seconds of `clock` at which
+        the last batch ended. `rest` lets the readers of the query request nothing until the next batch.
+        """
+        self._doorbell, self._read, self._last, self._rest, self._clock = doorbell, read, last, rest, clock
+        self._rang = clock()
+
+    def wait(self, seconds: float) -> None:
+        """Waits if the query is quiet: until a record comes, for at most so many seconds."""
+        quiet = self._clock() - max(self._last(), self._rang)
+        if quiet < QUIET_S or seconds <= 0:
+            self._doorbell.rest()
+            return
+        self._rest()
+        if self._doorbell.wait(self._read(), min(seconds, quiet * PART, MAX_S)):
+            self._rang = self._clock()
