@@ -10,8 +10,9 @@ from pathlib import Path
 
 from benchmarks.processes import TICKS, tree
 
-#: name that Linux shows for a process -> what the tables call it; the service's own process is SERVICE, others OTHERS
-PROCESSES = {"java": "Java", "sluice-reader": "readers", "sluice-bucket": "state servers"}
+#: what the tables call a process, by the name that Linux shows for it; the service's own is SERVICE, others are OTHERS
+JAVA = "Java"
+PROCESSES = {"java": JAVA, "sluice-reader": "readers", "sluice-bucket": "state servers"}
 SERVICE, OTHERS = "service", "others"
 #: pattern of the names of threads, of which Linux keeps 15 characters -> what the tables call them
 THREADS = {

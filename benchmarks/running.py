@@ -64,8 +64,18 @@ def service(
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
+    options = ["--checkpoint", str(folder / "checkpoint"), *further]
+    with service_of(file, bootstrap, folder, options, program) as running:
+        yield running
+
+
+@contextmanager
+def service_of(
+    file: Path, bootstrap: str, folder: Path, further: Sequence[str] = (), program: Sequence[str] = ("sluice",)
+) -> Iterator[Service]:
+    """As `service`, of a pipeline file or a folder of pipeline files. `folder` is for its log and temporary files."""
     command = [sys.executable, "-m", *program, "run", str(file), "--no-http"]
-    options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
+    options = ["--kafka", f"bootstrap.servers={bootstrap}"]
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
     running = Service(

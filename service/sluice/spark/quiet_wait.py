@@ -31,14 +31,25 @@ class QuietWait:
         the last batch ended. `rest` lets the readers of the query request nothing until the next batch.
         """
         self._doorbell, self._read, self._last, self._rest, self._clock = doorbell, read, last, rest, clock
-        self._rang = clock()
+        #: the end of the last batch; since when the query is quiet; the offsets from which it waits, None: it does not
+        self._ended, self._since = last(), clock()
+        self._starts: Offsets | None = None
 
     def wait(self, seconds: float) -> None:
         """Waits if the query is quiet: until a record comes, for at most so many seconds."""
-        quiet = self._clock() - max(self._last(), self._rang)
+        self._look()
+        quiet = self._clock() - self._since
         if quiet < QUIET_S or seconds <= 0:
             self._doorbell.rest()
             return
-        self._rest()
-        if self._doorbell.wait(self._read(), min(seconds, quiet * PART, MAX_S)):
-            self._rang = self._clock()
+        if self._starts is None:
+            self._rest()
+            self._starts = self._read()
+        if self._doorbell.wait(self._starts, min(seconds, quiet * PART, MAX_S)):
+            self._since, self._starts = self._clock(), None
+
+    def _look(self) -> None:
+        """Notes whether a batch has read records since the last call. One for the clock alone has not."""
+        ended, self._ended = self._ended, self._last()
+        if ended != self._ended and (self._starts is None or self._read() != self._starts):
+            self._since, self._starts = self._ended, None

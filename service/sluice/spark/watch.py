@@ -47,10 +47,10 @@ Progress = Mapping[str, Any]
 
 @dataclass(slots=True)
 class WatchedQuery:
-    """A query, and the listener `seen` that is called with each progress report."""
+    """A query, and the listener `seen` that is called with the new progress reports, oldest first."""
 
     query: StreamingQuery
-    seen: Callable[[Progress], None]
+    seen: Callable[[Sequence[Progress]], None]
     #: timestamp of the newest report that was passed on
     reported: str = ""
     #: monotonic time at which the running batch was first observed; None while no batch runs
@@ -65,10 +65,10 @@ class WatchedQuery:
         newest = newest_timestamp(self.query)
         if newest == self.reported:
             return False
-        before, self.reported, self.since = self.reported, newest, None
-        for progress in reports_after(self.query, before):
-            self.reported = progress["timestamp"]  # a report may have come after `newest`
-            self.seen(progress)
+        reports = reports_after(self.query, self.reported)
+        self.since = None
+        self.reported = reports[-1]["timestamp"] if reports else newest  # a report may have come after `newest`
+        self.seen(reports)
         return True
 
     def age(self, now: float) -> float:
@@ -209,7 +209,8 @@ def reports_after(query: StreamingQuery, timestamp: str) -> list[Progress]:
     """The reports that are newer than the one with this timestamp, oldest first; all that Spark keeps if it is gone."""
     found: list[Progress] = []
     for report in reversed(kept_reports(query)):
-        if report.timestamp() == timestamp:
+        progress = json.loads(report.json())
+        if progress["timestamp"] == timestamp:
             break
-        found.append(json.loads(report.json()))
+        found.append(progress)
     return found[::-1]

@@ -10,13 +10,14 @@ class Query:
 
     def __init__(self, *, rings=False):
         self.now, self.rings, self.waits, self.rested = 100.0, rings, [], 0
-        self.quiet = QuietWait(self, lambda: STARTS, lambda: 100.0, self.let_rest, lambda: self.now)
+        self.last, self.read = 100.0, {**STARTS}
+        self.quiet = QuietWait(self, lambda: {**self.read}, lambda: self.last, self.let_rest, lambda: self.now)
 
     def let_rest(self):
         self.rested += 1
 
     def wait(self, starts, seconds):
-        assert starts == STARTS
+        assert starts == self.read
         self.waits.append(seconds)
         return self.rings
 
@@ -58,3 +59,20 @@ def test_after_a_record_has_come_spark_asks_all_the_time_again():
     query.asked(501.0)
     query.asked(502.0)
     assert query.waits == [MAX_S, 0.5]
+
+
+def test_after_a_batch_with_records_spark_asks_all_the_time_again():
+    query = Query()
+    query.asked(500.0)
+    query.last, query.read = 501.0, {("trades", 0): 8}
+    query.asked(502.0)
+    query.asked(503.0)
+    assert query.waits == [MAX_S, 0.5]
+
+
+def test_a_batch_of_the_clock_alone_does_not_end_the_quiet():
+    query = Query()
+    query.asked(500.0)
+    query.last = 501.0
+    query.asked(501.1)
+    assert (query.waits, query.rested) == ([MAX_S, MAX_S], 1)

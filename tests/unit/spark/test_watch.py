@@ -228,7 +228,7 @@ def worked(batch, second):
 
 def test_each_report_is_passed_on_once_in_order_though_an_idle_one_has_the_number_of_the_next_batch():
     query, seen = Query(), []
-    one = WatchedQuery(query, seen.append)
+    one = WatchedQuery(query, seen.extend)
     arrivals = [[], [idle(0, 1)], [worked(0, 5), worked(1, 6)], [], [idle(2, 17)], [worked(2, 30)]]
     for new in arrivals:
         query.reports = [*query.reports, *new]
@@ -238,7 +238,7 @@ def test_each_report_is_passed_on_once_in_order_though_an_idle_one_has_the_numbe
 
 def test_reports_after_the_clock_of_the_machine_was_set_back_are_passed_on():
     query, seen = Query(), []
-    one = WatchedQuery(query, seen.append)
+    one = WatchedQuery(query, seen.extend)
     for second in (30, 20, 21):
         query.reports = [*query.reports, worked(second, second)]
         one.report()

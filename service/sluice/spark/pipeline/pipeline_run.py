@@ -334,8 +334,8 @@ def _no_losses(plan: Plan) -> Counts:
 
 
 class ProgressListener:
-    """Passes each progress report of Spark to the metrics, the log and the history, and its offsets to the group that
-    lag monitors read.
+    """Passes the progress reports of Spark to the metrics, the log and the history, and the newest offsets to the group
+    that lag monitors read: a request to a broker for each look at the query, not for each batch.
     """
 
     def __init__(
@@ -346,10 +346,15 @@ class ProgressListener:
         self._stage, self._first = stage, first
         self._metrics, self._offsets, self._log, self._history = metrics, offsets, log, history
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, reports: Sequence[Progress]) -> None:
+        for progress in reports:
+            self._report(progress)
+        if reports:
+            self._offsets.commit(offsets_of(reports[-1])[0])
+
+    def _report(self, progress: Progress) -> None:
         read, ends = offsets_of(progress)
         behind = self._metrics.offsets(read, ends)
-        self._offsets.commit(read)
         self._metrics.behind(self._stage, behind)
         phases = {phase: took / 1000 for phase, took in progress["durationMs"].items()}
         if WORK in phases:  # Spark also reports while no batch runs

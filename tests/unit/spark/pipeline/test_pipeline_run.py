@@ -44,12 +44,20 @@ def report(phases, records=5, start=10):
 
 
 def test_a_batch_counts_everywhere(listening):
-    listening.listener(report({"addBatch": 40, "triggerExecution": 50}))
+    listening.listener([report({"addBatch": 40, "triggerExecution": 50})])
     assert listening.metrics.batch_ended.mock_calls == [call({"addBatch": 0.04, "triggerExecution": 0.05})]
     assert listening.log.batch_ended.mock_calls == [call(7, 5, 0.05, 3)]
     (shown,) = listening.history.batch_ended.mock_calls
     assert (shown.args[0].number, shown.args[0].records) == (7, 5)
     assert listening.offsets.commit.mock_calls == [call({("in", 0): 15})]
+
+
+def test_the_offsets_of_the_newest_report_alone_are_committed(listening):
+    older, newer = (report({"addBatch": 40}) for _ in range(2))
+    newer["sources"][0]["endOffset"] = {"in": {"0": 17}}
+    listening.listener([older, newer])
+    assert listening.offsets.commit.mock_calls == [call({("in", 0): 17})]
+    assert len(listening.log.batch_ended.mock_calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -63,12 +71,12 @@ def test_a_batch_counts_everywhere(listening):
     ],
 )
 def test_the_records_of_a_batch(listening, counted, start, records):
-    listening.listener(report({"addBatch": 40}, records=counted, start=start))
+    listening.listener([report({"addBatch": 40}, records=counted, start=start)])
     assert listening.log.batch_ended.call_args.args[1] == records
 
 
 def test_a_report_without_a_batch_changes_only_the_lag(listening):
-    listening.listener(report({"latestOffset": 1, "triggerExecution": 2}, records=0))
+    listening.listener([report({"latestOffset": 1, "triggerExecution": 2}, records=0)])
     assert listening.metrics.batch_ended.mock_calls == []
     assert listening.log.mock_calls == listening.history.mock_calls == []
     assert listening.metrics.offsets.mock_calls == [call({("in", 0): 15}, {("in", 0): 18})]
