@@ -103,7 +103,7 @@ def _wait(
 
 def _output(kafka: Mapping[str, str], draft: Drafted) -> Output:
     """What committed readers of the topics see."""
-    topics = {name: row["topic"] for name, row in draft.file["streams"].items() if row is not draft.stream}
+    topics = {name: row["topic"] for name, row in draft.file["streams"].items() if row and row is not draft.stream}
     reasons = [dict(letter.headers() or ()) for letter in _read(kafka, [topics["dead"]])[topics["dead"]]]
     tuples = _tuples(kafka, [topic for name, topic in topics.items() if name != "dead"])
     return Output(

@@ -150,6 +150,7 @@ def compared(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     yield from _time(shape, found)
     yield from _types(shape, found)
     yield from _results(shape, found, output)
+    yield from _objects(shape, found, output)
 
 
 def _time(shape: Shape, found: Drafted) -> Iterator[str]:
@@ -196,7 +197,7 @@ def plain(type_: str) -> tuple[str, bool]:
 def _results(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     operator = found.file["operators"][0]
     group = [found.paths[name] for name in operator.get("partition_by", ())]
-    averaged = re.search(r"average_\w+: Average\((?:float64\()?(\w+)", found.text)
+    averaged = re.search(r"average_\w+': 'Average\((?:float64\()?(\w+)", str(operator["output"]))
     number = found.paths[averaged[1]] if averaged else None
     yield from _role("group", group[0] if group else None, shape.facts["group"])
     yield from _role("average", number, shape.facts["average"])
@@ -211,6 +212,49 @@ def _results(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     yield from _panes(shape, found, output, Averaged(group, number))
 
 
+def _objects(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
+    """What is wrong with the window over the objects of a list: the last of three operators."""
+    unnested = [operator for operator in found.file["operators"] if "each" in operator]
+    expected = shape.facts.get("each")
+    if bool(unnested) != (expected is not None):
+        yield f"each: expected {expected}, got {unnested}"
+    for operator in unnested if expected else ():
+        attribute = operator["each"].split()[0]
+        if found.paths[attribute] != expected["list"]:
+            yield f"each: expected {expected['list']}, got {found.paths[attribute]}"
+        window = found.file["operators"][-1]
+        (made,), (stream,) = operator["output"].values(), window["output"]
+        made = {name: text if text.startswith("item.") else found.paths[text] for name, text in made.items()}
+        group = [made[name] for name in window.get("partition_by", ())]
+        number = re.search(r"Average\((?:float64\()?(\w+)", str(window))
+        yield from _role("group of objects", group[0] if group else None, expected["group"])
+        yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
+        got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
+        wanted = sorted(of_objects(shape, expected["list"], group, made[number[1]] if number else ""), key=str_of_group)
+        if not same(got, wanted, len(group), averaged=number is not None):
+            yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+
+
+def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
+    return str(row[0])
+
+
+def of_objects(
+    shape: Shape, path: str, group: Sequence[str], number: str
+) -> Iterator[tuple[list[Any], int, float | None]]:
+    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there. A
+    path that begins with `item` is one in the object.
+    """
+    seen: dict[str, list[Fraction | None]] = defaultdict(list)
+    for record in rows(shape):
+        for item in at(record, path) or ():
+            parts = {**record, "value": {**record["value"], "item": item}}
+            key = [at(parts, name) for name in group]
+            last = seen[str(key)] = [*seen[str(key)], as_number(at(parts, number), 0)][-WINDOW:]
+            present = [one for one in last if one is not None]
+            yield key, len(last), float(sum(present) / len(present)) if present else None
+
+
 class Averaged(NamedTuple):
     """The paths of the group of a window, and of the number that is averaged; None: there is none."""
 
@@ -220,7 +264,9 @@ class Averaged(NamedTuple):
 
 def _panes(shape: Shape, found: Drafted, output: Output, averaged: Averaged) -> Iterator[str]:
     """What is wrong with the window over event time, if the draft has one."""
-    for operator in found.file["operators"][1:]:
+    for operator in found.file["operators"]:
+        if "timeInterval" not in operator.get("window", ""):
+            continue
         (stream,) = operator["output"]
         lag = found.stream["event_time"]["lag"]
         got = sorted(output.tuples.get(stream, ()), key=str)

@@ -1,4 +1,4 @@
-"""Drafts of `sluice init` for topics of a broker, in a service that is killed once. `make test-drafts` has all shapes."""
+"""Drafts of `sluice init` for topics of a broker, in a service that is killed once (`make test-drafts`: all shapes)."""
 
 from __future__ import annotations
 
