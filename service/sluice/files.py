@@ -53,13 +53,24 @@ def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_T
     content = bytearray()
     with _opened(path) as file:
         while len(content) <= most:
-            if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not readable(max(0.0, deadline - time.monotonic()), file.fileno()):
                 raise OSError(errno.ETIMEDOUT, f"it did not end within {timeout_s:g} seconds")
             part = file.read(CHUNK)
             if part == b"":
                 return bytes(content)
             content += part or b""
     raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB")
+
+
+def readable(seconds: float, *descriptors: int) -> list[int]:
+    """Which of these files and sockets can be read, or have ended; the wait is at most so many seconds.
+
+    `select.select` refuses the numbers from 1024 on, which files have in a service of many pipelines.
+    """
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [number for number, _ in poll.poll(seconds * 1000)]
 
 
 def _opened(path: str | Path) -> FileIO:

@@ -64,12 +64,26 @@ class Drafted(NamedTuple):
 
     schema   path -> the row of the attribute with this path
     paths    name of an attribute -> its path
+    stream   the input in the file
     """
 
     text: str
     schema: Mapping[str, Mapping[str, str]]
     paths: Mapping[str, str]
     file: Mapping[str, Any]
+    stream: Mapping[str, Any]
+
+
+class Output(NamedTuple):
+    """What a draft has written.
+
+    tuples   stream -> the values of its tuples, in their order; of a service only the tuples of a key are in order
+    dead     the reasons of the dead letters
+    """
+
+    tuples: Mapping[str, Sequence[list[Any]]]
+    dead: Sequence[str]
+    in_order: bool = True
 
 
 def shapes() -> dict[str, Shape]:
@@ -91,9 +105,12 @@ def content(part: Any) -> bytes | None:
 
 def drafted(shape: Shape) -> Drafted:
     """The draft for the records of a shape."""
-    text = draft("records", sample("records", shape.records, {}), "f.yaml", {}, {})
+    return read_draft(draft("records", sample("records", shape.records, {}), "f.yaml", {}, {}))
+
+
+def read_draft(text: str) -> Drafted:
     file = yaml.load(text, yaml.CSafeLoader)
-    stream = file["streams"]["records"]
+    stream = next(stream for stream in file["streams"].values() if "schema" in stream)
     in_key = stream.get("key", {}).get("attributes", ())
     rows = {name: row if isinstance(row, dict) else {"type": row} for name, row in stream["schema"].items()}
     beside = stream.get("change", {})
@@ -101,7 +118,7 @@ def drafted(shape: Shape) -> Drafted:
         name: beside.get(name) or ("key" if name in in_key and is_text_key(stream) else row.get("from", name))
         for name, row in rows.items()
     }
-    return Drafted(text, {paths[name]: row for name, row in rows.items()}, paths, file)
+    return Drafted(text, {paths[name]: row for name, row in rows.items()}, paths, file, stream)
 
 
 def is_text_key(stream: Mapping[str, Any]) -> bool:
@@ -120,9 +137,20 @@ def differences(shape: Shape) -> Iterator[str]:
     except (SluiceError, LookupError, TypeError, ValueError) as error:
         yield f"the draft does not run: {error!r}"
         return
+    tuples: dict[str, list[list[Any]]] = defaultdict(list)
+    for row in written:
+        if "tuple" in row:
+            tuples[row["stream"]].append(list(row["tuple"].values()))
+    dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
+    yield from compared(shape, found, Output(tuples, dead))
+
+
+def compared(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
+    """What is wrong with a draft, and with its results."""
     yield from _time(shape, found)
     yield from _types(shape, found)
-    yield from _results(shape, found, written)
+    yield from _results(shape, found, output)
+    yield from _objects(shape, found, output)
 
 
 def _time(shape: Shape, found: Drafted) -> Iterator[str]:
@@ -166,21 +194,65 @@ def plain(type_: str) -> tuple[str, bool]:
 # ------------------------------------------------------------------------------------------- what the draft computes
 
 
-def _results(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _results(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     operator = found.file["operators"][0]
     group = [found.paths[name] for name in operator.get("partition_by", ())]
-    averaged = re.search(r"average_\w+: Average\((?:float64\()?(\w+)", found.text)
+    averaged = re.search(r"average_\w+': 'Average\((?:float64\()?(\w+)", str(operator["output"]))
     number = found.paths[averaged[1]] if averaged else None
     yield from _role("group", group[0] if group else None, shape.facts["group"])
     yield from _role("average", number, shape.facts["average"])
-    dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
-    if len(dead) != shape.facts.get("dead", 0):
-        yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(dead)}, such as {dead[:1]}"
-    got = tuples(written, "results")
-    expected = list(averages(shape, group, number))
+    if len(output.dead) != shape.facts.get("dead", 0):
+        yield f"dead letters: expected {shape.facts.get('dead', 0)}, got {len(output.dead)}, such as {output.dead[:1]}"
+    got, expected = list(output.tuples.get("results", ())), list(averages(shape, group, number))
+    if not output.in_order:
+        got.sort(key=lambda row: str(row[: len(group)]))
+        expected.sort(key=lambda row: str(row[0]))
     if not same(got, expected, len(group), averaged=number is not None):
         yield f"results: expected {expected[-1:]} as the last of {len(expected)}, got {got[-1:]} of {len(got)}"
-    yield from _panes(shape, found, written, Averaged(group, number))
+    yield from _panes(shape, found, output, Averaged(group, number))
+
+
+def _objects(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
+    """What is wrong with the window over the objects of a list: the last of three operators."""
+    unnested = [operator for operator in found.file["operators"] if "each" in operator]
+    expected = shape.facts.get("each")
+    if bool(unnested) != (expected is not None):
+        yield f"each: expected {expected}, got {unnested}"
+    for operator in unnested if expected else ():
+        attribute = operator["each"].split()[0]
+        if found.paths[attribute] != expected["list"]:
+            yield f"each: expected {expected['list']}, got {found.paths[attribute]}"
+        window = found.file["operators"][-1]
+        (made,), (stream,) = operator["output"].values(), window["output"]
+        made = {name: text if text.startswith("item.") else found.paths[text] for name, text in made.items()}
+        group = [made[name] for name in window.get("partition_by", ())]
+        number = re.search(r"Average\((?:float64\()?(\w+)", str(window))
+        yield from _role("group of objects", group[0] if group else None, expected["group"])
+        yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
+        got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
+        wanted = sorted(of_objects(shape, expected["list"], group, made[number[1]] if number else ""), key=str_of_group)
+        if not same(got, wanted, len(group), averaged=number is not None):
+            yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+
+
+def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
+    return str(row[0])
+
+
+def of_objects(
+    shape: Shape, path: str, group: Sequence[str], number: str
+) -> Iterator[tuple[list[Any], int, float | None]]:
+    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there. A
+    path that begins with `item` is one in the object.
+    """
+    seen: dict[str, list[Fraction | None]] = defaultdict(list)
+    for record in rows(shape):
+        for item in at(record, path) or ():
+            parts = {**record, "value": {**record["value"], "item": item}}
+            key = [at(parts, name) for name in group]
+            last = seen[str(key)] = [*seen[str(key)], as_number(at(parts, number), 0)][-WINDOW:]
+            present = [one for one in last if one is not None]
+            yield key, len(last), float(sum(present) / len(present)) if present else None
 
 
 class Averaged(NamedTuple):
@@ -190,16 +262,14 @@ class Averaged(NamedTuple):
     number: str | None
 
 
-def tuples(written: Sequence[Mapping[str, Any]], stream: str) -> list[list[Any]]:
-    return [list(row["tuple"].values()) for row in written if row.get("stream") == stream and "tuple" in row]
-
-
-def _panes(shape: Shape, found: Drafted, written: Sequence[Mapping[str, Any]], averaged: Averaged) -> Iterator[str]:
+def _panes(shape: Shape, found: Drafted, output: Output, averaged: Averaged) -> Iterator[str]:
     """What is wrong with the window over event time, if the draft has one."""
-    for operator in found.file["operators"][1:]:
+    for operator in found.file["operators"]:
+        if "timeInterval" not in operator.get("window", ""):
+            continue
         (stream,) = operator["output"]
-        lag = found.file["streams"]["records"]["event_time"]["lag"]
-        got = sorted(tuples(written, stream), key=str)
+        lag = found.stream["event_time"]["lag"]
+        got = sorted(output.tuples.get(stream, ()), key=str)
         expected = sorted(panes(shape, found, averaged, (length_of(operator["window"]), length_of(lag))), key=str)
         if [row[: len(averaged.group) + 2] for row in got] != [row[:-1] for row in expected]:
             yield f"{operator['name']}: expected {expected[-1:]} of {len(expected)}, got {got[-1:]} of {len(got)}"
@@ -213,9 +283,8 @@ def panes(shape: Shape, found: Drafted, averaged: Averaged, sizes: tuple[Fractio
     `sizes` has the length of the panes and the lag, in seconds.
     """
     length, lag = sizes
-    stream = found.file["streams"]["records"]
-    name = stream["event_time"]["attribute"]
-    path, part = found.paths[name], "change" if name in stream.get("change", {}) else "value"
+    name = found.stream["event_time"]["attribute"]
+    path, part = found.paths[name], "change" if name in found.stream.get("change", {}) else "value"
     listed: dict[str, list[tuple[list[Any], Fraction, Fraction | None]]] = defaultdict(list)
     newest = None
     for record in rows(shape):

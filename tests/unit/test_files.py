@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.files import read_file
+from sluice.files import read_file, readable
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
@@ -61,3 +61,17 @@ def test_a_pipe_that_nothing_writes_to_is_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="it did not end within 0 seconds"):
         read_file(tmp_path / "pipe", timeout_s=0)
+
+
+def test_files_with_high_numbers_are_read_as_others(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    reading, writing = os.pipe()
+    many = [os.dup(reading) for _ in range(1100)]
+    try:
+        assert read_file(tmp_path / "file") == b"content"
+        assert readable(0, many[-1]) == []
+        os.write(writing, b"x")
+        assert readable(10, many[-2], many[-1]) == many[-2:]
+    finally:
+        for number in (*many, reading, writing):
+            os.close(number)

@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
-from sluice.draft.drafted_time import NAMES, EventTime, event_time_of, unclear
+from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
+from sluice.draft.unnested import Unnested, unnested
 from sluice.draft.value_forms import kinds
 from sluice.model.secrets import is_secret
 
@@ -61,9 +62,13 @@ def draft(
     """
     stream, roles = _stream_name(topic), roles_of(sample, choices)
     table = traits.compacted or sample.tombstones > 0
-    time = event_time_of(roles, table=traits.compacted)
+    time, objects = event_time_of(roles, table=traits.compacted), unnested(roles)
     lines = list(_head(topic, roles, file, time, compacted=traits.compacted))
     lines += [*_streams(topic, roles, stream, time, table=table, quiet=traits.quiet), *_operators(roles, stream, time)]
+    if objects is not None:
+        at = lines.index("operators:")
+        lines[at:at] = _streams_of_objects(topic, objects)
+        lines += _operators_of_objects(objects, stream)
     lines += _join(sample, stream) if table else ()
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
@@ -178,7 +183,7 @@ def _row(attribute: Attribute, roles: Roles) -> str:
     assert attribute.form is not None  # noqa: S101 - it has no problem
     type_ = roles.type_of(attribute)
     settings = {"from": _quoted(attribute.source)} if _needs_path(attribute) else {}
-    settings |= {"type": f'"{type_}"' if "," in type_ else type_} | attribute.form.options
+    settings |= {"type": f'"{type_}"' if {",", ":"} & set(type_) else type_} | attribute.form.options
     if set(settings) == {"type"}:
         return f"{_word(attribute.name)}: {settings['type']}"
     return f"{_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
@@ -198,10 +203,8 @@ def _quoted(path: str) -> str:
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
-    free = (
-        name and not name[0].isdigit() and name not in ("results", "dead", *(f"by_{pane}" for pane in NAMES.values()))
-    )
-    return _word(name if free else f"topic_{name}")
+    taken = name in ("results", "dead") or name.startswith(("by_", "each_", "results_"))
+    return _word(f"topic_{name}" if taken or not name or name[0].isdigit() else name)
 
 
 def _comment(attribute: Attribute, roles: Roles) -> str:
@@ -222,13 +225,16 @@ def _absence(attribute: Attribute, roles: Roles) -> str:
 
 
 def _inside(attribute: Attribute) -> str:
-    """What the values of a json attribute are."""
+    """What the values of a json attribute, and of a list of objects, are good for."""
+    if attribute.is_list_of_objects:
+        return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
     if attribute.form is None or attribute.form.type != "json":
         return ""
     if len(list(kinds(attribute.values))) > 1:
         return f"the values are {kinds_text(attribute.values)}"
     items = [item for value in attribute.values if isinstance(value, list) for item in value]
-    return "`each` of a map makes a tuple of each object" if all(isinstance(item, dict) for item in items) else ""
+    lists = items and all(isinstance(item, dict) for item in items)
+    return "with the type `[{...}]`, `each` of a map makes a tuple of each object" if lists else ""
 
 
 def _unfit(attribute: Attribute) -> str:
@@ -302,11 +308,10 @@ def _free(sample: Sample) -> str:
 
 def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[str]:
     by = ", partitioned" if roles.key else ""
-    of_each = f" of each {' and '.join(attribute.name for attribute in roles.key)}" if roles.key else ""
     yield "operators:"
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
-    yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
+    yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{_of_each(roles)}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
     if time is None:
         yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
@@ -317,6 +322,32 @@ def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[st
         window = f"    window: timeInterval, intervalDuration({time.pane}){by}"
         yield _commented(window, f"{time.each} of {time.attribute.name}, when it is over")
         yield from _output(roles, time.stream, {"start": "intervalStart()"})
+
+
+def _streams_of_objects(topic: str, objects: Unnested) -> Iterator[str]:
+    yield _commented(f"  {objects.operator}: {{}}", f"a tuple for each object of {objects.attribute.name}")
+    name = f"results_{objects.attribute.name}"
+    yield f"  {name}: {{topic: {_word(f'{topic}.{name}')}}}"
+
+
+def _operators_of_objects(objects: Unnested, stream: str) -> Iterator[str]:
+    roles, name = objects.roles, objects.attribute.name
+    yield f"  - name: {objects.operator}"
+    yield f"    map: {stream}"
+    yield f"    each: {name} as {objects.element}"
+    yield "    output:"
+    yield f"      {objects.operator}:"
+    for attribute, expression in objects.expressions.items():
+        yield f"        {_word(attribute)}: {_word(expression)}"
+    yield f"  - name: last_ten_{name}"
+    yield f"    aggregate: {objects.operator}"
+    by = ", partitioned" if roles.key else ""
+    yield _commented(f"    window: sliding, count(10){by}", f"the last ten objects{_of_each(roles)}, at each object")
+    yield from _output(roles, f"results_{name}", {})
+
+
+def _of_each(roles: Roles) -> str:
+    return f" of each {' and '.join(attribute.name for attribute in roles.key)}" if roles.key else ""
 
 
 def _output(roles: Roles, stream: str, more: Mapping[str, str]) -> Iterator[str]:

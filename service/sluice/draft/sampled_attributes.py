@@ -105,6 +105,10 @@ class Attribute:
         return self.form is not None and self.form.type == "timestamp" and not self.problem
 
     @property
+    def is_list_of_objects(self) -> bool:
+        return self.form is not None and self.form.type.startswith("list<tuple<") and not self.problem
+
+    @property
     def is_measurement(self) -> bool:
         """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that
         is always the same is a key, unless its name is that of a measurement.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from sluice.config.checks.stream_checks import ATTRIBUTE
+from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.draft.name_words import is_name_of_text, is_name_of_time, measures, unit_of_time
 from sluice.draft.record_tree import kind
 from sluice.time_units import nanoseconds
@@ -23,6 +25,8 @@ PLACES = re.compile(r"-?(?:0|[1-9]\d*)\.(\d+)", re.ASCII)
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 #: digits of a decimal without a precision, and of the widest one
 DIGITS, MAX_DIGITS = 18, 38
+#: members of the objects of a list with types of their own, those in objects included; a list of larger ones is json
+MAX_MEMBERS = 16
 #: forms of times that are not ISO 8601. Day and month are told apart by a day beyond the 12th
 PATTERNS = (
     "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT",
@@ -197,8 +201,35 @@ def _text(_: str, values: Sequence[Any]) -> Form | None:
 def _list(_: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, list) and None not in value for value in values):
         return None
-    form = _plain([item for value in values for item in value])
+    items = [item for value in values for item in value]
+    if items and all(isinstance(item, dict) for item in items):
+        struct = _struct(items)
+        return Form(f"list<{struct}>") if struct and struct.count(": ") <= MAX_MEMBERS else None
+    form = _plain(items)
     return form and Form(f"list<{form.type}>")
+
+
+def _struct(objects: Sequence[dict[str, Any]]) -> str:
+    """The type of objects, with the members that have a name and a value; empty if there are none."""
+    members = {}
+    for name in {name: None for value in objects for name in value}:
+        present = [value[name] for value in objects if value.get(name) is not None]
+        if present and ATTRIBUTE.fullmatch(name) and name not in RESERVED and (type_ := _member(name, present)):
+            members[name] = f"{type_}{'?' if len(present) < len(objects) else ''}"
+    return f"tuple<{', '.join(f'{name}: {type_}' for name, type_ in members.items())}>" if members else ""
+
+
+def _member(name: str, values: Sequence[Any]) -> str:
+    """The type of a member. It has no options, so a number that is a time is a number, and another time a text."""
+    if all(isinstance(value, dict) for value in values):
+        return _struct(values)
+    form = form_of(name, values)
+    if form is None or form.plain:
+        return form.type if form else ""
+    if all(isinstance(value, str) for value in values):
+        return "string"
+    numbers = all(type(value) in (int, float) for value in values)
+    return "json" if not numbers else "int64" if all(type(value) is int for value in values) else "float64"
 
 
 def _map(_: str, values: Sequence[Any]) -> Form | None:

@@ -18,7 +18,7 @@ def form(values, name="x"):
         ([True, False], "boolean"), ([0, 1], "int64"), ([1, 2], "int64"), ([1, 2.5], "float64"), (["a", "1"], "string"),
         ([2**63 - 1, -(2**63) + 1], "int64"), ([2**64], "decimal(38, 0)"), ([[1], []], "list<int64>"),
         ([[1, 0.5]], "list<float64>"), ([["a"]], "list<string>"), ([["7.10"]], "list<string>"),
-        ([[["a"]]], "list<list<string>>"), ([{"a": 1.5}], "map<string, float64>"), ([[{"a": 1}]], "json"),
+        ([[["a"]]], "list<list<string>>"), ([{"a": 1.5}], "map<string, float64>"), ([[{"a": 1}]], "list<tuple<a: int64>>"),
         ([1, "a"], "json"), ([[1, "a"]], "json"), ([[1, None]], "json"),
     ],
 )  # fmt: skip
@@ -94,3 +94,22 @@ def test_a_value_of_another_kind_among_a_hundred_is_a_mistake():
 
 def test_day_and_month_that_cannot_be_told_apart_are_a_text():
     assert form(["01/02/2013 10:00:00"]) == Form("string")
+
+
+@pytest.mark.parametrize(
+    ("objects", "type_"),
+    [
+        ([{"a": 1, "b": "7.10"}, {"a": 2}], "list<tuple<a: int64, b: decimal(2)?>>"),
+        ([{"a": {"b": 1.5, "c": None}}], "list<tuple<a: tuple<b: float64>>>"),
+        ([{"a": [{"b": True}]}, {"a": []}], "list<tuple<a: list<tuple<b: boolean>>>>"),
+        ([{"T": NOW * 10**3, "at": "13/02/2013 10:00:00"}], "list<tuple<T: int64, at: string>>"),
+        ([{"a": 1, "order-id": 2, "where": 3}], "list<tuple<a: int64>>"),
+        ([{"a": 1}, {"a": "x"}], "list<tuple<a: json>>"),
+        ([{"a-b": 1}], "json"),
+        ([{f"m{number}": number for number in range(17)}], "json"),
+    ],
+    ids=["members that some lack", "objects in objects", "lists in objects", "times", "names that are no identifiers",
+         "values of two kinds", "no member with a name", "too many members"],
+)  # fmt: skip
+def test_lists_of_objects(objects, type_):
+    assert form([objects, []]) == Form(type_)

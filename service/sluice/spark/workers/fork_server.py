@@ -21,13 +21,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import select
 import signal
 import socket
 import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from sluice.files import readable
 from sluice.processes import (
     GROUP_SIGNALS,
     close_files_except,
@@ -64,7 +64,7 @@ class ForkServer:
             os.write(CONTROL, b"!")
         while True:
             self._keep_pool()
-            ready = select.select([CONTROL, self._daemons.fileno()], [], [], PAUSE)[0]
+            ready = readable(PAUSE, CONTROL, self._daemons.fileno())
             if CONTROL in ready:
                 return
             if ready:

@@ -45,6 +45,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.files import readable
 from sluice.processes import environment_variable, name_process, run_and_end
 
 #: maximum number of queries whose state servers stay alive. A service has one query for each stage of each pipeline.
@@ -296,7 +297,7 @@ class Pool:
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
-            if not select.select([self._inside], [], [], INTERVAL)[0]:
+            if not readable(INTERVAL, self._inside.fileno()):
                 continue
             name, numbers, _, _ = socket.recv_fds(self._inside, MAX_MESSAGE_BYTES, 1)
             if not numbers:
