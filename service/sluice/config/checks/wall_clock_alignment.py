@@ -73,7 +73,10 @@ def calendar(
         typed.report.problem(path, what)
     else:
         check_period(typed, index, shape, DAY if months else window.duration)
-    return replace(window, calendar=replace(aligned, months=months))
+    aligned_window = replace(window, calendar=replace(aligned, months=months))
+    for problem in aligned_window.problems():
+        typed.report.problem(path, problem)
+    return aligned_window
 
 
 def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:

@@ -1,4 +1,4 @@
-"""The window kind `cumulate`: panes over event time that begin together and grow by a step (rules CU1 to CU5)."""
+"""The window kind `cumulate`: panes over event time that begin together and grow by a step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.policies.time_policy import CALENDAR
 from sluice.model.windows.time_interval_window import DAY, TimeInterval
 from sluice.model.windows.window_kind import SizePart, with_watermarks
 
@@ -29,6 +28,9 @@ class Cumulate(TimeInterval):
         "intervalOffset": SizePart("CU1", signed=True),
     }
     no_partition_eviction = "no partition eviction in a cumulate window (rule CU4)"
+    functions = TimeInterval.functions[:-1]
+    #: each of its panes but the longest is an early result by itself
+    early = False
     cumulating = True
 
     @classmethod
@@ -40,19 +42,15 @@ class Cumulate(TimeInterval):
         yield f"step({number(self.period)})"
 
     def problems(self) -> Iterator[str]:
-        """The steps fill the greatest length (CU1). Those of a month, quarter or year divide a day."""
-        whole = DAY if self.calendar is not None and self.calendar.months else self.duration
-        if whole % self.period:
-            words = ", ".join(CALENDAR)
-            what = f"a day, as maximumDuration is one of {words}" if whole == DAY else "maximumDuration"
-            yield f"a step that divides {what} (rule CU1)"
+        """The steps fill the greatest length (CU1). Those of the calendar divide a day (CU5)."""
+        if self.calendar is None and self.duration % self.period:
+            yield "a step that divides maximumDuration (rule CU1)"
+        elif self.calendar is not None and DAY % self.period:
+            yield "a step that divides a day, as panes are periods of the calendar (rule CU5)"
 
     @property
     def shortest(self) -> int:
         return self.period
-
-    def no_early(self) -> str:
-        return "each of its panes but the last is an early result by itself"
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete

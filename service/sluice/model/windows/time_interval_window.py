@@ -22,6 +22,8 @@ NAMES = {DAY: "day", 7 * DAY: "week"} | {days * DAY: word for word, (_, days) in
 HOUR = 3_600 * SECOND
 #: by how much a period of the calendar may be longer than its nominal length
 LONGER = 26 * HOUR
+#: by how much the clocks of a zone are set back at most
+BACK = 3 * HOUR
 #: the size with which a clause says a period of the calendar
 MONTHS = "months"
 
@@ -153,12 +155,12 @@ class TimeInterval(SizedKind):
     @property
     def slots(self) -> int:
         """With `calendar`: the greatest number of steps of a pane; 1 if panes do not grow."""
-        return (self.duration + LONGER) // self.period + 1 if self.cumulating else 1
+        return _most_parts(self.duration, self.period) if self.cumulating else 1
 
     @property
     def panes_of_a_day(self) -> int:
         """With `calendar`: the greatest number of panes that begin on a day; 1 if a pane is not shorter."""
-        return 1 if self.duration >= DAY else (DAY + LONGER) // self.duration + 1
+        return 1 if self.duration >= DAY else _most_parts(DAY, self.duration)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -223,3 +225,10 @@ class TimeInterval(SizedKind):
     def period_in_words(self) -> str:
         """A pane of the calendar: `day`, `month`, `pane of 8 hours`."""
         return NAMES.get(self.duration) or f"pane of {seconds(self.duration)} s"
+
+
+def _most_parts(whole: int, part: int) -> int:
+    """How many parts of this length a period of the calendar can have. Parts of more than an hour begin at the first
+    occurrence of a local time only.
+    """
+    return whole // part if part > HOUR else (whole + BACK) // part

@@ -152,7 +152,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             state.scalars, state.partitions, state.nodes, NodeAllocation(state.node_blocks, state.node_room),
             state.agenda.matches, state.agenda.starts, state.clocks, state.panes, *written,
             EarlyResults(self.program.clause.early, state.earlies, state.early_queue), state.closings,
-            np.array([self.late_before(state)] * self._dated, np.int64),
+            np.array([self.late_before(state)] if self._dated else [], np.int64),
         )  # fmt: skip
         if isinstance(self.when, panes.Grid):
             return panes.run(window, self.when, arrivals, end, first)

@@ -48,7 +48,7 @@ def ticks_of(of: EventTime, type_: Type, window: Window) -> Ticks:
 
 
 class CalendarTicks(Ticks):
-    """How a timeInterval window with `align` or with a period of the calendar counts event time (Y2, Y3)."""
+    """How panes with `align`, or of a period of the calendar, count event time (Y2, Y3, CU5)."""
 
     def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
         super().__init__(of, type_, window)
@@ -70,7 +70,7 @@ class CalendarTicks(Ticks):
         #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
         shrunk = self.most * 5 // 11
         if self._parts:
-            shrunk = self.most // (self._slots * self._length // (max(window.duration, DAY) // of.tick * 9 // 10) + 1)
+            shrunk = self.most * max(window.duration, DAY) // (of.tick * self._slots * self._length) * 9 // 10
         self._farthest = min(shrunk, MAX_DISTANCE // of.tick)
         self._number, self._starts = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._starts_of)
 
@@ -162,5 +162,5 @@ def _last_slots(clock: WallClock, start: int, end: int, count: int) -> np.ndarra
     slots before begin at `start`. A slot that begins at `end` is empty.
     """
     ticks = clock.through(start, end - 1) if start < end else np.zeros(0, np.int64)
-    ticks = ticks[ticks < end]
+    ticks = ticks[ticks < end][:count]
     return np.concatenate([np.full(count - len(ticks), start), ticks])

@@ -122,7 +122,7 @@ def first_end(g: Grid, time: int, phase: int) -> int:
 
 @inlined
 def last_end(g: Grid, time: int, phase: int) -> int:
-    """The end of the last pane that contains the slice that starts at `time` (E11)."""
+    """The end of the last pane that contains the slice that starts at `time` (E11, CU2)."""
     end = time - phase + g.duration
     return end if time >= 0 or g.cumulating else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
 
@@ -145,7 +145,7 @@ def _late_before(w: Window, g: Grid) -> int:
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
-    # E18, E19: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
+    # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
     # (E21)
     if watermark != NEVER and time < _late_before(w, g):
         append_late(w, i, _late_before(w, g) - time)
@@ -317,8 +317,8 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _next(w: Window, g: Grid, p: int, end: int) -> int:
-    """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25); ENDLESS if there is
-    none.
+    """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25, CU3); ENDLESS if
+    there is none.
     """
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
