@@ -1,4 +1,4 @@
-"""Tumbling windows with `time(t) since first` (H5) give what a slow calculation gives: a dict of open batches, and a list of
+"""Tumbling windows with `time(t) since first` (H5) give what a slow calculation gives: open batches, and
 the times at which they are too old, looked up anew at each event.
 """
 
