@@ -73,17 +73,45 @@ class TimeInterval:
         self.watermark = watermark
         for start, pane in sorted(self.panes.items()):
             if watermark >= start + self.duration:
-                yield from self.trigger(start, pane)
+                yield from self.trigger(start, start + self.duration, pane)
             if watermark >= start + self.duration + self.discard_age:
                 del self.panes[start]  # E23: complete, trigger, close
 
-    def trigger(self, start: int, pane: Pane) -> Iterator[BoundedFiring]:
+    def trigger(self, start: int, end: int, pane: Pane) -> Iterator[BoundedFiring]:
         for key in sorted(pane.new, key=key_bytes):  # E24: a partition that is new, too
             content = [t for k, t in pane.content if k == key]  # E24: the whole content
             stored = len(pane.content)  # A18
-            yield BoundedFiring(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
+            yield BoundedFiring(key, content, stored=stored, start=start, end=end, index=pane.fired)
         pane.fired += bool(pane.new)
         pane.new = set()
+
+
+class Cumulate(TimeInterval):
+    """Panes that begin together and grow by `period` up to `duration`; `panes` has them by end (CU1)."""
+
+    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[BoundedFiring]]:
+        if time < self.watermark - self.discard_age:
+            return False, []  # CU4
+        start = self.start(time)
+        for end in range(start + self.period, start + self.duration + 1, self.period):
+            if time < end:  # CU2
+                pane = self.panes.setdefault(end, Pane())
+                pane.content.append((key, new))
+                pane.new.add(key)
+        return True, []
+
+    def start(self, time: int) -> int:
+        return time - (time - self.offset) % self.duration
+
+    def advance(self, watermark: int) -> Iterator[BoundedFiring]:
+        if watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        for end, pane in sorted(self.panes.items()):
+            if watermark >= end:
+                yield from self.trigger(self.start(end - 1), end, pane)
+            if watermark >= end + self.discard_age:
+                del self.panes[end]
 
 
 # ---- slidingTime -----------------------------------------------------------------------------------------------------
@@ -269,6 +297,9 @@ def window(operator: dict[str, Any]) -> TimeInterval | SlidingTime:
     if "timeDifference" in sizes:
         sets = operator.get("window_set", "distinct"), operator.get("emit", "final")
         return SlidingTime(sizes["timeDifference"], sizes.get("grace", 0), *sets)
+    if "maximumDuration" in sizes:
+        most, offset = sizes["maximumDuration"], sizes.get("intervalOffset", 0)
+        return Cumulate(most, sizes["step"], sizes.get("discardAge", 0), offset % most)
     duration = sizes["intervalDuration"]
     period = sizes.get("creationPeriod", duration)
     return TimeInterval(duration, period, sizes.get("discardAge", 0), sizes.get("intervalOffset", 0) % period)

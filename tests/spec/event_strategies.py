@@ -16,6 +16,7 @@ STARTS = [-3_000, 0, 4_000, 1_600_000_000_000]
 STEPS = [0, 0, 1, 1, 250, 500, 500, 1_000, 1_000, 2_500, 7_000]
 seconds = st.sampled_from(["0.5", "1", "1.5", "2", "3", "5"])
 ages = st.sampled_from(["0", "0", "0.5", "1", "4", "9"])
+offsets = st.sampled_from(["0", "0.5", "1", "4", "9", "-0.5", "-1", "-7"])
 graces = st.sampled_from(["0", "0", "0.001", "0.5", "2", "5"])
 sets = st.sampled_from(["distinct", "distinct", "perTimestampForward", "perTimestampBackward"])
 PANE_CALLS = ["intervalStart()", "intervalEnd()", "paneIndex()", "paneTiming()"]
@@ -27,8 +28,20 @@ def intervals(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         parts.append(f"creationPeriod({draw(seconds)})")
     if draw(st.booleans()):
-        parts.append(f"intervalOffset({draw(ages)})")
+        parts.append(f"intervalOffset({draw(offsets)})")
     return ", ".join(["timeInterval", *parts, f"discardAge({draw(ages)})"])
+
+
+@st.composite
+def cumulates(draw: st.DrawFn) -> str:
+    step, count = draw(st.sampled_from([500, 1_000, 2_500])), draw(st.integers(1, 4))
+    parts = [f"step({step / 1000})", f"maximumDuration({step * count / 1000})", f"discardAge({draw(ages)})"]
+    if draw(st.booleans()):
+        parts.append(f"intervalOffset({draw(offsets)})")
+    return ", ".join(["cumulate", *draw(st.permutations(parts))])
+
+
+intervals_or_steps = st.one_of(intervals(), intervals(), cumulates())
 
 
 @st.composite
@@ -42,7 +55,7 @@ def sliding_times(draw: st.DrawFn) -> str:
 def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) -> dict[str, Any]:
     sliding = draw(st.booleans())
     partition_by = draw(st.one_of(st.just([]), keys))
-    window = draw(sliding_times() if sliding else intervals())
+    window = draw(sliding_times() if sliding else intervals_or_steps)
     calls = draw(st.lists(st.sampled_from(CALLS), max_size=4, unique=True))
     kind = draw(st.sampled_from(types))
     panes = PANE_CALLS[: 2 if sliding else draw(st.sampled_from([2, 4]))]  # paneIndex and paneTiming need one bucket
@@ -71,7 +84,7 @@ def sorts(draw: st.DrawFn) -> dict[str, Any]:
     """Over timeInterval."""
     partition_by, kind = draw(st.one_of(st.just([]), keys)), draw(st.sampled_from(sorted(TYPES)))
     return {
-        "kind": "sort", "window": draw(intervals()) + ", partitioned" * bool(partition_by),
+        "kind": "sort", "window": draw(intervals_or_steps) + ", partitioned" * bool(partition_by),
         "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
         "limit": draw(st.sampled_from([None, None, 1, 2])),
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip

@@ -63,6 +63,8 @@ def _check(state: object) -> None:
             _check_windows(state.windows)
     if isinstance(state, Tables) and "earlies" in state.declared:
         _check_early(state)
+    if isinstance(state, Tables) and "waits" in state.declared:
+        _check_early(state, ("wait_queue", "waits"))
     for kind, check in CHECKS:
         if isinstance(state, kind):
             check(state)
@@ -107,9 +109,9 @@ def _check_free(state: WindowTables | EventState) -> None:
     require(ONCE, not len(free) or 0 <= free.min() <= free.max() < state.top, "a free slot was never in use")
 
 
-def _check_early(state: Tables) -> None:
+def _check_early(state: Tables, names: tuple[str, str] = ("early_queue", "earlies")) -> None:
     """The queue has exactly the windows that wait for an early result, in order of their times, linked both ways."""
-    queue, windows = (getattr(state, name) for name in ("early_queue", "earlies"))
+    queue, windows = (getattr(state, name) for name in names)
     members, _ = walked(queue["oldest"], windows["younger"])
     due = windows["due"][members]
     _equal(

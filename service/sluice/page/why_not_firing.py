@@ -8,7 +8,7 @@ The checks of `answers` stand below in the order of their importance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.engine.windows.timers import WallClock
 from sluice.model.spec import (
@@ -266,11 +266,12 @@ def _missing(operator: Operator, watermark: int) -> str:
 def next_end(window: TimeInterval, time: int) -> int:
     """The first end of a pane behind a time of the event time, both in nanoseconds since 1970.
 
-    Panes end at offset + k * period + duration; panes of the calendar end where a day, week, month or year of their
-    zone begins.
+    Panes end at offset + k * period + duration; panes of the calendar end where a period of their zone begins.
     """
     if window.calendar is not None:
-        return WallClock(window.calendar, window.duration).after(time)
+        stepped = window.period < window.duration
+        calendar = replace(window.calendar, months=None, weekday=None) if stepped else window.calendar
+        return WallClock(calendar, window.period).after(time)
     behind = (time - window.offset - window.duration) // window.period + 1
     return window.offset + behind * window.period + window.duration
 

@@ -14,6 +14,7 @@ from sluice.config.syntax.file_models.operator_models import (
     SortShape,
     input_key,
 )
+from sluice.config.syntax.sized_clause import article
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
@@ -55,17 +56,27 @@ def align(
 def calendar(
     typed: ExpressionChecks, index: int, shape: AlignShape, window: TimeInterval, aligned: Aligned
 ) -> TimeInterval:
-    """The window whose panes are days, weeks or periods of the calendar in a zone (Y3)."""
+    """The window whose panes are parts of a day, days, weeks or periods of the calendar in a zone (Y3)."""
     months = window.calendar.months if window.calendar else None
-    if months is None and window.duration not in (DAY, WEEK):
-        what = "an intervalDuration of a day, a week, month, quarter or year, as the panes are aligned (rule Y3)"
-        typed.report.problem(typed.path(index, "window"), what)
-    elif window.period != window.duration or window.discard_age or window.offset:
-        what = "no creationPeriod, discardAge or intervalOffset, as the panes are aligned (rule Y3)"
-        typed.report.problem(typed.path(index, "window"), what)
+    path = typed.path(index, "window")
+    if window.period != window.duration and not window.cumulating:
+        typed.report.problem(path, "no creationPeriod, as the panes are aligned (rule Y3)")
+    elif window.offset:
+        what = f"no intervalOffset, as the panes are aligned: they begin at {shape.at}, the key at of align (rule Y3)"
+        typed.report.problem(path, what)
+    elif months is None and window.duration != WEEK and (DAY % window.duration or window.period < SECOND):
+        first = next(iter(window.parts))
+        what = (
+            f"{article(first)} {first} that divides a day, from 1 s on, or is a day, a week, month, quarter or year, "
+            "as the panes are aligned (rule Y3)"
+        )
+        typed.report.problem(path, what)
     else:
         check_period(typed, index, shape, DAY if months else window.duration)
-    return replace(window, calendar=replace(aligned, months=months))
+    aligned_window = replace(window, calendar=replace(aligned, months=months))
+    for problem in aligned_window.problems():
+        typed.report.problem(path, problem)
+    return aligned_window
 
 
 def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:

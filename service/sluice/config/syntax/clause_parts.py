@@ -13,7 +13,9 @@ from sluice.config.syntax.durations import spelled_here, with_unit
 from sluice.model.errors import Fault
 from sluice.model.windows.policies.policy import MAX_COUNT
 
-PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
+PART = re.compile(
+    r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?(?P<since>\s+since\s+first)?)\s*"
+)
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
 #: words with which other systems begin a size, as in `SIZE 1 MINUTE`
 SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide|within)\s+", re.IGNORECASE)
@@ -81,7 +83,10 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
         if found := PART.fullmatch(piece):
             arguments = found["arguments"]
             inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if found["call"] else None
-            yield Part(found["word"], inside, found["text"], column, alternative)
+            word = "sinceFirst" if found["since"] and found["word"] == "time" else found["word"]
+            yield Part(word, inside, found["text"], column, alternative)
+            if found["since"] and found["word"] != "time":
+                faults.append(Fault("since first only behind time(seconds)", found["text"], None, column))
         else:
             given = piece.strip()
             faults.append(

@@ -31,7 +31,7 @@ GRACE = (
 EARLY = "early as a key of its own, as in early: time(10), for results of an open window"
 EXTRACTED = "event_time with an attribute; record_timestamp names an attribute that is the timestamp of the record"
 GLOBAL = "tumbling, punct() and the key early, as in early: count(1), for results over everything so far"
-CUMULATED = f"timeInterval, intervalDuration(size) for windows {EVENT_TIME.removesuffix(', or')}, and {EARLY}"
+CUMULATED = "cumulate, maximumDuration(size), step(size), for windows over event time that grow by a step"
 PRECEDING = (
     "sliding, count(n), count(1) for the last n tuples or sliding, time(size), count(1) for those of a time, and "
     "partition_by as a key of its own"
@@ -49,7 +49,7 @@ BEFORE_AFTER = (
 #: the beginning of a clause, in any case -> what to write; the first that fits counts
 CLAUSES: tuple[tuple[str, str], ...] = (
     (r"(window\s+)?(hopping|hop|sliding(event|processing)timewindows?|hopping_window)\b", HOPPING),
-    (r"(window\s+)?cumulate\b", CUMULATED),
+    (r"(window\s+)?cumulate\s*\(", CUMULATED),
     (r"(window\s+)?(tumble|tumbling\s*[(\d]|tumbling(event|processing)timewindows?|tumbling_window)", TUMBLING),
     (r"(window\s+)?(session\s*[(\d]|session_?windows?\b|(event|processing|dynamic)\w*sessionwindows?)", SESSION),
     (r"sliding_?windows?\b", KAFKA_SLIDING),

@@ -27,7 +27,7 @@ PARTS = {
 }
 
 
-#: the arguments of an intervalDuration that is a period of the calendar -> its months
+#: the arguments of a size that is a period of the calendar -> its months
 PERIODS: Mapping[tuple[str, ...] | None, int] = {(word,): months for word, (months, _) in CALENDAR.items()}
 
 
@@ -59,7 +59,7 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
             faults.append(part.fault(f"{part.word} only once (rule W12)"))
         elif part.word in kind.parts and kind.parts[part.word].expression and is_expression(part):
             expressions[part.word] = (part.arguments or ("",))[0]
-        elif part.word == "intervalDuration" and part.arguments in PERIODS:
+        elif part.word in kind.parts and kind.parts[part.word].periods and part.arguments in PERIODS:
             months = PERIODS[part.arguments]
         elif part.word in kind.parts:
             take_size(part, kind.parts[part.word], sizes, faults)
@@ -130,14 +130,13 @@ def size(part: Part, of: SizePart) -> int | Fault:
         case (text,) if (given := seconds(text)) is not None and abs(given) > MAX_SECONDS:
             return part.fault(f"{part.word}(seconds) with at most 292 years")
         case _:
-            return part.fault(limits(part, of), part.spelled_here(CALENDAR if part.word == "intervalDuration" else ()))
+            return part.fault(limits(part, of), part.spelled_here(CALENDAR if of.periods else ()))
 
 
 def limits(part: Part, of: SizePart) -> str:
     """The values that a size may have, in words (W26)."""
     least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
     more = ", or an expression of the tuple" if of.expression else ""
-    more += "; an offset of -x is that of the period less x" if part.word == "intervalOffset" else ""
     return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
 
 

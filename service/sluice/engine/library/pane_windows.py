@@ -172,7 +172,7 @@ class PaneLibrary:
         phase = panes.phase_of(grid, begin)
         for end in range(panes.first_end(grid, begin, phase), panes.last_end(grid, begin, phase) + 1, grid.period):
             content = self._content(state, (end, name), new[0])
-            content.start, content.end = self._units(end - grid.duration), self._units(end)
+            content.start, content.end = self._units(panes.start_of(grid, end)), self._units(end)
             yield from self._into(state, content, 0, event, at, new[1])
 
     def _into(
@@ -228,7 +228,7 @@ class PaneLibrary:
                 if window in fired:
                     content.full, content.index = True, fired[window]
                     yield WindowEvent(TRIGGER, event, at, content)
-            if end + self._when.discard_age <= now:
+            if end <= self._windows.late_before(state.windows):
                 for window, content in pane:
                     yield WindowEvent(PANE_CLOSE, event, at, content)
                     del state.contents[window]

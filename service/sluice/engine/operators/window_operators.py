@@ -14,6 +14,7 @@ from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOp
 from sluice.engine.operators.table_aggregate.row_windows_operator import RowWindowsOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
+from sluice.model.windows.cumulate_window import Cumulate
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
@@ -38,10 +39,15 @@ def _needed(of: EventTime | None) -> EventTime:
     return of
 
 
+def _event_time_sort(spec: Sort, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
+    return EventSortOperator(spec, schema, _needed(of), sources)
+
+
 AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     Tumbling: _policies,
     Sliding: _policies,
     TimeInterval: _event_time,
+    Cumulate: _event_time,
     SlidingTime: _event_time,
     Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
     TableWindow: lambda spec, schema, *_: RowWindowsOperator(spec, schema),
@@ -49,7 +55,8 @@ AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
 SORTS: Mapping[type[WindowKind], ForSort] = {
     Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),
     Sliding: lambda spec, schema, *_: ProgressiveOperator(spec, schema),
-    TimeInterval: lambda spec, schema, of, sources: EventSortOperator(spec, schema, _needed(of), sources),
+    TimeInterval: _event_time_sort,
+    Cumulate: _event_time_sort,
 }
 
 #: windows of the kinds with sized parts, for the compilation of their kernels ahead of the first use

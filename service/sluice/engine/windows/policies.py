@@ -30,10 +30,11 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.types import Type
 from sluice.model.windows.policies.policy import Policy
+from sluice.model.windows.policies.since_policy import SinceFirst
 
 #: kinds of policies, which are also reasons why a tumbling window emits a partition; and the reasons beside them: no
 #: policy, eviction of the partition as a whole (V16), or an early result
-NONE, PARTITION, EARLY_RESULT, COUNT, TIME, DELTA, PUNCT = range(7)
+NONE, PARTITION, EARLY_RESULT, COUNT, TIME, DELTA, PUNCT, SINCE_FIRST = range(8)
 #: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
@@ -74,6 +75,7 @@ class KernelRow(NamedTuple):
     expiring   whether it evicts by time: the tuples of all partitions are in one queue
     several    whether an arriving tuple may evict several tuples
     by_value   whether it evicts by value: the tuples of a partition are in a heap
+    waiting    whether a partition waits for it from its first tuple on
     """
 
     kind: int
@@ -81,6 +83,7 @@ class KernelRow(NamedTuple):
     expiring: bool = False
     several: bool = False
     by_value: bool = False
+    waiting: bool = False
 
 
 class KernelClause(NamedTuple):
@@ -109,6 +112,8 @@ class KernelClause(NamedTuple):
     marked: bool = False
     #: when the open window emits early results
     early: EarlyPolicy = NEVER_EARLY
+    #: how long a partition of a tumbling window waits from its first tuple on, until it is flushed
+    wait: EarlyPolicy = NEVER_EARLY
     #: whether an arriving tuple may evict several tuples from a sliding window
     several: bool = False
     #: whether tuples leave a sliding window by value
@@ -135,7 +140,9 @@ def clause(
         compared = [one for one in roles.flush if one.attributes]
         assert len(compared) <= 1  # noqa: S101 - of one kind, as the kinds of policies differ
         eviction = policy(compared[0] if compared else None, columns)
-        return shared._replace(eviction=eviction, most=most, marked=window.flushed_by_marks)
+        waits = (policy(one, columns).size for one in roles.flush if ROWS[type(one)].waiting)
+        wait = next((EarlyPolicy(wanted=True, every=0, wait=size) for size in waits), NEVER_EARLY)
+        return shared._replace(eviction=eviction, most=most, marked=window.flushed_by_marks, wait=wait)
     row = ROWS[type(roles.evict)]
     return shared._replace(
         sliding=True, chained=True, expiring=row.expiring, several=row.several, by_value=row.by_value,
@@ -167,6 +174,7 @@ def delta(of: Delta, columns: Columns) -> KernelPolicy:
 ROWS: Mapping[type[Policy], KernelRow] = {
     Count: KernelRow(COUNT, lambda of, _: KernelPolicy(COUNT, of.size)),
     Time: KernelRow(TIME, lambda of, _: KernelPolicy(TIME, of.nanoseconds), expiring=True),
+    SinceFirst: KernelRow(SINCE_FIRST, lambda of, _: KernelPolicy(SINCE_FIRST, of.nanoseconds), waiting=True),
     Delta: KernelRow(DELTA, delta, several=True, by_value=True),
     Punct: KernelRow(PUNCT, lambda *_: KernelPolicy(PUNCT, 0)),
 }

@@ -31,7 +31,6 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.windows.join_windows import AsOf, Interval
 from sluice.model.windows.session_window import Session
-from sluice.model.windows.time_interval_window import LONGER
 
 ANY_TIME = Span()
 FROM_ANCHOR = Span(0)
@@ -131,9 +130,8 @@ def _panes(window: TimeInterval, of: EventTime, own: OwnTuples | None) -> Iterat
     tuples of a stream without lag, the tuple that has made this watermark is the newest one, unless the pane begins
     later.
     """
-    tick, length = of.tick, window.duration
-    longest = length + LONGER if window.calendar else length
-    start = Span(-longest, -tick if window.calendar else -length)
+    tick, longest = of.tick, window.longest
+    start = Span(-longest, -tick if window.calendar else -window.shortest)
     ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
     known = Known(_times(of, Span(-longest, -tick)), ends, tick)
     views = [View(window.discard_age - tick, known, window.discard_age)]

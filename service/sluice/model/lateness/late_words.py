@@ -192,8 +192,7 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
             yield Call("max", tuple(times), type_)
         return
     words = {TimeInterval: "intervalLast", SlidingTime: "intervalEnd", Session: "sessionEnd"}
-    if (word := words.get(type(operator.window))) is not None:
-        yield AggregateCall(word, (), type_)
+    yield from (AggregateCall(word, (), type_) for kind, word in words.items() if isinstance(operator.window, kind))
     of = pipeline.streams[operator.input].event_time
     for word in ("Last", "Max") if of is not None else ():
         yield AggregateCall(word, (Attribute(of.attribute, type_),), type_)  # type: ignore[union-attr]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sluice.model.errors import one_of
 from sluice.model.functions import Function
+from sluice.model.windows.cumulate_window import Cumulate
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
@@ -16,7 +17,7 @@ from sluice.model.windows.window_kind import SizedKind, WindowFunction, WindowKi
 
 #: the word of a clause -> the kind
 KINDS: Mapping[str, type[WindowKind]] = {
-    kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, SlidingTime, Session, TableWindow)
+    kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, Cumulate, SlidingTime, Session, TableWindow)
 }
 
 #: those whose clause has a word and sized parts; the others have policies

@@ -19,8 +19,11 @@ MANY_PANES = 10_000
 DAY = 86_400 * SECOND
 #: nominal lengths of the periods that panes of the calendar may have
 NAMES = {DAY: "day", 7 * DAY: "week"} | {days * DAY: word for word, (_, days) in CALENDAR.items()}
+HOUR = 3_600 * SECOND
 #: by how much a period of the calendar may be longer than its nominal length
-LONGER = 26 * 3_600 * SECOND
+LONGER = 26 * HOUR
+#: by how much the clocks of a zone are set back at most
+BACK = 3 * HOUR
 #: the size with which a clause says a period of the calendar
 MONTHS = "months"
 
@@ -30,16 +33,16 @@ class TimeInterval(SizedKind):
     """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
 
     All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10). With `calendar` the
-    panes are days, weeks or months of a zone (Y2), and `duration` is the nominal length of one.
+    panes are hours, days, weeks or months of a zone (Y2, Y3), and `duration` is the nominal length of one.
     """
 
     word = "timeInterval"
     example = "timeInterval, intervalDuration(60.0), discardAge(300.0), partitioned"
     parts: ClassVar[Mapping[str, SizePart]] = {
-        "intervalDuration": SizePart("W26", needed=True, zero=False),
+        "intervalDuration": SizePart("W26", needed=True, zero=False, periods=True),
         "creationPeriod": SizePart("W26", zero=False),
         "discardAge": SizePart("W26"),
-        "intervalOffset": SizePart("W26"),
+        "intervalOffset": SizePart("W26", signed=True),
     }
     no_partition_eviction = "no partition eviction in a timeInterval window (rule W17)"
     needs_event_time = True
@@ -79,6 +82,8 @@ class TimeInterval(SizedKind):
         IS_EARLY,
     )
     early = True
+    #: whether the panes of one `duration` begin together, each one `period` longer than the one before
+    cumulating: ClassVar[bool] = False
 
     duration: int
     period: int
@@ -91,25 +96,27 @@ class TimeInterval(SizedKind):
     def of(
         cls, sizes: Mapping[str, int], options: Mapping[str, str], *, partitioned: bool, event_time: bool
     ) -> TimeInterval:
-        """The creation period is the duration by default, discard age and offset are 0 (W2)."""
+        """Discard age and offset are 0 by default (W2). An offset counts modulo the distance of starts (E10)."""
         del options, event_time
+        calendar = None
         if MONTHS in sizes:
-            days = dict(CALENDAR.values())[sizes[MONTHS]]
             calendar = Aligned(0, "UTC", months=sizes[MONTHS])
-            return cls(days * DAY, days * DAY, partitioned=partitioned, calendar=calendar)
-        duration = sizes["intervalDuration"]
-        period = sizes.get("creationPeriod", duration)
-        offset = sizes.get("intervalOffset", 0) % period  # E10
-        return cls(duration, period, sizes.get("discardAge", 0), offset, partitioned)
+            sizes = {next(iter(cls.parts)): dict(CALENDAR.values())[sizes[MONTHS]] * DAY} | dict(sizes)
+        duration, period = cls.lengths(sizes)
+        offset = sizes.get("intervalOffset", 0) % (duration if cls.cumulating else period)
+        return cls(duration, period, sizes.get("discardAge", 0), offset, partitioned, calendar)
+
+    @classmethod
+    def lengths(cls, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """The length of panes and the distance of their starts, which is the length by default (W2)."""
+        return sizes["intervalDuration"], sizes.get("creationPeriod", sizes["intervalDuration"])
 
     def clause(self) -> str:
         return ", ".join(self._clause_parts())
 
     def _clause_parts(self) -> Iterator[str]:
         yield self.word
-        yield f"intervalDuration({self._length()})"
-        if self.period != self.duration:
-            yield f"creationPeriod({number(self.period)})"
+        yield from self._length_parts()
         if self.discard_age:
             yield f"discardAge({number(self.discard_age)})"
         if self.offset:
@@ -117,17 +124,49 @@ class TimeInterval(SizedKind):
         if self.partitioned:
             yield "partitioned"
 
-    def _length(self) -> str:
+    def _length_parts(self) -> Iterator[str]:
+        yield f"intervalDuration({self.length})"
+        if self.period != self.duration:
+            yield f"creationPeriod({number(self.period)})"
+
+    @property
+    def length(self) -> str:
         """The duration as the clause has it."""
         months = self.calendar.months if self.calendar else None
         words = {months: word for word, (months, _) in CALENDAR.items()}
         return words[months] if months else str(number(self.duration))
 
     @property
+    def shortest(self) -> int:
+        """The length of the shortest pane, in nanoseconds; nominal with `calendar`."""
+        return self.duration
+
+    # ---- the calendar ----
+
+    @property
+    def slot(self) -> int:
+        """With `calendar`: the ticks of a pane, or of a step, which is not longer. Both occurrences of an hour that the
+        clocks repeat count if the period is at most an hour, so that none is longer (engine/windows/timers.py).
+        """
+        if self.period >= DAY:
+            return self.period + LONGER
+        return self.period if self.period <= HOUR else 2 * self.period
+
+    @property
+    def slots(self) -> int:
+        """With `calendar`: the greatest number of steps of a pane; 1 if panes do not grow."""
+        return _most_parts(self.duration, self.period) if self.cumulating else 1
+
+    @property
+    def panes_of_a_day(self) -> int:
+        """With `calendar`: the greatest number of panes that begin on a day; 1 if a pane is not shorter."""
+        return 1 if self.duration >= DAY else _most_parts(DAY, self.duration)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """With `calendar`, a duration that is longer than any of its periods, by the shifts of a zone's clocks."""
+        """With `calendar` sizes that no period exceeds, by the shifts of a zone's clocks."""
         if self.calendar is not None:
-            return self.duration + LONGER, self.duration + LONGER, 0, 0
+            return self.slots * self.slot, self.slot, self.discard_age, 0
         return self.duration, self.period, self.discard_age, self.offset
 
     @property
@@ -137,7 +176,12 @@ class TimeInterval(SizedKind):
     @property
     def holds(self) -> int:
         """A tuple of the first pane that is not closed is so old."""
-        return self.sizes[0] + self.discard_age
+        return self.longest + self.discard_age
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest pane, in nanoseconds."""
+        return self.duration + LONGER if self.calendar else self.duration
 
     @property
     def time_in_words(self) -> str:
@@ -169,9 +213,22 @@ class TimeInterval(SizedKind):
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete
-        if self.calendar is not None:
-            fires = f"as the watermark reaches the end of a {NAMES[self.duration]} in {self.calendar.zone}"
-            return fires, with_watermarks(f"up to one {NAMES[self.duration]}", lag)
         late = f", and again for late tuples until {seconds(self.discard_age)} s later" if self.discard_age else ""
+        if self.calendar is not None:
+            name = self.period_in_words
+            fires = f"as the watermark reaches the end of a {name} in {self.calendar.zone}{late}"
+            return fires, with_watermarks(f"up to one {name}", lag)
         fires = f"as the watermark reaches the end of a pane{late}; panes start every {seconds(self.period)} s"
         return fires, with_watermarks(f"up to {seconds(self.duration)} s, the length of its pane", lag)
+
+    @property
+    def period_in_words(self) -> str:
+        """A pane of the calendar: `day`, `month`, `pane of 8 hours`."""
+        return NAMES.get(self.duration) or f"pane of {seconds(self.duration)} s"
+
+
+def _most_parts(whole: int, part: int) -> int:
+    """How many parts of this length a period of the calendar can have. Parts of more than an hour begin at the first
+    occurrence of a local time only.
+    """
+    return whole // part if part > HOUR else (whole + BACK) // part

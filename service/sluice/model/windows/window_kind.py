@@ -29,6 +29,7 @@ class SizePart:
     zero         whether the size may be 0; else it is above 0
     expression   whether the size may be an expression of the tuple: float64 seconds
     signed       whether the size may be negative
+    periods      whether the size may be a period of the calendar, `month`, `quarter` or `year`
     rule         the rule that limits the size, for messages
     """
 
@@ -37,6 +38,7 @@ class SizePart:
     zero: bool = True
     expression: bool = False
     signed: bool = False
+    periods: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,11 @@ def test_only_an_aggregate_has_sessions(kind: str):
     text = FILE.format(window="session, inactivityGap(1)", event_time=TIMED, more=more, output="n: n", kind=kind)
     with pytest.raises(PipelineError) as raised:
         load_text(text.replace("{out: {n: n}}", "[out]"), "file.yaml", environment=None)
-    kinds = "tumbling, sliding or timeInterval" if kind == "sort" else "tumbling, sliding, timeInterval or slidingTime"
+    kinds = (
+        "tumbling, sliding, timeInterval or cumulate"
+        if kind == "sort"
+        else "tumbling, sliding, timeInterval, cumulate or slidingTime"
+    )
     assert any(problem.expected.startswith(f"a {kinds} window in a {kind}") for problem in raised.value.problems)
 
 

@@ -104,7 +104,8 @@ class AggregateOperator(BatchOperator[AggregateState]):
         if state.finished:
             return MAX_TIME
         tick = MAX_TIME if self.timer is None else int(state.scalars[processing_time.TICK])
-        return min(tick, early_results.next_due(state.earlies, state.early_queue))
+        early = early_results.next_due(state.earlies, state.early_queue)
+        return min(tick, early, early_results.next_due(state.waits, state.wait_queue))
 
     def inspect(self, state: AggregateState, key: str | None) -> list[InspectedWindow]:
         """The window of this key, if it holds tuples; without `partition_by` the only window.
@@ -133,13 +134,14 @@ class AggregateOperator(BatchOperator[AggregateState]):
         return [InspectedWindow(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
     def _times(self, state: AggregateState, p: int) -> dict[str, float]:
-        """In seconds since 1970: `due`, when the timer is due next, `early_due`, when the early result of partition `p`
-        is due, and under time eviction `oldest_at`, when its oldest tuple was inserted.
+        """In seconds since 1970: `due`, when the timer or the wait of partition `p` is due; `early_due`, when its early
+        result is due; and under time eviction `oldest_at`, when its oldest tuple was inserted.
         """
         times = early_results.shown_due(state.earlies, p)
-        tick = int(state.scalars[processing_time.TICK])
-        if self.timer is not None and tick != UNSET and not state.finished:
-            times["due"] = tick / SECOND
+        tick = MAX_TIME if self.timer is None else int(state.scalars[processing_time.TICK])
+        due = min([tick if tick != UNSET else MAX_TIME, *state.waits[p : p + 1]["due"].tolist()])
+        if due != MAX_TIME and not state.finished:
+            times["due"] = due / SECOND
         if state.queued:
             head, tail = state.scalars[HEAD], state.scalars[TAIL]
             queue = state.queue[np.arange(head, tail) & (len(state.queue) - 1)]

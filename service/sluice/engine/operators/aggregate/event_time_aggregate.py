@@ -19,11 +19,11 @@ from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Written
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
-from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows import early_results
 from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
-from sluice.engine.windows.event_time.calendar_ticks import ticks_of
+from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
 from sluice.engine.windows.event_time.event_records import EVENT, NEVER, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
@@ -58,9 +58,12 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
         self.when = _when(window, self.ticks, follows=event_time.advance)
-        #: whether a function counts the tuples of all partitions, and for how many ticks the count of a slice is needed
+        #: whether the watermarks at which panes close are computed from the calendar
+        self._dated = isinstance(self.when, panes.Grid) and self.when.dated
+        #: whether a function counts the tuples of all partitions, and for how many ticks behind the time before which
+        #: tuples are late the count of a slice is needed
         self._counting = bool(sees_all(spec))
-        self._longest = sum(self.ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
+        self._longest = self.ticks.sizes(window)[0]
         #: the number of clocks: with slidingTime each topic partition has a stream time of its own
         self._apart = sources if window.timed_by_topic_partition else 1
 
@@ -72,7 +75,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return ("partition", "group"), ["slot"] * self.holding, ("node", "slice")
 
     def initial(self) -> EventState:
-        return EventState(self.program, self._apart, self._nodes)
+        return EventState(self.program, self._apart, self._nodes, dated=self._dated)
 
     def load(self, data: Data) -> EventState:
         return self.initial().read(data)
@@ -109,6 +112,23 @@ class EventAggregateOperator(TimedAggregate[EventState]):
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
+    def arrive(
+        self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        found = super().arrive(state, items, read, times, more)
+        if isinstance(self.ticks, CalendarTicks) and self._dated:
+            tuples, marks = items.kind == TUPLE, items.kind == WATERMARK
+            found["drop"][tuples] = self.ticks.closings(times)
+            found["drop"][marks] = self.ticks.late_before(found["time"][marks])
+        return found
+
+    def late_before(self, state: EventState) -> int:
+        """The time in ticks before which a tuple of a pane is late (E18)."""
+        if isinstance(self.ticks, CalendarTicks) and self._dated:
+            return int(self.ticks.late_before(state.clocks)[0])
+        assert isinstance(self.when, panes.Grid)  # noqa: S101 - the callers have panes
+        return max(int(state.clocks[0]) - self.when.discard_age, NEVER)
+
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple.
 
@@ -131,7 +151,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         window = Window(
             state.scalars, state.partitions, state.nodes, NodeAllocation(state.node_blocks, state.node_room),
             state.agenda.matches, state.agenda.starts, state.clocks, state.panes, *written,
-            EarlyResults(self.program.clause.early, state.earlies, state.early_queue),
+            EarlyResults(self.program.clause.early, state.earlies, state.early_queue), state.closings,
+            np.array([self.late_before(state)] if self._dated else [], np.int64),
         )  # fmt: skip
         if isinstance(self.when, panes.Grid):
             return panes.run(window, self.when, arrivals, end, first)
@@ -170,7 +191,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         if self.spec.window.timed_by_topic_partition:
             return None
         found, known = totals(state.totals.reshape(2, -1), events, len(firings))
-        needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
+        needed = known[0] > max(self.late_before(state) - self._longest, NEVER)
         state.totals = known[:, needed].ravel()
         return found
 
@@ -180,7 +201,9 @@ def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, follows: bool) ->
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
         part = math.gcd(duration, period) if period < duration else duration
-        return panes.Grid(duration, period, discard_age, offset, part, duration % period)
+        dated = isinstance(ticks, CalendarTicks) and discard_age > 0
+        rest = duration % period
+        return panes.Grid(duration, period, discard_age, offset, part, rest, window.cumulating, dated)
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0

@@ -58,6 +58,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         "ends": Table("partition", slices.ENDS, refers=ENDS, fresh=dict.fromkeys(ENDS, NIL)),
         "nodes": Table("node", nodes, refers=dict.fromkeys(NEIGHBOURS, "node")),
         "earlies": early_results.table("node"),
+        "closings": Table("node", np.dtype(np.int64)),
         "node_blocks": Table("block of nodes", np.dtype(np.int8)),
         "panes": Table("pane", event_records.PANE),
         "group_records": Table("group", slices.GROUP_RECORD, refers={
@@ -95,6 +96,7 @@ class EventState(Tables):
     partitions: np.ndarray
     nodes: np.ndarray
     earlies: np.ndarray
+    closings: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
@@ -107,13 +109,14 @@ class EventState(Tables):
     stack: np.ndarray
     words: np.ndarray
 
-    def __init__(self, program: Program, clocks: int, nodes: np.dtype) -> None:
+    def __init__(self, program: Program, clocks: int, nodes: np.dtype, *, dated: bool = False) -> None:
         """`clocks` is the number of independent event-time clocks; `nodes` is the record that the window keeps for each
-        event time.
+        event time. `dated`: each of them also has the watermark at which its last pane closes.
         """
-        self._program, self._nodes, self.limits = program, nodes, program.limits
+        self._program, self._nodes, self._dated, self.limits = program, nodes, dated, program.limits
         known = tables(program, nodes)
-        self.declare(known, [name for name in known if name != "earlies" or program.clause.early.wanted])
+        optional = {"earlies": program.clause.early.wanted, "closings": dated}
+        self.declare(known, [name for name in known if optional.get(name, True)])
         #: the ends of the queue of panes that wait for an early result
         self.early_queue = early_results.queue_of(self.earlies)
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
@@ -226,7 +229,7 @@ class EventState(Tables):
     def gathered(self, chosen: Sequence[tuple[EventState, np.ndarray]]) -> EventState:
         """A new state with the given partitions of other states: their groups, event times and tuples."""
         states = [state for state, _ in chosen]
-        made = EventState(self._program, len(self.clocks), self._nodes)
+        made = EventState(self._program, len(self.clocks), self._nodes, dated=self._dated)
         made._take_clocks(states)
         sources = [(state, dict(made._numbered(state, partitions))) for state, partitions in chosen]
         made._place("node", made.node_room, [

@@ -7,14 +7,23 @@ it is behind the beginning of its period:
     event time     |--January--|--February-|---March---|
     ticks          |--January--....|--February-....|---March---....      .... : ticks that no time has
 
-So the order of times stays, and a pane of `length` ticks is a period. Distances over several periods do not stay, so a
-window of such panes has no discardAge.
+So the order of times stays, and a pane of `length` ticks is a period.
+
+Panes that are shorter than a day, and the steps of cumulating panes, divide a period of the calendar into slots of
+`length` ticks each. A period has as many slots as it may have parts at most; its parts take the last ones of them, so
+that the end of the last part is the beginning of the next period. The slots before begin with the period:
+
+    a day of 23 hours, in panes of an hour      |00:00|00:00|00:00|01:00|03:00| ... |23:00|
+
+Distances over several slots are no lengths of time. So `late_before` and `closings` compute what a discardAge means.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +48,7 @@ def ticks_of(of: EventTime, type_: Type, window: Window) -> Ticks:
 
 
 class CalendarTicks(Ticks):
-    """How a timeInterval window with `align` or with a period of the calendar counts event time (Y2, Y3)."""
+    """How panes with `align`, or of a period of the calendar, count event time (Y2, Y3, CU5)."""
 
     def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
         super().__init__(of, type_, window)
@@ -48,11 +57,22 @@ class CalendarTicks(Ticks):
         assert aligned is not None  # noqa: S101 - the same
         self._tick, self._months = of.tick, aligned.months
         self._weekday, self._weekly = aligned.weekday or 0, aligned.weekday is not None
-        self._length = self.sizes(window)[0]
-        self._clock = WallClock(aligned, window.duration)
+        self._pane, self._length, self._age, _ = self.sizes(window)
+        self._clock = WallClock(aligned, max(window.duration, DAY))
+        plain = replace(aligned, months=None, weekday=None)
+        #: what divides a period into panes, and these into steps; each with the greatest number of its parts
+        self._parts = [
+            (WallClock(plain, size), count)
+            for size, count in ((window.duration, window.panes_of_a_day), (window.period, window.slots))
+            if count > 1
+        ]
+        self._slots = window.panes_of_a_day * window.slots
         #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
-        self._farthest = min(self.most * 5 // 11, MAX_DISTANCE // of.tick)
-        self._number, self._start = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._start_of)
+        shrunk = self.most * 5 // 11
+        if self._parts:
+            shrunk = self.most * max(window.duration, DAY) // (of.tick * self._slots * self._length) * 9 // 10
+        self._farthest = min(shrunk, MAX_DISTANCE // of.tick)
+        self._number, self._starts = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._starts_of)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
         found, bad = super().of(tuples)
@@ -72,11 +92,21 @@ class CalendarTicks(Ticks):
         return self._farthest * self._tick
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
-        number, behind = np.divmod(ticks, self._length)
-        periods, place = np.unique(number, return_inverse=True)
-        starts = np.array([self._start(one) for one in periods.tolist()], np.int64)
+        slot, behind = np.divmod(ticks, self._length)
+        slots, place = np.unique(slot, return_inverse=True)
+        starts = np.array([self._starts(n // self._slots)[n % self._slots] for n in slots.tolist()], np.int64)
         found: np.ndarray = starts[place.reshape(-1)] + behind if len(ticks) else ticks
         return found
+
+    def late_before(self, watermarks: np.ndarray) -> np.ndarray:
+        unmoved = self.are_last(watermarks) | (watermarks < -self.most)
+        times = self.to_units(np.where(unmoved, 0, watermarks)) - self._age
+        return np.where(unmoved, watermarks, self._ticks(np.maximum(times, -self._farthest)))
+
+    def closings(self, times: np.ndarray) -> np.ndarray:
+        """For ticks of tuples: the ticks of the watermark at which the last pane of each closes (E28)."""
+        ends = self.to_units((times // self._pane + 1) * self._pane)
+        return self._ticks(np.minimum(ends + self._age, self._farthest))
 
     def seconds(self, ticks: int) -> str:
         """The time that has these ticks, as a text of seconds."""
@@ -95,10 +125,10 @@ class CalendarTicks(Ticks):
             return times
         days = np.unique(times // (DAY // self._tick)).tolist()
         numbers = sorted({self._number(day + around) for day in days for around in AROUND})
-        starts = np.array([self._start(number) for number in numbers])
+        starts = np.concatenate([self._starts(number) for number in numbers])
         place = np.searchsorted(starts, times, "right") - 1
-        ticks: np.ndarray = np.array(numbers)[place] * self._length + times - starts[place]
-        return ticks
+        first = np.array(numbers)[place // self._slots] * self._slots + place % self._slots
+        return first * self._length + np.minimum(times - starts[place], self._length - 1)  # type: ignore[no-any-return]
 
     def _number_of(self, day: int) -> int:
         """The number of the period that has this local date, in days since 1970."""
@@ -107,12 +137,30 @@ class CalendarTicks(Ticks):
             return ((of.year - EPOCH.year) * 12 + of.month - 1) // self._months
         return (day + EPOCH.weekday() - self._weekday) // 7 if self._weekly else day
 
+    def _starts_of(self, number: int) -> np.ndarray:
+        """The beginning of each slot of a period, in units of the attribute."""
+        starts = np.array([self._start_of(number)])
+        if self._parts:
+            bounds = [int(starts[0]), self._start_of(number + 1)]
+            for clock, count in self._parts:
+                starts = np.concatenate([_last_slots(clock, *pair, count) for pair in pairwise([*starts, bounds[1]])])
+        return starts // self._tick
+
     def _start_of(self, number: int) -> int:
-        """The beginning of a period, in units of the attribute."""
+        """The beginning of a period, in nanoseconds since 1970."""
         if self._months is not None:
             month = number * self._months
             first = date(EPOCH.year + month // 12, month % 12 + 1, 1)
         else:
             day = number * 7 - EPOCH.weekday() + self._weekday if self._weekly else number
             first = EPOCH + timedelta(days=day)
-        return self._clock.on(first) // self._tick
+        return self._clock.on(first)
+
+
+def _last_slots(clock: WallClock, start: int, end: int, count: int) -> np.ndarray:
+    """The beginnings of `count` slots from `start` to `end`: those of the clock's ticks are the last ones, and the
+    slots before begin at `start`. A slot that begins at `end` is empty.
+    """
+    ticks = clock.through(start, end - 1) if start < end else np.zeros(0, np.int64)
+    ticks = ticks[ticks < end][:count]
+    return np.concatenate([np.full(count - len(ticks), start), ticks])

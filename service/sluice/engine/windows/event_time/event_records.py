@@ -52,7 +52,9 @@ FIELDS = [
     ("at", np.int64), ("event", np.int64), ("time", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("kind", np.int8), ("watermark", np.int64),
 ]  # fmt: skip
-ARRIVAL = np.dtype(FIELDS)
+#: `drop`, for panes of the calendar that stay open for late tuples: of a tuple, the watermark at which the last pane
+#: that contains it closes; of a watermark, the time before which tuples are late
+ARRIVAL = np.dtype([*FIELDS, ("drop", np.int64)])
 
 #: window events. INSERT: a tuple is inserted at the time `begin`, which is that of `node`, behind the node `older`.
 #: FIRE: the tuples from `begin` to `end`, both inclusive, are emitted; `slot` is the number of the firing. FORGET: the
@@ -97,3 +99,7 @@ class Window(NamedTuple):
     used: np.ndarray
     #: timeInterval: a row for each slice
     early: EarlyResults
+    #: for panes of the calendar that stay open for late tuples: the watermark at which the last pane of each slice
+    #: closes, and the time before which tuples are late (one element); else empty
+    closings: np.ndarray
+    drop: np.ndarray

@@ -20,6 +20,8 @@ from sluice.model.types import Type
 from sluice.model.unparse import seconds
 
 LARGEST = 2**63 - 1
+#: the number of sizes of a window of panes: duration, period, discardAge, offset
+PANE_SIZES = 4
 
 
 class Sized(Protocol):
@@ -42,6 +44,8 @@ class Ticks:
         self._nanoseconds = tick
         self._units = tick // of.tick
         sizes = self.sizes(window)
+        #: in ticks; 0 of windows that are no panes
+        self._discard_age = sizes[2] if len(sizes) == PANE_SIZES else 0
         #: a pane is complete by a watermark, which is in nanoseconds; stream time is that of the tuples
         largest = LARGEST if window.tick else LARGEST // tick
         #: times between -most and most leave room for all sums with sizes (E14)
@@ -79,6 +83,10 @@ class Ticks:
         """The reason of a tuple that `of` refuses (E14). `what`: a window or a period."""
         ends = f"{to_text(-self.farthest)} and {to_text(self.farthest)}"
         return f"{self.attribute} is no event time that a {what} can count, between {ends} (E14)"
+
+    def late_before(self, watermarks: np.ndarray) -> np.ndarray:
+        """For the ticks of watermarks: the ticks before which a tuple of a pane is late (E18)."""
+        return watermarks - self._discard_age
 
     def are_last(self, ticks: np.ndarray) -> np.ndarray:
         """Which ticks of watermarks are behind every time that the window accepts, with its sizes."""

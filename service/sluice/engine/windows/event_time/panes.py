@@ -53,6 +53,9 @@ NO_PANE = -1
 class Grid(NamedTuple):
     """The panes [offset + k * period, offset + k * period + duration) of all integers k, in ticks. Slices have `slice`
     ticks, and the first one of a pane begins with it.
+
+    If they are `cumulating`, the panes are [start, start + k * period) for each k from 1 on, up to start + duration;
+    the starts are offset + n * duration, and a slice has `period` ticks (CU1).
     """
 
     duration: int
@@ -62,6 +65,9 @@ class Grid(NamedTuple):
     slice: int
     #: duration modulo period: how far the end of a pane is behind the latest start of another pane
     rest: int
+    cumulating: bool
+    #: whether distances of ticks are no lengths of time: what `discard_age` means comes with the arrivals (ARRIVAL)
+    dated: bool
 
 
 @kernel
@@ -93,14 +99,16 @@ def run(w: Window, g: Grid, arrivals: np.ndarray, end: int, first: int) -> int:
 @inlined
 def phase_of(g: Grid, time: int) -> int:
     """The distance of a time from the last start of a pane at or before it, never negative. All bounds of panes follow
-    from it without another division, which is the slowest instruction here.
+    from it without another division by a size that is not a step, which is the slowest instruction here.
     """
-    return (time - g.offset) % g.period
+    return (time - g.offset) % (g.duration if g.cumulating else g.period)
 
 
 @inlined
 def _next_end(g: Grid, time: int, phase: int) -> int:
     """The end of the first pane that ends after `time`."""
+    if g.cumulating:
+        return time - phase % g.period + g.period
     since = phase - g.rest
     return time + g.period - (since if since >= 0 else since + g.period)
 
@@ -109,14 +117,26 @@ def _next_end(g: Grid, time: int, phase: int) -> int:
 def first_end(g: Grid, time: int, phase: int) -> int:
     """The end of the first pane that contains the slice that starts at `time` (E12). No pane extends across 0 (E13)."""
     end = _next_end(g, time, phase)
-    return end if time < 0 else max(end, g.offset + g.duration)
+    return end if time < 0 or g.cumulating else max(end, g.offset + g.duration)
 
 
 @inlined
 def last_end(g: Grid, time: int, phase: int) -> int:
-    """The end of the last pane that contains the slice that starts at `time` (E11)."""
+    """The end of the last pane that contains the slice that starts at `time` (E11, CU2)."""
     end = time - phase + g.duration
-    return end if time >= 0 else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
+    return end if time >= 0 or g.cumulating else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
+
+
+@inlined
+def start_of(g: Grid, end: int) -> int:
+    """The start of the pane that ends at `end`."""
+    return end - 1 - phase_of(g, end - 1) if g.cumulating else end - g.duration
+
+
+@inlined
+def _late_before(w: Window, g: Grid) -> int:
+    """The time before which a tuple is late, and at which a pane that ends then is closed (E18, E28)."""
+    return w.drop[0] if g.dated else w.clocks[0] - g.discard_age  # type: ignore[no-any-return]
 
 
 # ---- tuples ---------------------------------------------------------------------------------------------------------
@@ -125,10 +145,10 @@ def last_end(g: Grid, time: int, phase: int) -> int:
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
-    # E18, E19: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
+    # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
     # (E21)
-    if watermark != NEVER and time < watermark - g.discard_age:
-        append_late(w, i, watermark - g.discard_age - time)
+    if watermark != NEVER and time < _late_before(w, g):
+        append_late(w, i, _late_before(w, g) - time)
         return
     phase = phase_of(g, time)
     if phase >= g.duration:  # E15: in a gap between panes
@@ -140,11 +160,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if end > last_end(g, time, phase):  # E14
         append_late(w, i, NO_PANE)
         return
-    node = not_after(parts, nodes, p, time)
-    if node == NIL or nodes[node].time != time:
-        node = add(parts, nodes, w.room, p, node, time)
-        nodes[node].epoch = NEVER
-        nodes[node].phase = phase
+    node = _slice_at(w, g, p, time, phase, arrivals[i].drop)
     append_insert(w, p, arrivals[i].slot, node)
     if w.early.policy.wanted:
         _count_early(w, g, node, end, arrivals, i)
@@ -158,6 +174,20 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if end < parts[p].fire or node == parts[p].oldest:
         parts[p].fire = min(parts[p].fire, end)
         schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+
+
+@inlined
+def _slice_at(w: Window, g: Grid, p: int, time: int, phase: int, closing: int) -> int:
+    """The slice of the partition that begins at `time`; a new one if it has none."""
+    nodes, node = w.nodes, not_after(w.partitions, w.nodes, p, time)
+    if node != NIL and nodes[node].time == time:
+        return node
+    node = add(w.partitions, nodes, w.room, p, node, time)
+    nodes[node].epoch = NEVER
+    nodes[node].phase = phase
+    if g.dated:
+        w.closings[node] = closing
+    return node
 
 
 @inlined
@@ -211,7 +241,7 @@ def _due(w: Window, g: Grid, p: int) -> int:
 @inlined
 def _closed(w: Window, g: Grid, node: int) -> int:
     """The time at which the last pane of a slice is closed (E28)."""
-    return _last_end(w, g, node) + g.discard_age
+    return w.closings[node] if g.dated else _last_end(w, g, node) + g.discard_age
 
 
 # ---- watermarks -----------------------------------------------------------------------------------------------------
@@ -245,6 +275,8 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     pass_watermark_on(w, arrivals[i])
     w.scalars[TAKEN] = 0
     w.clocks[0] = now
+    if g.dated:
+        w.drop[0] = arrivals[i].drop
     w.scalars[EPOCH] += 1
     _close(w, g)
     return True
@@ -270,7 +302,7 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
     parts = w.partitions
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
     if end <= due:
-        append_firing(w, p, arrivals[i], end - g.duration, end, end - 1, _fired_before(w, g, end))
+        append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, _fired_before(w, g, end))
         if w.early.policy.wanted and parts[p].open != NIL and w.nodes[parts[p].open].time + g.duration == end:
             early_results.start_again(w.early, parts[p].open)  # F3
         parts[p].fire = _next(w, g, p, end)
@@ -285,8 +317,8 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _next(w: Window, g: Grid, p: int, end: int) -> int:
-    """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25); ENDLESS if there is
-    none.
+    """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25, CU3); ENDLESS if
+    there is none.
     """
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
@@ -345,7 +377,7 @@ def _fired_before(w: Window, g: Grid, end: int) -> int:
 @inlined
 def _close(w: Window, g: Grid) -> None:
     """Drops the counters of closed panes: those whose end plus discard age the watermark has reached (E28)."""
-    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end + g.discard_age <= w.clocks[0]:
+    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end <= _late_before(w, g):
         w.scalars[FIRST_PANE] += 1
         w.scalars[PANES] -= 1
     first, count = w.scalars[FIRST_PANE], w.scalars[PANES]

@@ -125,12 +125,14 @@ def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
     assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
     assert of is not None  # noqa: S101 - the window needs an event time
     ticks = ticks_of(of, dict(stream.schema)[of.attribute], window)
-    duration, period, discard_age, offset = ticks.sizes(window)
+    duration, period, _, offset = ticks.sizes(window)
+    apart = duration if window.cumulating else period
 
     def hold(watermarks: np.ndarray) -> np.ndarray:
         now = ticks.of_watermarks(watermarks)
-        behind = (now - discard_age - offset - duration) // period + 1  # the number of the pane, from the offset on
-        starts = np.where(ticks.are_last(now), 0, offset + behind * period)
+        closed = ticks.late_before(now) - offset
+        behind = (closed - duration) // apart + 1  # the number of the pane, from the offset on
+        starts = np.where(ticks.are_last(now), 0, offset + behind * apart)
         return np.where(ticks.are_last(now), watermarks, ticks.to_units(starts) * of.tick)
 
     return hold

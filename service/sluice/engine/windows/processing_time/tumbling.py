@@ -6,9 +6,9 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import ALL, EMPTY_FIRING
+from sluice.engine.stream.items import ALL, EMPTY_FIRING, TIMER
 from sluice.engine.windows import early_results
-from sluice.engine.windows.policies import COUNT, PUNCT, TIME, departs
+from sluice.engine.windows.policies import COUNT, PUNCT, SINCE_FIRST, TIME, departs
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
 from sluice.engine.windows.processing_time.window_steps import fire, fire_early, flush, insert
@@ -51,6 +51,17 @@ def flush_all(w: Window, at: int, event: int) -> None:
         following = w.partitions[p].following
         flush(w, p, at, event, TIME)
         p = following
+
+
+@inlined
+def flush_waiting(w: Window, p: int, due: int) -> None:
+    """Flushes a partition whose wait from its first tuple on is over at `due` (H5). The partitions that are due at one
+    time are one group, as those of a tick are.
+    """
+    last = w.used[1] - 1
+    if last < 0 or w.firings[last].at != due or w.firings[last].reason != SINCE_FIRST:
+        w.scalars[GROUP] += 1
+    flush(w, p, due, TIMER, SINCE_FIRST)
 
 
 @inlined

@@ -16,7 +16,7 @@ from sluice.engine.windows.policies import ALL, KernelClause
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
-from sluice.engine.windows.processing_time.tumbling import flush_all, mark, mark_one, tumble
+from sluice.engine.windows.processing_time.tumbling import flush_all, flush_waiting, mark, mark_one, tumble
 from sluice.engine.windows.processing_time.window_records import GROUP, INSTANT, LIVE, STORED, TICK, Window
 from sluice.engine.windows.processing_time.window_steps import fire, fire_early, room
 
@@ -32,8 +32,8 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     """Handles the items from number `first` on, then the ticks that are due by `end`.
 
     The first tick is one period after the start, and no tick is missed or late (C3, T5). A tick at the time of an item
-    precedes it (T8), and so does an early result. A tick and an early result at one time: the tick flushes all
-    partitions, so that there is no early result (F3).
+    precedes it (T8), and so does what a partition waits for. A tick at the same time flushes all partitions, so that
+    there is no early result (F3) and no other flush (H5).
 
     Returns the number of the item before which an output table was full, or the number of items + 1 if all were
     handled.
@@ -44,7 +44,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
             _look_ahead(w, arrivals, i)
         until = arrivals[i].at if i < count else end
         while w.clause.period > 0 and w.scalars[TICK] <= until:
-            if w.early.policy.wait > 0 and not _fire_early_by(w, w.scalars[TICK] - 1):
+            if not _fire_waiting(w, w.scalars[TICK] - 1):
                 return i
             if _skips_tick(w, until):
                 _skip_ticks(w, until)
@@ -52,7 +52,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
                 advance_timer(w)
             else:
                 return i
-        if w.early.policy.wait > 0 and not _fire_early_by(w, until):
+        if not _fire_waiting(w, until):
             return i
         if i == count:
             break
@@ -176,17 +176,22 @@ def _tick(w: Window, at: int) -> bool:
 
 
 @inlined
-def _fire_early_by(w: Window, now: int) -> bool:
-    """Emits the early results that are due by `now` (inclusive), at their due times (F2). Returns False if an output
-    table is full and some remain.
+def _fire_waiting(w: Window, now: int) -> bool:
+    """Flushes the partitions whose wait from their first tuple is over by `now` (inclusive, H5), and emits the early
+    results that are due (F2), in order of the times at which they are due; at one time the flushes first. Returns False
+    if an output table is full and some remain.
     """
-    while True:
-        p = early_results.due_by(w.early, now)
-        if p == NIL:
+    while w.waits.policy.wait > 0 or w.early.policy.wait > 0:
+        over, early = early_results.due_by(w.waits, now), early_results.due_by(w.early, now)
+        if over == NIL and early == NIL:
             return True
         if not room(w, 0, 1):
             return False
-        fire_early(w, p, w.early.windows[p].due, TIMER)
+        if over != NIL and (early == NIL or w.waits.windows[over].due <= w.early.windows[early].due):
+            flush_waiting(w, over, w.waits.windows[over].due)
+        else:
+            fire_early(w, early, w.early.windows[early].due, TIMER)
+    return True
 
 
 @inlined

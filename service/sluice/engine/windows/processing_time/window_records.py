@@ -95,5 +95,7 @@ class Window(NamedTuple):
     #: the numbers of events and firings in use
     used: np.ndarray
     early: EarlyResults
+    #: the partitions that wait from their first tuple on
+    waits: EarlyResults
     #: the instants at which an aligned timer is due, from the next tick on; empty for a periodic timer
     instants: np.ndarray

@@ -41,6 +41,7 @@ TABLES: Mapping[str, Table] = {
     }),
     "ages": Table("partition", AGE),
     "earlies": early_results.table("partition"),
+    "waits": early_results.table("partition"),
     "gone": Table("partition", GONE),
     "values": Table("partition", VALUES, refers=dict.fromkeys(("first", "last", "least"), "slot")),
     "chain": Table("slot", CHAIN, refers=SLOTS),
@@ -57,6 +58,7 @@ class WindowTables(Tables):
     partitions: np.ndarray
     ages: np.ndarray
     earlies: np.ndarray
+    waits: np.ndarray
     gone: np.ndarray
     values: np.ndarray
     chain: np.ndarray
@@ -66,8 +68,9 @@ class WindowTables(Tables):
 
     def __init__(self) -> None:
         self.scalars = scalars()
-        #: the ends of the queue of partitions that wait for an early result
+        #: the ends of the queues of partitions that wait for an early result, and from their first tuple on
         self.early_queue = early_results.queue_of(early_results.table("partition").rows(0))
+        self.wait_queue = self.early_queue.copy()
         #: the slots from 0 to `top`, exclusive, are in use, apart from those in `free`
         self.top = 0
         self.free = FreeSlots(np.int32)
@@ -102,7 +105,7 @@ class WindowTables(Tables):
         renamed = np.full(count, NIL, np.int64)
         renamed[kept] = np.arange(len(kept))
         self.scalars[[FIRST, LAST]] = rename(self.scalars[[FIRST, LAST]], renamed)
-        self.early_queue = early_results.queue_of(self.earlies)
+        self._link_waiting()
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ class WindowTables(Tables):
     def settle(self, free: np.ndarray) -> None:
         """Sets what follows from restored columns: the free slots and the queues."""
         self.free.give(free)
-        self.early_queue = early_results.queue_of(self.earlies)
+        self._link_waiting()
         if self.queued:
             self.queue = time_queue.restored(self.queue, self.scalars)
 
@@ -133,9 +136,13 @@ class WindowTables(Tables):
         for source, maps in sources:
             self.take(source, maps)
         self._link_partitions(sources)
-        self.early_queue = early_results.queue_of(self.earlies)
+        self._link_waiting()
         if self.queued:
             self._queue_up(sources)
+
+    def _link_waiting(self) -> None:
+        self.early_queue = early_results.queue_of(self.earlies)
+        self.wait_queue = early_results.queue_of(self.waits)
 
     def _link_partitions(self, sources: Sequence[tuple[Self, Maps]]) -> None:
         orders = []

@@ -57,6 +57,8 @@ def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
     """Inserts a tuple. Its position among the other tuples is set in eviction.py, if the eviction policy needs it."""
     if not w.partitions[p].size:
         remember(w, p)
+        if w.waits.policy.wanted:
+            early_results.count_tuple(w.waits, p, p, at)
     elif w.clause.leaving.kind != ALL:
         refresh(w, p)
     if w.clause.leaving.kind == PARTITION_AGE:
@@ -100,6 +102,8 @@ def clear(w: Window, p: int) -> None:
     append_event(w, CLEAR, p, NIL)
     if w.early.policy.wanted:
         early_results.start_again(w.early, p)
+    if w.waits.policy.wanted:
+        early_results.start_again(w.waits, p)
     w.scalars[LIVE] -= w.partitions[p].size
     w.partitions[p].size = 0
     for word in range(w.sources.shape[1]):

@@ -29,6 +29,8 @@ class Windowed(Protocol):
     words: np.ndarray
     earlies: np.ndarray
     early_queue: np.ndarray
+    waits: np.ndarray
+    wait_queue: np.ndarray
 
 
 def needed(clause: KernelClause) -> set[str]:
@@ -41,6 +43,8 @@ def needed(clause: KernelClause) -> set[str]:
         names.add("gone")
     if clause.early.wanted:
         names.add("earlies")
+    if clause.wait.wanted:
+        names.add("waits")
     if clause.chained:
         names.add("chain")
     return names | {"queue"} if clause.expiring else names
@@ -68,5 +72,6 @@ def window_of(
     return Window(
         clause, state.scalars, state.partitions, state.ages, state.gone, state.values, state.chain, state.order,
         state.queue, state.words, sources, events, firings, used,
-        EarlyResults(clause.early, state.earlies, state.early_queue), instants,
+        EarlyResults(clause.early, state.earlies, state.early_queue),
+        EarlyResults(clause.wait, state.waits, state.wait_queue), instants,
     )  # fmt: skip

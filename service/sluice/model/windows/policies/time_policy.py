@@ -54,7 +54,7 @@ class Time(Policy):
             case (text,) if text in CALENDAR:
                 months, days = CALENDAR[text]
                 return cls(days * 86_400 * SECOND, Aligned(0, "UTC", months=months))
-        return _fixed(part, MAX_SECONDS, "292 years", CALENDAR)
+        return _timed(fixed(part, MAX_SECONDS, "292 years", CALENDAR))
 
     @classmethod
     def read_early(cls, part: Part) -> Time | Fault:
@@ -62,7 +62,7 @@ class Time(Policy):
         match part.arguments:
             case (text,) if text in CALENDAR:
                 return part.fault("time(seconds), as the length of a calendar period varies")
-        return _fixed(part, MAX_WAIT, "3,650 days", ())
+        return _timed(fixed(part, MAX_WAIT, "3,650 days", ()))
 
     def clause(self) -> str:
         return f"time({self.calendar or number(self.nanoseconds)})"
@@ -113,11 +113,19 @@ class Time(Policy):
         return f"the clock moved by {seconds(replay.moved)} s, and no timer of {period} s was due"
 
 
-def _fixed(part: Part, most: Decimal, limit: str, calendar: Container[str]) -> Time | Fault:
-    """A length of at most `most` seconds, in words `limit`. `calendar`: the words that a hint may have."""
+def _timed(length: int | Fault) -> Time | Fault:
+    return length if isinstance(length, Fault) else Time(length)
+
+
+def fixed(
+    part: Part, most: Decimal, limit: str, calendar: Container[str], form: str = "time(seconds)"
+) -> int | Fault:  # fmt: skip
+    """The nanoseconds of a length of at most `most` seconds, in words `limit`. `calendar`: the words that a hint may
+    have. `form`: how messages spell the policy.
+    """
     match part.arguments:
         case (text,) if (given := part.seconds(text)) is not None and 0 < given <= most:
             exact = given * SECOND
-            return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
-    expected = f"time(seconds) with a number above 0, at most {limit}, such as {part.durations}"
+            return int(exact) if exact == int(exact) else part.fault(f"{form} in whole nanoseconds")
+    expected = f"{form} with a number above 0, at most {limit}, such as {part.durations}"
     return part.fault(expected, part.spelled_here(calendar))

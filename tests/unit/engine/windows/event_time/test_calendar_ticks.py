@@ -1,7 +1,10 @@
-"""Panes that are days, weeks and months of a zone (Y2, Y3): the calendar of Python says where each begins and ends."""
+"""Panes that are hours, days, weeks and months of a zone (Y2, Y3), and steps of cumulating panes (CU5): the calendar of
+Python says where each begins and ends.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -28,7 +31,8 @@ ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kath
 #: the words of a clause -> nominal length, weekday, months
 PERIODS: dict[str, tuple[int, int | None, int | None]] = {
     "1d": (DAY, None, None), "7d": (7 * DAY, 2, None), "month": (31 * DAY, None, 1), "quarter": (92 * DAY, None, 3),
-    "year": (366 * DAY, None, 12),
+    "year": (366 * DAY, None, 12), "8h": (DAY // 3, None, None), "3h": (DAY // 8, None, None),
+    "1h": (DAY // 24, None, None), "15m": (DAY // 96, None, None),
 }  # fmt: skip
 AT = ["00:00", "06:30", "23:59"]
 #: 2007 to 2019: Samoa skipped a day at the end of 2011, Brazil set its clocks forward at midnight
@@ -36,18 +40,24 @@ FROM, TO = 1_170_000_000, 1_560_000_000
 
 
 def bounds(seconds: int, zone: str, at: str, period: str) -> tuple[int, int]:
-    """The beginning and the end of the period that has this time, in seconds: every local date is tried."""
-    _, weekday, months = PERIODS[period]
+    """The beginning and the end of the period that has this time, in seconds: every local date is tried, and every
+    time of it. Of a time that occurs twice both count if the period is at most an hour.
+    """
+    length, weekday, months = PERIODS[period]
     hours, minutes = map(int, at.split(":"))
     day = datetime.fromtimestamp(seconds, ZoneInfo(zone)).date()
-    starts = set()
-    for n in range(-370, 371):
+    starts, around = set(), 3 if length < DAY else 370
+    for n in range(-around, around + 1):
         one = day + timedelta(days=n)
         begins = (months is None and weekday in (None, one.weekday())) or (
             months is not None and one.day == 1 and (one.month - 1) % months == 0
         )
-        if begins:
-            starts.add(instant(datetime(one.year, one.month, one.day, hours, minutes, tzinfo=ZoneInfo(zone))))
+        for part in range(max(1, DAY // length) if begins else 0):
+            minute = (hours * 60 + minutes + part * length // (60 * SECOND)) % 1440
+            local = datetime(one.year, one.month, one.day, minute // 60, minute % 60, tzinfo=ZoneInfo(zone))
+            starts.add(instant(local))
+            if length <= DAY // 24 and instant(local) == round(local.timestamp()):
+                starts.add(round(local.replace(fold=1).timestamp()))
     return max(s for s in starts if s <= seconds), min(s for s in starts if s > seconds)
 
 
@@ -94,6 +104,9 @@ def test_a_watermark_behind_all_times_is_behind_every_period():
 # ---- windows ---------------------------------------------------------------------------------------------------------
 
 
+ages = st.sampled_from(["0", "0", "1", "1h", "1d", "40d"])
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Tuples around the changes of clocks in Berlin in 2024, with watermarks."""
@@ -101,7 +114,8 @@ def cases(draw: st.DrawFn) -> Case:
     zone, at = draw(st.sampled_from(["Europe/Berlin", "UTC"])), draw(st.sampled_from(AT))
     align: dict[str, Any] = {"zone": zone, "at": at} | ({"on": "wednesday"} if period == "7d" else {})
     operator = {
-        "kind": "aggregate", "window": f"timeInterval, intervalDuration({period}), partitioned", "partition_by": ["k"],
+        "kind": "aggregate", "partition_by": ["k"],
+        "window": f"timeInterval, intervalDuration({period}), discardAge({draw(ages)}), partitioned",
         "align": align, "event_time": "t", "schema": {"k": "string", "i": "int64", "t": "timestamp"},
         "output": {"k": "k", "from": "intervalStart()", "to": "intervalEnd()", "last": "intervalLast()",
                    "all": "Collect(i)"},
@@ -124,27 +138,42 @@ def shown(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def fired(number: int, key: str, start: int, end: int, content: list[int]) -> list[dict[str, Any]]:
+    last = shown(end - 1)[:-1] + ".999999999Z"
+    row = {"k": key, "from": shown(start), "to": shown(end), "last": last, "all": list(content)}
+    return [{"after": number, "tuple": row}, {"after": number, "punct": "window"}]
+
+
 def expected(case: Case) -> list[dict[str, Any]]:
-    """Panes by `bounds`; a tuple below the watermark is late (E18)."""
+    """Panes by `bounds`. A tuple more than the discardAge below the watermark is late (E18), and a pane is closed when
+    the watermark is that far behind its end (E28); both in real time, whatever the clocks of the zone do.
+    """
     operator = case["operator"]
-    period = operator["window"].partition("(")[2].partition(")")[0]
+    period, age = re.findall(r"\(([^)]*)\)", operator["window"])
+    discard_age = AGES[age]
     zone, at = operator["align"]["zone"], operator["align"]["at"]
-    panes: dict[tuple[int, int, str], list[int]] = {}
+    panes: dict[tuple[int, int], dict[str, list[int]]] = {}
+    new: dict[tuple[int, int], set[str]] = {}
     watermark, records = float("-inf"), []
     for number, event in enumerate(case["input"]):
         if "tuple" in event:
             values = event["tuple"]
             time = round(datetime.fromisoformat(values["t"]).timestamp())
-            if time >= watermark:
+            if time >= watermark - discard_age:
                 start, end = bounds(time, zone, at, period)
-                panes.setdefault((end, start, values["k"]), []).append(values["i"])
+                panes.setdefault((end, start), {}).setdefault(values["k"], []).append(values["i"])
+                new.setdefault((end, start), set()).add(values["k"])
         elif event["watermark"] > watermark:
             watermark = event["watermark"]
-            for end, start, key in sorted(pane for pane in panes if pane[0] <= watermark):
-                row = {"k": key, "from": shown(start), "to": shown(end), "last": shown(end - 1)[:-1] + ".999999999Z",
-                       "all": panes.pop((end, start, key))}  # fmt: skip
-                records += [{"after": number, "tuple": row}, {"after": number, "punct": "window"}]
+            for end, start in sorted(pane for pane in panes if pane[0] <= watermark):
+                for key in sorted(new.pop((end, start), ())):
+                    records += fired(number, key, start, end, panes[end, start][key])
+                if end + discard_age <= watermark:
+                    del panes[end, start]
     return records
+
+
+AGES = {"0": 0, "1": 1, "1h": 3_600, "1d": 86_400, "40d": 40 * 86_400}
 
 
 @given(cases(), cuts)
@@ -159,6 +188,61 @@ def test_panes_of_the_calendar(case: Case, batches: list[int]):
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
     check_buckets(pipeline_of(case), case["input"], 5)
+
+
+@st.composite
+def growing(draw: st.DrawFn) -> tuple[Case, str, str]:
+    """Cumulating panes of a period by a step, each a word of PERIODS."""
+    case = draw(cases())
+    most, step = draw(st.sampled_from([("1d", "1h"), ("1d", "8h"), ("8h", "1h"), ("month", "1d"), ("7d", "1d")]))
+    zone, at = case["operator"]["align"]["zone"], draw(st.sampled_from(AT))
+    align = {"zone": zone, "at": at} | ({"on": "wednesday"} if most == "7d" else {})
+    window = f"cumulate, maximumDuration({most}), step({step}), discardAge({draw(ages)}), partitioned"
+    return case | {"operator": case["operator"] | {"window": window, "align": align}}, most, step
+
+
+def grown(case: Case, most: str, step: str) -> list[dict[str, Any]]:
+    """CU1 to CU5: the panes of a period end where its steps end, from the step of the tuple on."""
+    zone, at = case["operator"]["align"]["zone"], case["operator"]["align"]["at"]
+    discard_age = AGES[re.findall(r"\(([^)]*)\)", case["operator"]["window"])[2]]
+    panes: dict[tuple[int, int], dict[str, list[int]]] = {}
+    new: dict[tuple[int, int], set[str]] = {}
+    watermark, records = float("-inf"), []
+    for number, event in enumerate(case["input"]):
+        if "tuple" in event:
+            values = event["tuple"]
+            time = round(datetime.fromisoformat(values["t"]).timestamp())
+            if time >= watermark - discard_age:
+                start, whole = bounds(time, zone, at, most)
+                end = bounds(time, zone, at, step)[1]
+                while True:
+                    panes.setdefault((end, start), {}).setdefault(values["k"], []).append(values["i"])
+                    new.setdefault((end, start), set()).add(values["k"])
+                    if end == whole:
+                        break
+                    end = bounds(end, zone, at, step)[1]
+        elif event["watermark"] > watermark:
+            watermark = event["watermark"]
+            for end, start in sorted(pane for pane in panes if pane[0] <= watermark):
+                for key in sorted(new.pop((end, start), ())):
+                    records += fired(number, key, start, end, panes[end, start][key])
+                if end + discard_age <= watermark:
+                    del panes[end, start]
+    return records
+
+
+@given(growing(), cuts)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_panes_of_the_calendar_that_grow(drawn: tuple[Case, str, str], batches: list[int]):
+    case, most, step = drawn
+    for sizes in (None, [1] * len(case["input"]), batches):
+        assert differences(run_case(case, sizes), grown(case, most, step), case) == [], f"cuts {sizes}"
+
+
+@given(growing(), divisions())
+@settings(max_examples=20, derandomize=True, deadline=None)
+def test_states_of_growing_panes_that_are_split_and_merged(drawn: tuple[Case, str, str], division: Division):
+    check_case(drawn[0], division)
 
 
 DAY_S = 86_400.0
