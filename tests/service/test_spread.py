@@ -40,7 +40,7 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
-            graph.feed(state, {name: own(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
+            graph.feed(state, {name: own(pipeline, name, items, keys[name], number, buckets) for name, items in batch.inputs.items()}
                        if buckets > 1 else batch.inputs, clock)
             for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
         ]  # fmt: skip
@@ -48,10 +48,10 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     return found
 
 
-def own(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
-    """What a bucket gets: its own tuples and all marks."""
+def own(pipeline: Pipeline, name: str, items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
+    """What a bucket gets of a stream."""
     unkeyed = items.source[items.kind == TUPLE] % buckets == bucket
-    return share(items, keys, lambda names: partition_for(names, buckets) == bucket, unkeyed=unkeyed)
+    return share(pipeline, name, items, keys, lambda names: partition_for(names, buckets) == bucket, unkeyed=unkeyed)
 
 
 def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:

@@ -122,7 +122,7 @@ class Divided:
             return items
         unkeyed = np.full(int((items.kind == TUPLE).sum()), 0 in parts)
         return share(
-            items, self.keys[name], unkeyed=unkeyed,
+            self.pipeline, name, items, self.keys[name], unkeyed=unkeyed,
             wanted=lambda names: np.array([self.division.part_of(key) in parts for key in names.to_pylist()], np.bool_),
         )  # fmt: skip
 
@@ -237,7 +237,9 @@ def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Re
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
             graph.feed(
-                state, {name: _own(keys, name, items, part, len(states)) for name, items in batch.inputs.items()}, clock
+                state,
+                {name: _own(pipeline, name, items, part, len(states)) for name, items in batch.inputs.items()},
+                clock,
             )
             for part, state in enumerate(states)
         ]
@@ -246,11 +248,12 @@ def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Re
     return found
 
 
-def _own(keys: Any, name: str, items: Items, part: int, parts: int) -> Items:
+def _own(pipeline: Pipeline, name: str, items: Items, part: int, parts: int) -> Items:
+    keys = spread_by(pipeline)
     if keys is None:
         return items
     return share(
-        items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
+        pipeline, name, items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
         wanted=lambda names: np.array([zlib.crc32(key) % parts == part for key in names.to_pylist()], np.bool_),
     )  # fmt: skip
 
