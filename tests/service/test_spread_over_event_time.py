@@ -78,7 +78,7 @@ def timed(case: Case, of: dict[str, Any]) -> Iterator[Pipeline]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), of=computed(), size=sizes)
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_any_operator_over_event_time(kind: str, data: st.DataObject, of: dict[str, Any], size: int):
     case = data.draw(KINDS[kind])
     for pipeline in timed(case, of):
