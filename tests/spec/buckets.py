@@ -34,8 +34,8 @@ def share(
     pipeline: Pipeline, name: str, items: Items, keys: Keys, wanted: Callable[[pa.BinaryArray], np.ndarray],
     *, unkeyed: np.ndarray,
 ) -> Items:  # fmt: skip
-    """What a bucket gets of a stream: the tuples whose keys are wanted, all marks, and of other tuples the times that it
-    needs. `unkeyed`: which tuples, without keys.
+    """What a bucket gets of a stream: the tuples whose keys are wanted, all marks, and of other tuples the times that
+    it needs. `unkeyed`: which tuples, without keys.
     """
     is_tuple = items.kind == TUPLE
     own = wanted(key_bytes([evaluate(e, items.tuples) for e in keys])) if keys else unkeyed

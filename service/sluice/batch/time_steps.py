@@ -4,8 +4,8 @@ With `lag` the watermark of a topic partition is a running maximum over its tupl
 they came; and the stream time of a slidingTime window is a running maximum, too. So a bucket gets, in place of each
 tuple of another bucket that moves one of these, the time of the tuple at its place in the order: a STEP.
 
-More tuples than necessary may be chosen, because the engine decides which of them move anything. `max_future` depends on
-the operator clock, which is not known here: a tuple that may be too far ahead is chosen, and hides no other one.
+More tuples than necessary may be chosen, because the engine decides which of them move anything. `max_future` depends
+on the operator clock, which is not known here: a tuple that may be too far ahead is chosen, and hides no other one.
 """
 
 from __future__ import annotations

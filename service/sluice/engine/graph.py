@@ -180,8 +180,8 @@ class Graph:
         return items if items is None or not self._computing else replace(items, event=items.event << 1)
 
     def _as_given(self, items: Items) -> Items:
-        """The items with the numbers of events that the inputs have, and apart from these which items a watermark caused
-        that a tuple moved.
+        """The items with the numbers of events that the inputs have, and apart from these which items were caused by a
+        watermark that a tuple moved.
         """
         if not self._computing:
             return items

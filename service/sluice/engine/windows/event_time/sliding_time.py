@@ -71,13 +71,10 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
                 _arrive(w, s, arrivals, i)
             if not _drain(w, s, w.partitions[arrivals[i].partition].source, arrivals, i):
                 return i
-        elif arrivals[i].kind == STEP:
-            if not _reach(w, s, arrivals, i):
-                return i
+        elif arrivals[i].kind == STEP and not _reach(w, s, arrivals, i):
+            return i
         elif arrivals[i].kind == WATERMARK:
-            if s.follows and not _advance(w, s, arrivals, i):
-                return i
-            if not room(w, 0, 1):
+            if (s.follows and not _advance(w, s, arrivals, i)) or not room(w, 0, 1):
                 return i
             pass_watermark_on(w, arrivals[i])
     return len(arrivals)

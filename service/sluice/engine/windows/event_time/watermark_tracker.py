@@ -36,8 +36,8 @@ SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int
 STEPS, LEAST_STEP = 100, 10_000_000
 #: after so many doublings, a step of any length is beyond the range of times
 MOST_DOUBLINGS = 40
-#: a bit of the number of an event: behind the tuple, at the watermark that the tuple moves. So what both cause is apart,
-#: in any number of buckets (ET4). Graph makes room for the bit
+#: a bit of the number of an event: behind the tuple, at the watermark that the tuple moves. So what both cause is
+#: apart, in any number of buckets (ET4). Graph makes room for the bit
 BEHIND = 1
 #: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
@@ -268,7 +268,7 @@ def _walk(
 def _fall_silent(
     rule: WatermarkSettings, sources: np.ndarray, watermark: int, now: int, rows: np.ndarray, count: int
 ) -> tuple[int, int]:
-    """Topic partitions become idle, one after the other. Returns the watermark and the number of output items."""
+    """Topic partitions become idle. Returns the watermark and the number of output items."""
     while True:
         silent = _first_silent(sources)
         if silent < 0 or later(sources[silent].heard, rule.idle_after) > now:
@@ -277,7 +277,7 @@ def _fall_silent(
         least = _least(sources)
         if least > watermark:
             watermark = least
-            count = _write(rows, count, -1, TIMER, later(sources[silent].heard, rule.idle_after), watermark)
+            count = _write_timed(rows, count, later(sources[silent].heard, rule.idle_after), watermark)
 
 
 @inlined
@@ -295,7 +295,7 @@ def _follow(
         steps += 1
         if earlier(time, rule.lag) > watermark:
             watermark = earlier(time, rule.lag)
-            count = _write(rows, count, -1, TIMER, time, watermark)
+            count = _write_timed(rows, count, time, watermark)
     return watermark, steps, count
 
 
@@ -306,7 +306,7 @@ def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, valu
         moves = kind == WATERMARK and value > sources[s].watermark
     else:  # E3
         made = sources[s].made
-        moves = (kind == TUPLE or kind == STEP) and value > NEVER + rule.lag
+        moves = kind in (TUPLE, STEP) and value > NEVER + rule.lag
         value -= rule.lag if moves else 0
         moves = moves and value > made and (made == NEVER or value >= later(made, rule.gap))
         if moves:
@@ -348,6 +348,16 @@ def _first_silent(sources: np.ndarray) -> int:
         if not sources[s].idle and (first < 0 or sources[s].heard < sources[first].heard):
             first = s
     return first
+
+
+@inlined
+def _write_timed(rows: np.ndarray, count: int, at: int, watermark: int) -> int:
+    """Writes a watermark that the clock causes. Of several at one instant, the last one is written alone (ET4)."""
+    last = rows[count - 1]
+    if count and last.place < 0 and last.event == TIMER and last.at == at:
+        last.watermark = watermark
+        return count
+    return _write(rows, count, -1, TIMER, at, watermark)
 
 
 @inlined
