@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,18 +41,26 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
-            graph.feed(state, {name: own(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
-                       if buckets > 1 else batch.inputs, clock)
+            graph.feed(
+                state, own(pipeline, batch.inputs, keys, number, buckets) if buckets > 1 else batch.inputs, clock
+            )
             for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
         ]  # fmt: skip
         found += [of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs]
     return found
 
 
-def own(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
-    """What a bucket gets: its own tuples and all marks."""
-    unkeyed = items.source[items.kind == TUPLE] % buckets == bucket
-    return share(items, keys, lambda names: partition_for(names, buckets) == bucket, unkeyed=unkeyed)
+def own(
+    pipeline: Pipeline, inputs: Mapping[str, Items], keys: Mapping[str, Keys], bucket: int, buckets: int
+) -> dict[str, Items]:
+    """What a bucket gets of each stream."""
+    return {
+        name: share(
+            pipeline, name, items, keys[name], lambda names: partition_for(names, buckets) == bucket,
+            unkeyed=items.source[items.kind == TUPLE] % buckets == bucket,
+        )
+        for name, items in inputs.items()
+    }  # fmt: skip
 
 
 def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:

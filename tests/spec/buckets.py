@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from sluice.batch.merge import merged
 from sluice.batch.query_plan import Plan
+from sluice.batch.time_steps import steps_of
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW, Items
+from sluice.engine.stream.items import EMPTY_FIRING, STEP, TUPLE, WINDOW, Items
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import Keys
+from sluice.model.spreading import Keys, shared_times
 from sluice.replayer.event_batches import Batch
 from sluice.replayer.event_file import LocatedEvent, topic_partitions
 from sluice.state.outgoing import records
@@ -28,14 +30,40 @@ def plan_of(pipeline: Pipeline, placed: Sequence[LocatedEvent], buckets: int) ->
     return Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)
 
 
-def share(items: Items, keys: Keys, wanted: Callable[[pa.BinaryArray], np.ndarray], *, unkeyed: np.ndarray) -> Items:
-    """What a bucket gets: the tuples whose keys are wanted, and all marks. `unkeyed`: which tuples, without keys."""
-    kept = items.kind != TUPLE
-    if keys:
-        kept[~kept] = wanted(key_bytes([evaluate(e, items.tuples) for e in keys]))
-    else:
-        kept[~kept] = unkeyed
-    return items.only(kept)
+def share(
+    pipeline: Pipeline, name: str, items: Items, keys: Keys, wanted: Callable[[pa.BinaryArray], np.ndarray],
+    *, unkeyed: np.ndarray,
+) -> Items:  # fmt: skip
+    """What a bucket gets of a stream: the tuples whose keys are wanted, all marks, and of other tuples the times that
+    it needs. `unkeyed`: which tuples, without keys.
+    """
+    is_tuple = items.kind == TUPLE
+    own = wanted(key_bytes([evaluate(e, items.tuples) for e in keys])) if keys else unkeyed
+    steps, times = _steps(pipeline, name, items)
+    kept, step = ~is_tuple, np.zeros(len(items), np.bool_)
+    kept[is_tuple], step[is_tuple] = own, steps & ~own
+    made, is_step = items.only(kept | step), step[kept | step]
+    watermark = made.watermark.copy()
+    watermark[is_step] = times[step[is_tuple]]
+    return replace(
+        made, kind=np.where(is_step, STEP, made.kind).astype(made.kind.dtype), watermark=watermark,
+        tuples=made.tuples.filter(pa.array(~is_step[made.kind == TUPLE])),
+    )  # fmt: skip
+
+
+def _steps(pipeline: Pipeline, name: str, items: Items) -> tuple[np.ndarray, np.ndarray]:
+    """By tuple: whether other buckets get its time, and this time. The router decides it for each topic partition."""
+    is_tuple = items.kind == TUPLE
+    chosen, times = np.zeros(int(is_tuple.sum()), np.bool_), np.zeros(int(is_tuple.sum()), np.int64)
+    for source in np.unique(items.source).tolist():
+        rows = items.source == source
+        of = rows[is_tuple]
+        tuples = items.tuples.filter(pa.array(of))
+        shared = shared_times(pipeline).get(name)
+        found = steps_of(pipeline.streams[name], shared, items.kind[rows], items.at[rows], tuples)
+        if found is not None:
+            chosen[of], times[of] = found
+    return chosen, times
 
 
 def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batch) -> list[Any]:

@@ -34,6 +34,7 @@ from tests.spec import (
     table_strategies,
 )
 from tests.spec.buckets import of_stream, plan_of, share
+from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
 from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
@@ -122,7 +123,7 @@ class Divided:
             return items
         unkeyed = np.full(int((items.kind == TUPLE).sum()), 0 in parts)
         return share(
-            items, self.keys[name], unkeyed=unkeyed,
+            self.pipeline, name, items, self.keys[name], unkeyed=unkeyed,
             wanted=lambda names: np.array([self.division.part_of(key) in parts for key in names.to_pylist()], np.bool_),
         )  # fmt: skip
 
@@ -237,7 +238,9 @@ def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Re
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
             graph.feed(
-                state, {name: _own(keys, name, items, part, len(states)) for name, items in batch.inputs.items()}, clock
+                state,
+                {name: _own(pipeline, name, items, part, len(states)) for name, items in batch.inputs.items()},
+                clock,
             )
             for part, state in enumerate(states)
         ]
@@ -246,22 +249,26 @@ def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Re
     return found
 
 
-def _own(keys: Any, name: str, items: Items, part: int, parts: int) -> Items:
+def _own(pipeline: Pipeline, name: str, items: Items, part: int, parts: int) -> Items:
+    keys = spread_by(pipeline)
     if keys is None:
         return items
     return share(
-        items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
+        pipeline, name, items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
         wanted=lambda names: np.array([zlib.crc32(key) % parts == part for key in names.to_pylist()], np.bool_),
     )  # fmt: skip
 
 
 def check_rescales(case: Case, of: Rescales) -> None:
-    pipeline, given_events = limited(pipeline_of(case), CLEANED_EARLY), list(map(on_stream, case["input"]))
+    check_rescaled(limited(pipeline_of(case), CLEANED_EARLY), list(map(on_stream, case["input"])), of)
+
+
+def check_rescaled(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> None:
     never = replace(of, numbers={})
     assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
 
 
-#: the operators that may have several buckets. Without watermarks in the topic an event time needs one bucket
+#: the operators that may have several buckets
 RESCALED = {
     "aggregate": cases(),
     "event time": event_strategies.cases,
@@ -290,6 +297,21 @@ def spread(case: Case) -> bool:
 @settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_any_sequence_of_rescales_gives_the_outputs_of_none(kind: str, data: st.DataObject, of: Rescales):
     check_rescales(data.draw(RESCALED[kind].filter(spread)), of)
+
+
+COMPUTED = ("event time", "sort", "session", "early", "dedup", "interval join", "as-of join")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RESCALED if "event" in kind or kind in COMPUTED])
+@given(st.data(), computed(), rescales)
+@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=SLOW)
+def test_computed_watermarks_with_any_sequence_of_rescales(
+    kind: str, data: st.DataObject, settings_of: dict[str, Any], of: Rescales
+):
+    case = data.draw(RESCALED[kind])
+    pipeline = with_computed(limited(pipeline_of(case), CLEANED_EARLY), **settings_of)
+    if spread_by(pipeline) is not None:
+        check_rescaled(pipeline, list(map(on_stream, case["input"])), of)
 
 
 ALIGNED = {

@@ -18,7 +18,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.engine.stream.items import TUPLE
+from sluice.batch.time_steps import Steps
+from sluice.engine.stream.items import STEP, TUPLE
 from sluice.invariants import violated
 
 #: one ordinal, or an array of ordinals
@@ -152,8 +153,8 @@ class PartitionSlice:
     offset   offset of the record from which the numbers are counted
     start    time of the first record of all buckets
     end      time of the last record of all buckets
-    rows     columns: number, stamp, kind, the record's key if it is needed, the watermark if the stream has event time,
-             and the attributes, which are null for marks (partition_router.py)
+    rows     columns: number, stamp, kind, the record's key if it is needed, if the stream has event time the watermark
+             or the time of a STEP, and the attributes, which are null for marks and steps (partition_router.py)
     """
 
     stream: str
@@ -214,17 +215,17 @@ class PartitionSlice:
         """The slice with rows of its own. A view of some rows of larger arrays would be packed with other padding."""
         return replace(self, rows=self.rows.take(pa.array(np.arange(self.rows.num_rows))))
 
-    def divided(self, bucket_of: np.ndarray, buckets: int) -> Iterator[PartitionSlice]:
-        """The slice of each bucket: its own tuples, and all marks. `bucket_of` has the bucket of each tuple."""
-        for chosen in rows_of_buckets(self.kinds, bucket_of, buckets):
-            yield replace(self, rows=self.rows.filter(pa.array(chosen)))
+    def divided(self, bucket_of: np.ndarray, buckets: int, steps: Steps | None) -> Iterator[PartitionSlice]:
+        """The slice of each bucket (`shares`)."""
+        for rows, _ in shares(self.rows, bucket_of, buckets, steps):
+            yield replace(self, rows=rows)
 
     @staticmethod
     def joined(slices: Sequence[PartitionSlice]) -> PartitionSlice:
         """The slice that was divided into these slices, one for each bucket."""
         first, *others = slices
         tuples = (slice_.rows.filter(pa.array(slice_.kinds == TUPLE)) for slice_ in others)
-        rows = pa.concat_batches([first.rows, *tuples])
+        rows = pa.concat_batches([first.rows.filter(pa.array(first.kinds != STEP)), *tuples])
         return replace(first, rows=rows.take(pa.array(np.argsort(rows.column(0).to_numpy(), kind="stable"))))
 
     def split(self, limit: Limit) -> tuple[PartitionSlice, PartitionSlice]:
@@ -237,15 +238,42 @@ class PartitionSlice:
         )
 
 
-def rows_of_buckets(kinds: np.ndarray, bucket_of: np.ndarray, buckets: int) -> Iterator[np.ndarray]:
-    """By bucket: whether it gets each row. It gets its own tuples, and all marks. `bucket_of` has the bucket of each
-    tuple.
+def shares(
+    rows: pa.RecordBatch, bucket_of: np.ndarray, buckets: int, steps: Steps | None
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """By bucket: the rows that it gets, and their numbers in `rows`. It gets its own tuples, all marks, and for each
+    tuple of another bucket that is a step a STEP.
+
+    bucket_of   the bucket of each tuple
+    steps       the tuples whose times all buckets need; None: none
     """
-    marks = kinds != TUPLE
-    bucket = np.zeros(len(marks), np.int32)
-    bucket[~marks] = bucket_of
+    is_tuple = rows.column(2).to_numpy() == TUPLE
+    bucket, step = np.full(len(is_tuple), -1, np.int32), np.zeros(len(is_tuple), np.bool_)
+    bucket[is_tuple] = bucket_of
+    if steps is not None:
+        step[is_tuple] = steps.chosen
     for number in range(buckets):
-        yield (bucket == number) | marks
+        own = ~is_tuple | (bucket == number)
+        chosen = np.flatnonzero(own | step)
+        if steps is None or own[chosen].all():
+            yield rows.filter(pa.array(own)), chosen
+        else:
+            yield _with_steps(rows, chosen, own[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
+
+
+def _with_steps(rows: pa.RecordBatch, chosen: np.ndarray, own: np.ndarray, times: np.ndarray) -> pa.RecordBatch:
+    """The chosen rows. Those that are not `own` become a STEP with its time."""
+    all_rows, own_rows = pa.array(chosen), pa.array(chosen, mask=~own)
+    columns = []
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        match name:
+            case "@kind":
+                columns.append(pa.array(np.where(own, column.to_numpy()[chosen], STEP).astype(np.int8)))
+            case "@watermark":
+                columns.append(pa.array(np.where(own, column.to_numpy()[chosen], times)))
+            case _:
+                columns.append(column.take(all_rows if name in ("@number", "@stamp") else own_rows))
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def labels(buckets: int) -> list[int]:

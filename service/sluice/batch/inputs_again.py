@@ -24,7 +24,7 @@ from sluice.batch.envelope import (
     NUMBERS,
     Packed,
     PartitionSlice,
-    rows_of_buckets,
+    shares,
 )
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
@@ -206,8 +206,8 @@ class PastPartition(PartitionRecords):
         kept = self.without_clocks(rows)
         columns, owner = self.columns(kept, batch), batch_of[kept.row]
         of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
-        chosen = rows_of_buckets(kept.kind, of_tuples, self.plan.buckets)
-        per_bucket = [(columns.filter(pa.array(some)), owner[some]) for some in chosen]
+        divided = shares(columns, of_tuples, self.plan.buckets, self.steps(kept))
+        per_bucket = [(some, owner[chosen]) for some, chosen in divided]
         of_rows = batch_of[rows.row]
         for number in np.unique(of_rows).tolist():
             first, last = np.searchsorted(of_rows, number), np.searchsorted(of_rows, number, "right") - 1

@@ -1,8 +1,8 @@
 """Merges a stream's records of all buckets into an order that does not depend on the number of buckets.
 
 The order is by the time of an output, and by the ordinal of the record that caused it. Outputs of several buckets with
-the same time and ordinal are in order of their event-time windows, then of their keys. Outputs of one bucket alone keep
-their order.
+the same time and ordinal are in order of their event-time windows, then of their keys; those that the watermark behind
+the record caused follow those of the record (rule ET4). Outputs of one bucket alone keep their order.
 
 A batch may have more outputs than fit into memory, even with one time and ordinal: all outputs of a timer have these.
 So `merged_parts` takes about one Arrow batch of each bucket at a time. It relies on the order in which a bucket writes:
@@ -101,6 +101,13 @@ def _column(parts: Sequence[pa.RecordBatch], name: str) -> np.ndarray:
     return np.concatenate([part.column(name).to_numpy() for part in parts])
 
 
+def _behind(parts: Sequence[pa.RecordBatch]) -> np.ndarray:
+    """Whether the watermark behind its record caused each output."""
+    if "behind" not in parts[0].schema.names:
+        return np.zeros(sum(part.num_rows for part in parts), np.bool_)
+    return np.concatenate([part.column("behind").to_numpy(zero_copy_only=False) for part in parts])
+
+
 def _in_groups(parts: Sequence[pa.RecordBatch], order: np.ndarray, same: np.ndarray) -> np.ndarray:
     """Sorts groups of records with equal time and ordinal, if they come from several buckets. Returns the new order.
 
@@ -124,15 +131,17 @@ def _ranks(parts: Sequence[pa.RecordBatch], rows: np.ndarray | None = None) -> l
     """What the order of these rows (None: of all) with equal time and ordinal depends on, the last array first.
 
     They are in order of event-time window, then of key. Watermarks come after the other records, and final marks last.
+    All this is first for what the record itself caused, then for what the watermark behind it caused.
     """
     key = pa.concat_arrays([part.column("key").cast(pa.large_binary()) for part in parts])
     kind = _column(parts, "kind")
     window = _column(parts, "window") if "window" in parts[0].schema.names else np.zeros(len(kind), np.int64)
+    behind = _behind(parts)
     if rows is not None:
-        key, kind, window = key.take(pa.array(rows)), kind[rows], window[rows]
+        key, kind, window, behind = key.take(pa.array(rows)), kind[rows], window[rows], behind[rows]
     rank = pc.rank(pc.fill_null(key, b""), tiebreaker="dense").to_numpy()
     last = np.select([kind == last_kind for last_kind in LAST], list(LAST.values()), 0)
-    return [rank, np.where(last, 0, window), last]
+    return [rank, np.where(last, 0, window), last, behind]
 
 
 def _complete_empty_firings(
@@ -250,8 +259,9 @@ def _merged_runs(runs: Sequence[deque[pa.RecordBatch]], size: int) -> Iterator[p
         yield from _pieces(heads, np.lexsort(_ranks(heads)), size)
 
 
-def _place(batch: pa.RecordBatch, row: int) -> tuple[int, int, bytes]:
+def _place(batch: pa.RecordBatch, row: int) -> tuple[bool, int, int, bytes]:
     """The place of a record among the records of the same time and ordinal (see `_ranks`)."""
     last = LAST.get(batch.column("kind")[row].as_py(), 0)
     window = 0 if last or "window" not in batch.schema.names else batch.column("window")[row].as_py()
-    return last, window, batch.column("key")[row].as_py() or b""
+    behind = "behind" in batch.schema.names and batch.column("behind")[row].as_py()
+    return behind, last, window, batch.column("key")[row].as_py() or b""

@@ -170,7 +170,7 @@ class PartitionRouter(PartitionRecords):
         )
 
     def _per_bucket(self, rows: Rows, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """The packed slice of each bucket: the tuples of its keys, and all marks. Yields nothing without rows."""
+        """The packed slice of each bucket (`shares`). Yields nothing without rows."""
         if not len(rows.row):
             return
         kept = self.without_clocks(rows)
@@ -183,7 +183,7 @@ class PartitionRouter(PartitionRecords):
             yield whole.packed()
             return
         of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
-        for own in whole.divided(of_tuples, self.plan.buckets):
+        for own in whole.divided(of_tuples, self.plan.buckets, self.steps(kept)):
             yield own.packed()
 
 

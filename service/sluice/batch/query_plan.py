@@ -24,7 +24,7 @@ from sluice.model.spec import (  # fmt: skip
     Union,
     Windowed,
 )
-from sluice.model.spreading import Keys, spread_by
+from sluice.model.spreading import Keys, SharedTime, shared_times, spread_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,11 @@ class Plan:
         return spread_by(self.pipeline) or {}
 
     @cached_property
+    def shared_times(self) -> Mapping[str, SharedTime]:
+        """The input streams of which all buckets need the event times (`spreading.shared_times`)."""
+        return shared_times(self.pipeline) if self.buckets > 1 else {}
+
+    @cached_property
     def keyed(self) -> frozenset[str]:
         """The input streams whose record keys are needed (`Pipeline.keyed`)."""
         return self.pipeline.keyed
@@ -178,7 +183,8 @@ def _ordered_by_time(operator: Operator) -> bool:
         case Aggregate(early=Early(time=int())) if not operator.window.in_arrival_order:
             return True
         case _:
-            return isinstance(operator, Windowed) and operator.window.fires_at_watermarks
+            window = operator.window if isinstance(operator, Windowed) else None
+            return window is not None and (window.fires_at_watermarks or window.timed_by_topic_partition)
 
 
 def _falls_due(operator: Operator) -> bool:

@@ -24,6 +24,7 @@ from sluice.batch.envelope import (
 )
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import RejectCollector
+from sluice.batch.time_steps import Steps, steps_of
 from sluice.columns.arrow_types import HEADERS
 from sluice.columns.key_bytes import key_bytes, partition_for
 from sluice.engine.stream.clock import all_later
@@ -142,6 +143,10 @@ class PartitionRecords:
         if self.stream.event_time is None:
             kept &= rows.kind != WATERMARK
         return rows if kept.all() else rows.only(kept)
+
+    def steps(self, rows: Rows) -> Steps | None:
+        """The tuples whose times all buckets need."""
+        return steps_of(self.stream, self.plan.shared_times.get(self.stream.name), rows.kind, rows.stamp, rows.tuples)
 
     def columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as Arrow columns (`PartitionSlice.rows`). The attributes of a mark are null."""

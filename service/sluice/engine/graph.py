@@ -38,6 +38,7 @@ from sluice.engine.stream.items import (  # fmt: skip
     FINAL,
     MADE,
     MAX_TIME,
+    STEP,
     TIMER,
     TUPLE,
     WATERMARK,
@@ -50,7 +51,7 @@ from sluice.engine.stream.rejected_tuples import REJECTS, joined
 from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_hold import held_streams
-from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
+from sluice.engine.windows.event_time.watermark_tracker import BEHIND, SOURCE, Progress, Watermarks, combined
 from sluice.invariants import all_checked, require_watermarks, violated
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
@@ -65,7 +66,7 @@ from sluice.model.spec import (  # fmt: skip
     Windowed,
 )
 from sluice.model.spec import Operator as OperatorSpec
-from sluice.model.spreading import equalities_apart, keys_apart, layout
+from sluice.model.spreading import by_stream_time, equalities_apart, keys_apart, layout
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
@@ -123,10 +124,18 @@ class Graph:
         writers = {output.stream: spec for spec in pipeline.operators for output in spec.outputs}
         self._held = held_streams(pipeline)
         unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
+        #: whether a stream has watermarks that its tuples, or the clock, move
+        self._computing = any(of.lag is not None or of.idle_after is not None for of in self._event_times.values())
+        #: the operators whose own time the tuples of all buckets move
+        self._stepped = {spec.name for spec in pipeline.operators if by_stream_time(spec)}
+        stepped = {name for spec in pipeline.operators if spec.name in self._stepped for name in spec.inputs}
         self._watermarks = {
-            name: Watermarks(stream, self._sources_of(name, writers), made=name in writers, joined=name in unions)
+            name: Watermarks(
+                stream, self._sources_of(name, writers), made=name in writers, joined=name in unions,
+                passes=name in stepped,
+            )
             for name, stream in pipeline.streams.items()
-        }
+        }  # fmt: skip
 
     def _sources_of(self, stream: str, written: Collection[str]) -> int:
         """How many sources the watermarks of a stream have: its topic partitions, or the operator that writes it."""
@@ -146,13 +155,17 @@ class Graph:
             state.now = clock.start
         clock, reached = Clock(state.origin, clock.end), self.watermarks(state)
         made: dict[str, Items] = {}
-        streams = {name: self.with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
+        streams = {
+            name: self.with_watermarks(state, name, self._with_room(inputs.get(name)), clock, made)
+            for name in self._inputs
+        }
         for operator, remembered in zip(self.operators, state.operators, strict=True):
             items = [
-                made.get(name) or streams.get(name) or no_items(self._schemas[name]) for name in operator.spec.inputs
+                self._read_by(operator.spec, made.get(name) or streams.get(name) or no_items(self._schemas[name]))
+                for name in operator.spec.inputs
             ]
             if self._observer is not None:
-                self._observer(operator.spec.name, items, clock)
+                self._observer(operator.spec.name, [self._as_given(some) for some in items], clock)
             found = operator.feed(remembered, items, clock)
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
             for stream, some in found.items():
@@ -160,7 +173,25 @@ class Graph:
                 self._held[stream].check(made[stream], reached)
         self._check(state, clock, reached)
         state.now = max(state.now, clock.end)
-        return made
+        return {stream: self._as_given(items) for stream, items in made.items()}
+
+    def _with_room(self, items: Items | None) -> Items | None:
+        """The items with even numbers of events, between which there is room for watermarks (`BEHIND`)."""
+        return items if items is None or not self._computing else replace(items, event=items.event << 1)
+
+    def _as_given(self, items: Items) -> Items:
+        """The items with the numbers of events that the inputs have, and apart from these which items were caused by a
+        watermark that a tuple moved.
+        """
+        if not self._computing:
+            return items
+        return replace(items, event=items.event >> 1, behind=(items.event >= 0) & (items.event & BEHIND == BEHIND))
+
+    def _read_by(self, spec: OperatorSpec, items: Items) -> Items:
+        """The items of a stream that the operator reads: the steps only if its own time follows them."""
+        if spec.name in self._stepped or not (steps := items.kind == STEP).any():
+            return items
+        return items.only(~steps)
 
     def _check(self, state: GraphState, clock: Clock, reached: Mapping[str, int]) -> None:
         """Raises InvariantError if the state after a batch violates an invariant. `reached`: watermarks before it."""
@@ -358,7 +389,8 @@ class Graph:
             for name in first.buffered
         }
         now = max(state.now for state in states)
-        return GraphState(operators, first.finals, first.origin, now, first.progress, buffered)
+        progress = {name: combined([state.progress[name] for state in states]) for name in first.progress}
+        return GraphState(operators, first.finals, first.origin, now, progress, buffered)
 
     def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:
         """The function that gives the part of an operator's key. In a join with several equalities, and in a dedup by

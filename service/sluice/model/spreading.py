@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
 from sluice.model.spec import (
     Aggregate,
     Custom,
@@ -58,6 +59,33 @@ class SpreadPlan:
     why: tuple[str, ...] = ()
     #: what to change so that there are several; empty if a reason would stay
     instead: tuple[str, ...] = ()
+
+
+class SharedTime(NamedTuple):
+    """Which event times of an input all buckets need, because tuples of all keys move a time together (ET2).
+
+    advances     whether a tuple moves a watermark or a stream time if its event time is above all before it
+    idle_after   the silence, in nanoseconds, after which a topic partition is idle; None if it never is
+    """
+
+    advances: bool
+    idle_after: int | None
+
+
+def shared_times(pipeline: Pipeline) -> Mapping[str, SharedTime]:
+    """The inputs of which all buckets need event times."""
+    stepped = {name for operator in pipeline.operators if by_stream_time(operator) for name in operator.inputs}
+    shared = {
+        stream.name: SharedTime(of.lag is not None or stream.name in stepped, of.idle_after)
+        for stream in pipeline.inputs
+        if (of := stream.event_time) is not None
+    }
+    return {name: of for name, of in shared.items() if of != SharedTime(advances=False, idle_after=None)}
+
+
+def by_stream_time(operator: Operator) -> bool:
+    """Whether the tuples of all keys move the time of the operator itself (KIP T1)."""
+    return isinstance(operator, Windowed) and operator.window.timed_by_topic_partition
 
 
 def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
@@ -157,21 +185,28 @@ def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[
         for port, name in enumerate(operator.inputs):
             if name == stream:
                 yield from _requirements(pipeline, operator, port, made=made)
-                why = _whole(pipeline.streams[stream], operator)
-                if why:
-                    yield KeyRequirement(operator.name, (), why)
+                yield from _whole(pipeline, pipeline.streams[stream], operator)
 
 
-def _whole(stream: Stream, operator: Operator) -> str:
-    """The reason why one bucket must see the whole stream for this operator, independent of its kind; empty if not."""
+def _whole(pipeline: Pipeline, stream: Stream, operator: Operator) -> Iterator[KeyRequirement]:
+    """The reason why one bucket must see the whole stream for this operator, independent of its kind, if there is one.
+
+    The router gives the event times of an input to all buckets (ET2). It does not have those of a stream that an
+    operator writes.
+    """
     of = stream.event_time
-    if of is not None and of.lag is not None:
-        return f"the watermarks of {stream.name} are computed from the tuples of all keys (E3)"
-    if of is not None and of.idle_after is not None:
-        return f"the tuples of all keys of {stream.name} decide which topic partition is idle"
-    if stream.marks_in == "aligned" and (stream.mark_of or not _storing(operator)):
-        return f"items of all keys that wait for an aligned mark of {stream.name} are released together, in order"
-    return ""
+    computed = of is not None and (of.lag is not None or of.idle_after is not None)
+    if of is not None and computed and stream not in pipeline.inputs:
+        why = (
+            f"the watermarks of {stream.name} are computed from the tuples of all keys, which an operator writes (ET3)"
+        )
+        yield KeyRequirement(operator.name, (), why, f"send {stream.name} through its topic, with `exchange: true`")
+    elif of is not None and of.idle_after == 0:
+        why = f"with `idle_after: 0` each tuple of {stream.name} decides which topic partition is idle (ET3)"
+        yield KeyRequirement(operator.name, (), why, f"give {stream.name} an idle_after above 0")
+    if stream.marks_in == "aligned" and (computed or stream.mark_of or not _storing(operator)):
+        why = f"items of all keys that wait for an aligned mark of {stream.name} are released together, in order"
+        yield KeyRequirement(operator.name, (), why)
 
 
 def _storing(operator: Operator) -> bool:
@@ -216,11 +251,12 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
     """
     why = (
         sees_all(operator)
+        or _by_other_times(pipeline, operator)
         or operator.window.needs_one_bucket(described=_described(operator), behind_window=made)
         or _windows_in_order(pipeline, operator)
     )
     if why:
-        return KeyRequirement(operator.name, (), why, _spread(operator, made=made))
+        return KeyRequirement(operator.name, (), why, _spread(pipeline, operator, made=made))
     if not operator.partition_by:
         return KeyRequirement(operator.name, (), "its window has no partitions", f"give {operator.name} {PARTITIONED}")
     if isinstance(operator.window, TableWindow) and not _of_key(operator.window, operator.partition_by):
@@ -232,12 +268,41 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
     return KeyRequirement(operator.name, operator.partition_by)
 
 
+def _by_other_times(pipeline: Pipeline, operator: Windowed) -> str:
+    """The reason for one bucket if the stream time of the operator cannot be computed from the event times of an input
+    (ET3); empty if it can, or if it has none.
+    """
+    if not by_stream_time(operator):
+        return ""
+    stream = pipeline.streams[operator.input]
+    if stream not in pipeline.inputs:
+        return f"the tuples of all keys of {stream.name}, which an operator writes, move its stream time (T1, ET3)"
+    if stream.event_time is not None and stream.event_time.advance:
+        return "with `advance` its windows close by topic partitions, of all keys together (Q5)"
+    if not isinstance(operator, Aggregate):
+        return "a class in Python may reject a tuple, which then does not move the stream time (T1, ET3)"
+    if any(isinstance(part, Call) for e in _read_of_a_tuple(operator) for part in walk(e)):
+        return "a tuple for which an expression has no value does not move the stream time (T1, ET3)"
+    return ""
+
+
+def _read_of_a_tuple(operator: Aggregate) -> Iterator[Expression]:
+    """The expressions that the aggregate evaluates for each tuple."""
+    yield from (*operator.partition_by, *operator.group_by)
+    for output in operator.outputs:
+        for _, e in output.attributes:
+            calls = [part for part in walk(e) if isinstance(part, AggregateCall)]
+            yield from (argument for call in calls for argument in call.arguments)
+            if not calls:
+                yield e
+
+
 def _of_key(window: TableWindow, partition_by: Keys) -> bool:
     """Whether the key of a row determines its window partition."""
     return all(a.name in window.key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
 
 
-def _spread(operator: Windowed, *, made: bool) -> str:
+def _spread(pipeline: Pipeline, operator: Windowed, *, made: bool) -> str:
     """What to change if the operator needs one bucket though its window has partitions; empty if nothing would help."""
     if sees_all(operator):
         return f"let {operator.name} count the tuples of the own partition: Count(), or group_by"
@@ -245,6 +310,10 @@ def _spread(operator: Windowed, *, made: bool) -> str:
         return ""
     if operator.window.needs_one_bucket(described=_described(operator), behind_window=made):
         return f"leave paneIndex and paneTiming out of {operator.name}, or its discardAge"
+    if _by_other_times(pipeline, operator):
+        return f"send {operator.input} through its topic, with `exchange: true`" * (
+            pipeline.streams[operator.input] not in pipeline.inputs
+        )
     return f"{BETWEEN} {operator.name} and the window behind it"
 
 
@@ -272,7 +341,7 @@ def _windows_in_order(pipeline: Pipeline, operator: Windowed | Dedup) -> str:
     several = (
         operator.keep == "last" and operator.over == "event_time"
         if isinstance(operator, Dedup)
-        else operator.window.fires_at_watermarks
+        else operator.window.fires_at_watermarks or operator.window.timed_by_topic_partition
     )
     behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
     of = "periods" if isinstance(operator, Dedup) else "panes"

@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from itertools import combinations
 
 from sluice.model.spec import Operator, Pipeline, Union
-from sluice.model.spreading import Keys, layout
+from sluice.model.spreading import Keys, layout, shared_times
 
 
 def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
@@ -57,7 +57,7 @@ def spread_operators(pipeline: Pipeline) -> frozenset[str]:
 def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operator]]:
     """The groups, put together as stages. They are one stage unless two groups that could each be spread over buckets
     read an input with different keys: together they would be in one bucket. Then each group joins the first stage with
-    whose keys it agrees, and the groups that need one bucket are a stage.
+    whose keys it agrees, and the groups that need one bucket, or whose event times all buckets share, are a stage.
 
     A stage costs a query of Spark, and each stage reads the input. It pays only if there are several buckets.
     """
@@ -89,8 +89,11 @@ def _conflicts(pipeline: Pipeline, parts: list[list[Operator]]) -> Iterator[tupl
 
 
 def _spread(pipeline: Pipeline, parts: list[list[Operator]]) -> Mapping[str, Keys] | None:
-    """The keys by which a stage of these groups is spread over buckets; None if it needs one bucket."""
-    return layout(_stage(pipeline, _in_order(pipeline, parts), pipeline.name)).keys
+    """The keys by which a stage of these groups is spread over buckets; None if it needs one bucket, or if all buckets
+    would share its event times. Such groups stay together, as in checkpoints of versions that had them in one bucket.
+    """
+    stage = _stage(pipeline, _in_order(pipeline, parts), pipeline.name)
+    return None if shared_times(stage) else layout(stage).keys
 
 
 def _in_order(pipeline: Pipeline, parts: list[list[Operator]]) -> list[Operator]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sluice.model.expressions import Expression
 from sluice.model.lateness.late_words import findings
@@ -92,27 +92,9 @@ def _stage(
     steps = tuple(
         _step(operator, stage, needs.get(operator.name), behind.get(operator.name, ())) for operator in stage.operators
     )
-    instead = tuple(_instead(stage)) if placing.why and stage.settings.buckets != 1 else ()
-    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, placing.why, instead, other, steps)
-
-
-def _instead(stage: Pipeline) -> Iterator[str]:
-    """What to change so that the stage gets several buckets; nothing if a reason for one would stay (E3)."""
-    computed = {
-        stream.name: replace(stream, event_time=replace(stream.event_time, lag=None, idle_after=None, advance=False))
-        for stream in stage.inputs
-        if stream.event_time is not None and (stream.event_time.lag, stream.event_time.idle_after) != (None, None)
-    }
-    rest = layout(replace(stage, streams={**stage.streams, **computed}))
     waits = any(not isinstance(operator, Map | Union) for operator in stage.operators)
-    if not waits or (rest.keys is None and not rest.instead):
-        return
-    yield from rest.instead
-    names = " and ".join(computed)
-    if names:
-        through = f"read {names} through a map and a stream with `exchange: true`"
-        yield f"{through}: what reads that stream is spread by its keys"
-        yield f"or let the producers of {names} send watermarks, without `lag` and `idle_after`"
+    instead = placing.instead if waits and stage.settings.buckets != 1 else ()
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, placing.why, instead, other, steps)
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None, behind: tuple[str, ...]) -> Step:

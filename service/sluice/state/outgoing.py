@@ -149,6 +149,8 @@ def records(plan: Plan, stream: Stream, items: Items, ordinals: np.ndarray, buck
     at, ordinal      the operator clock when the item was made, and the ordinal of the record that caused it
                      (NO_ORDINAL: a timer)
     window           start of the timeInterval pane that made the item; only if the pipeline has such windows
+    behind           whether the watermark behind the record caused the item, and not the record (`Items.behind`); only
+                     if the pipeline has computed watermarks
     kind             TUPLE, WINDOW, FINAL, WATERMARK, EMPTY_FIRING or TUPLE_WITH_MARK
     partition        number of the topic partition to write to; BROADCAST for a final mark, an aligned mark, a watermark
     key              key of the window partition, or of the record that was read; null if there is none
@@ -170,6 +172,8 @@ def records(plan: Plan, stream: Stream, items: Items, ordinals: np.ndarray, buck
     }
     if plan.panes:
         columns["window"] = pa.array(items.watermark)
+    if items.behind is not None:
+        columns["behind"] = pa.array(items.behind)
     own_keys = written.encode_keys(items.tuples)
     if own_keys is not None:
         spread = _spread(own_keys, items.kind == TUPLE)

@@ -37,6 +37,7 @@ import pyarrow as pa
 from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import inputs_again
 from sluice.batch.query_plan import Plan
+from sluice.batch.time_steps import steps_of
 from sluice.batch.usable_records import buckets_of
 from sluice.checkpoint import checkpoint_identity, offset_log
 from sluice.checkpoint.checkpoint_folder import COMPLETE, RESTORING, adopt
@@ -349,4 +350,5 @@ def _divided(plan: Plan, whole: PartitionSlice) -> Iterator[PartitionSlice]:
     attributes = [name for name in whole.rows.schema.names if not name.startswith("@")]
     tuples = whole.rows.filter(pa.array(whole.kinds == TUPLE)).select(attributes)
     keys = plan.spread.get(stream.name, ())
-    return whole.divided(buckets_of(keys, whole.first, tuples, plan.buckets), plan.buckets)
+    steps = steps_of(stream, plan.shared_times.get(stream.name), whole.kinds, whole.stamps, tuples)
+    return whole.divided(buckets_of(keys, whole.first, tuples, plan.buckets), plan.buckets, steps)

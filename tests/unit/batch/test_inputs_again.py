@@ -74,6 +74,17 @@ SETTINGS = {
     "sliding windows": ("", "", "", SLIDING),
     "window marks by condition": ("", "mark_when: {after: v % 7 == 0}", "", TUMBLING),
     "event time": ("", "event_time: {attribute: t}", "", TIMED),
+    "computed watermarks": ("", "event_time: {attribute: t, lag: 2, idle_after: 3, max_future: 4}", "", TIMED),
+    "computed watermarks in order": ("merge: timestamp", "event_time: {attribute: t, lag: 2}", "", TIMED),
+    "sliding times": (
+        "",
+        "event_time: t",
+        "",
+        TIMED.replace(
+            "timeInterval, intervalDuration(4.0), partitioned",
+            "slidingTime, timeDifference(4.0), grace(1.0)",
+        ),
+    ),
     "a join of two topics": ("", "", "", JOINED),
     "records in order of their times": ("merge: timestamp", "", "", JOINED),
     "a short limit on timestamps": ("max_future: 1s", "", "", SLIDING),

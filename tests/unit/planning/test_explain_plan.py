@@ -232,25 +232,48 @@ TIMED = HEAD.replace("topic: orders,", "topic: orders, event_time: {attribute: t
 PANES = "timeInterval, intervalDuration(60), partitioned"
 
 
-def test_computed_watermarks_need_one_bucket_and_the_plan_says_what_to_change():
+def test_computed_watermarks_are_in_all_buckets():
+    """ET2."""
     (stage,) = stages(MINUTES.format(read="orders", window=PANES), TIMED)
-    assert stage.together == ("minutes: the watermarks of orders are computed from the tuples of all keys (E3)",)
-    assert stage.instead == (
-        "read orders through a map and a stream with `exchange: true`: what reads that stream is spread by its keys",
-        "or let the producers of orders send watermarks, without `lag` and `idle_after`",
-    )
-    apart = TIMED + "  apart: {topic: apart, exchange: true}\n"
-    first, second = stages(
-        "\n  - {name: pass, map: orders, output: [apart]}" + MINUTES.format(read="apart", window=PANES), apart
-    )
-    assert (first.spread, first.instead) == (None, ())
-    assert (second.spread, second.instead) == (("apart by shop",), ())
+    assert (stage.spread, stage.together, stage.instead) == (("orders by shop",), (), ())
+    (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), TIMED)
+    assert (stage.spread, stage.together, stage.instead) == (("orders by shop",), (), ())
+
+
+TIMES_OF_OTHERS = {
+    "the stream of an operator": (
+        TIMED + "  made: {event_time: {attribute: time, lag: 2}}\n", "\n  - {name: pass, map: orders, output: [made]}",
+        "made", PANES,
+        "minutes: the watermarks of made are computed from the tuples of all keys, which an operator writes (ET3)",
+        "send made through its topic, with `exchange: true`",
+    ),
+    "sliding times behind an operator": (
+        TIMED + "  made: {}\n", "\n  - {name: pass, map: orders, output: [made]}", "made",
+        "slidingTime, timeDifference(60)",
+        "minutes: the tuples of all keys of made, which an operator writes, move its stream time (T1, ET3)",
+        "send made through its topic, with `exchange: true`",
+    ),
+    "no silence": (
+        TIMED.replace("lag: 2", "lag: 2, idle_after: 0"), "", "orders", PANES,
+        "minutes: with `idle_after: 0` each tuple of orders decides which topic partition is idle (ET3)",
+        "give orders an idle_after above 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIMES_OF_OTHERS)
+def test_event_times_that_other_buckets_have_not(case: str):
+    head, before, read, window, why, instead = TIMES_OF_OTHERS[case]
+    (stage,) = stages(before + MINUTES.format(read=read, window=window), head)
+    assert (stage.spread, stage.together, stage.instead) == (None, (why,), (instead,))
 
 
 def test_what_would_not_help_is_not_named():
-    (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), TIMED)
-    assert (len(stage.together), stage.instead) == (2, ())
-    (stage,) = stages(MINUTES.format(read="orders", window=PANES), f"buckets: 1\n{TIMED}")
+    advancing = TIMED.replace("lag: 2", "lag: 2, idle_after: 5, advance: true")
+    (stage,) = stages(MINUTES.format(read="orders", window="slidingTime, timeDifference(60), grace(1)"), advancing)
+    assert (len(stage.together), stage.instead) == (1, ())
+    whole = MINUTES.format(read="orders", window=PANES).replace("partition_by: [shop]", "").replace(", partitioned", "")
+    (stage,) = stages(whole, f"buckets: 1\n{TIMED}")
     assert (len(stage.together), stage.instead) == (1, ())
 
 

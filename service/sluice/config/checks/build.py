@@ -23,7 +23,7 @@ from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.table_checks import over_table
 from sluice.config.checks.wall_clock_alignment import align
-from sluice.config.checks.watermark_checks import check_unused_event_times, check_watermark_sources
+from sluice.config.checks.watermark_checks import check_buckets, check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import (
     AggregateShape,
@@ -68,6 +68,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
         check_unused_event_times(pipeline, report)
+        check_buckets(pipeline, report)
         check_scopes(pipeline, file.streams, report)
         check_keys(pipeline, report)
         paths = [streams.path(index) for index in order]

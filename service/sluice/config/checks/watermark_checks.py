@@ -1,4 +1,6 @@
-"""Checks where the watermarks of windows over event time come from, and whether a window uses an event time."""
+"""Checks where the watermarks of windows over event time come from, whether a window uses an event time, and whether
+the tuples can be in several buckets.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from collections.abc import Iterator
 
 from sluice.config.syntax.problem_report import Report
 from sluice.model.spec import Custom, Join, Operator, Pipeline, Windowed
+from sluice.model.spreading import layout
+from sluice.model.stages import stages
 
 
 def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
@@ -43,8 +47,7 @@ def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
 def check_unused_event_times(pipeline: Pipeline, report: Report) -> None:
     """Warns of each input whose watermarks are made from its tuples, but used by no operator.
 
-    Its windows then follow the operator clock or count tuples, which may not be intended. And all tuples are in one
-    bucket, because the watermarks are computed from all of them.
+    Its windows then follow the operator clock or count tuples, which may not be intended.
     """
     for stream in pipeline.inputs:
         of = stream.event_time
@@ -61,9 +64,19 @@ def check_unused_event_times(pipeline: Pipeline, report: Report) -> None:
         verb = "follows" if len(by_clock) == 1 else "follow"
         clock = f"; time(...) of {' and '.join(by_clock)} {verb} the operator clock" if by_clock else ""
         kinds = "Windows over event time are timeInterval, slidingTime and session"
-        cost = f"Because of `lag` all tuples of {stream.name} are in one bucket"
-        text = f"no operator uses this event time{clock}. {kinds}. {cost}"
+        text = f"no operator uses this event time{clock}. {kinds}"
         report.caution(("streams", stream.name, "event_time"), text)
+
+
+def check_buckets(pipeline: Pipeline, report: Report) -> None:
+    """Warns of each stage that needs one bucket though the file asks for several."""
+    if (pipeline.settings.buckets or 1) == 1:
+        return
+    for stage in stages(pipeline):
+        placing = layout(stage)
+        if placing.keys is None:
+            instead = f"; {' and '.join(placing.instead)}" if placing.instead else ""
+            report.caution(("buckets",), f"{stage.name} runs in one bucket: {'; '.join(placing.why)}{instead}")
 
 
 def _downstream(pipeline: Pipeline, stream: str) -> Iterator[Operator]:

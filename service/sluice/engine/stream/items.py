@@ -16,6 +16,8 @@ TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK, KEY_MARK = range(6)
 EARLY_FIRING = 6
 #: the kind of an item that empties a table: all its rows are deleted (EN4)
 CLEAR = 7
+#: the kind of an item that stands for a tuple of another bucket: only its event time counts, which is its `watermark`
+STEP = 8
 #: the largest time; as a watermark it is behind every tuple (E36)
 MAX_TIME = time_units.MAX_TIME
 #: `event` of an item that a timer caused
@@ -37,14 +39,16 @@ class Items:
     kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or EMPTY_FIRING: the window mark of a firing
             that found nothing stored. If an operator is spread over buckets, an EMPTY_FIRING is written only if all
             buckets have it. KEY_MARK: a window mark for the window partition with the key of the item alone; it stays
-            inside the service. CLEAR: all rows of a table are deleted
+            inside the service. CLEAR: all rows of a table are deleted. STEP: the time of a tuple of another bucket
     source  topic partition of the item, MADE if a windowed operator emitted it, ALL for an aligned mark
     key     index into `keys`, -1 without a key
     keys    key bytes of the Kafka record or of the window partition (columns/key_bytes.py); not null
     tuples  attributes of the TUPLE items
-    watermark   of a WATERMARK item its event time, nanoseconds since 1970. Of an item from a window over event time the
-                start of that window, in ticks, which distinguishes the windows that one event fired. May be left out if
-                it is 0 for all items
+    watermark   of a WATERMARK or STEP item its event time, nanoseconds since 1970. Of an item from a window over event
+                time the start of that window, in ticks, which distinguishes the windows that one event fired. May be
+                left out if it is 0 for all items
+    behind  only of the outputs of a pipeline with computed watermarks: whether the item was caused not by the tuple of
+            its event itself, but by the watermark that the tuple moved
     """
 
     event: np.ndarray
@@ -55,6 +59,7 @@ class Items:
     keys: pa.BinaryArray
     tuples: pa.RecordBatch
     watermark: np.ndarray = None  # type: ignore[assignment]
+    behind: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.watermark is None:

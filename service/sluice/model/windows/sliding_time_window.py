@@ -68,10 +68,6 @@ class SlidingTime(SizedKind):
     def holds(self) -> int:
         return self.difference + self.grace
 
-    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
-        del described, behind_window
-        return "the tuples of all keys move the stream time of slidingTime (T1)"
-
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del lag, incomplete
         if self.emit == "updates":

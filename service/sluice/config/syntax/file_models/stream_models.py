@@ -66,7 +66,7 @@ class EventTimeShape(FileModel):
         None,
         description="Seconds by which the computed watermarks are behind the latest event time. Without it, no "
         "watermarks are computed from the tuples: they arrive as marks, or from the operator that "
-        "writes the stream. With it, the operators that read the stream run in one bucket, on one core.",
+        "writes the stream.",
     )
     minimum_gap: Seconds = Field(
         0.1,

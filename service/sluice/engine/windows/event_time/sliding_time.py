@@ -19,7 +19,7 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
-from sluice.engine.stream.items import TUPLE, WATERMARK
+from sluice.engine.stream.items import STEP, TUPLE, WATERMARK
 from sluice.engine.windows.event_time.event_log import (
     append_event,
     append_firing,
@@ -56,8 +56,8 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
     """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
     the number of items if all were handled.
 
-    A window that is open at the end never fires (KIP E8). Only tuples advance stream time (KIP T3), unless the stream's
-    watermark follows the clock (Q5).
+    A window that is open at the end never fires (KIP E8). Only tuples advance stream time (KIP T3), also those of
+    other buckets, unless the stream's watermark follows the clock (Q5).
     """
     looking = far(w.room)
     for i in range(first, len(arrivals)):
@@ -71,10 +71,10 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
                 _arrive(w, s, arrivals, i)
             if not _drain(w, s, w.partitions[arrivals[i].partition].source, arrivals, i):
                 return i
+        elif arrivals[i].kind == STEP and not _reach(w, s, arrivals, i):
+            return i
         elif arrivals[i].kind == WATERMARK:
-            if s.follows and not _advance(w, s, arrivals, i):
-                return i
-            if not room(w, 0, 1):
+            if (s.follows and not _advance(w, s, arrivals, i)) or not room(w, 0, 1):
                 return i
             pass_watermark_on(w, arrivals[i])
     return len(arrivals)
@@ -184,6 +184,18 @@ def _advance(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
         if not _drain(w, s, source, arrivals, i):
             return False
     return True
+
+
+@inlined
+def _reach(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
+    """Handles the time of a tuple that another bucket has: it moves the stream time of its topic partition (ET2).
+    Returns False if an output table is full.
+    """
+    source = arrivals[i].slot if len(w.clocks) > 1 else 0
+    if w.clocks[source] < arrivals[i].time:
+        w.clocks[source] = arrivals[i].time
+        w.scalars[LAST] = NEVER
+    return _drain(w, s, source, arrivals, i)
 
 
 @inlined

@@ -10,7 +10,7 @@ import numpy as np
 from sluice.columns.kernel import inlined, kernel, read_only
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.columns.scratch_buffers import Scratch
-from sluice.engine.stream.items import TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import STEP, TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time.event_records import ARRIVAL, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 
@@ -20,10 +20,11 @@ def arrivals(
     kind: np.dtype = ARRIVAL, more: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> np.ndarray:  # fmt: skip
     """Builds one record per item, of `kind`: ARRIVAL, or ARRIVAL with further fields. `partition`, `slot`, `times` and
-    the further fields in `more` have one entry per tuple.
+    the further fields in `more` have one entry per tuple. The `slot` of a STEP is its topic partition.
     """
-    made, marks = scratch.room(len(items), kind), ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
-    columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
+    timed = (items.kind == WATERMARK) | (items.kind == STEP)
+    made, marks = scratch.room(len(items), kind), ticks.of_watermarks(items.watermark[timed])
+    columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot, times, marks)
     _write(made, *map(read_only, columns))
     for name, values in more.items():
         made[name][items.kind == TUPLE] = values
@@ -32,7 +33,7 @@ def arrivals(
 
 @kernel
 def _write(
-    made: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray,
+    made: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray, source: np.ndarray,
     partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray,
 ) -> None:  # fmt: skip
     row, mark = 0, 0
@@ -43,8 +44,8 @@ def _write(
         if kind[i] == TUPLE:
             one.partition, one.slot, one.time = partition[row], slot[row], times[row]
             row += 1
-        elif kind[i] == WATERMARK:
-            one.time = marks[mark]
+        elif kind[i] == WATERMARK or kind[i] == STEP:
+            one.time, one.slot = marks[mark], max(source[i], 0)
             mark += 1
 
 

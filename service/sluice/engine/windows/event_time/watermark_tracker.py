@@ -5,12 +5,15 @@ decreases (E5). If a stream declares how far watermarks lag, they are computed f
 watermarks are ignored. A stream that an operator writes gets the maximum watermark before its final mark (E36), unless
 it has it already; a stream that comes from a topic does not (E37), nor does the union of such streams (R2).
 
+A tuple that another bucket has is here a STEP with its time (ET2). It does to the watermark what the tuple does.
+
 With `advance`, the watermark follows the operator clock less the lag while all topic partitions are idle, in steps that
 depend on the beginning of the silence alone (`step_offset`), not on how the input is cut into batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +22,9 @@ import numpy as np
 from sluice import time_units
 from sluice.columns.due_times import earlier, later
 from sluice.columns.kernel import inlined, kernel, read_only
+from sluice.engine.stream.clock import all_later
 from sluice.engine.stream.event_times import ahead_of
-from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, STEP, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.model.spec import UNLIMITED, Stream
@@ -32,6 +36,9 @@ SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int
 STEPS, LEAST_STEP = 100, 10_000_000
 #: after so many doublings, a step of any length is beyond the range of times
 MOST_DOUBLINGS = 40
+#: a bit of the number of an event: behind the tuple, at the watermark that the tuple moves. So what both cause is
+#: apart, in any number of buckets (ET4). Graph makes room for the bit
+BEHIND = 1
 #: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
 
@@ -48,6 +55,17 @@ class Progress:
     steps: int = 0
 
 
+def combined(progresses: Sequence[Progress]) -> Progress:
+    """The progress of a stream in several buckets as that of one. All have the same watermarks; the last item of a
+    topic partition came when it came to the bucket that has its tuple.
+    """
+    first, *others = progresses
+    sources = first.sources.copy()
+    for other in others:
+        sources["heard"] = np.maximum(sources["heard"], other.sources["heard"])
+    return Progress(first.watermark, sources, first.steps)
+
+
 class WatermarkSettings(NamedTuple):
     """How watermarks are computed. Durations in nanoseconds; -1 if the stream does not declare one."""
 
@@ -60,14 +78,16 @@ class WatermarkSettings(NamedTuple):
     ends: bool
     #: nanoseconds of the first steps of a watermark that follows the clock of a silent stream; 0: it does not follow
     step: int
+    #: whether steps go on, as a window reads them
+    passes: bool
 
 
 class Watermarks:
     """The watermarks of one stream."""
 
-    def __init__(self, stream: Stream, sources: int, *, made: bool, joined: bool = False) -> None:
+    def __init__(self, stream: Stream, sources: int, *, made: bool, joined: bool = False, passes: bool = False) -> None:
         """`sources` is the number of topic partitions. `made`: an operator writes the stream. `joined`: the stream is
-        several streams as one, so its watermarks are theirs alone.
+        several streams as one, so its watermarks are theirs alone. `passes`: a window reads its steps.
         """
         of = stream.event_time
         self._stream, self._of, self._sources, self._made = stream.name, of, sources, made
@@ -76,7 +96,7 @@ class Watermarks:
             lag = -1 if of.lag is None else of.lag
             idle = -1 if of.idle_after is None else of.idle_after
             step = max(of.minimum_gap, LEAST_STEP) if of.advance else 0
-            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, made and not joined, step)
+            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, made and not joined, step, passes)
 
     def initial(self) -> Progress:
         return Progress(NEVER, np.zeros(0, SOURCE))
@@ -96,6 +116,7 @@ class Watermarks:
         self._add_topic_partitions(progress, start)
         value = np.zeros(len(items), np.int64)
         if self._rule.lag >= 0:
+            value[items.kind == STEP] = items.watermark[items.kind == STEP]
             value[items.kind == TUPLE] = times
         else:
             value[:] = items.watermark
@@ -164,6 +185,9 @@ class Watermarks:
         most = None if of.max_future in (None, UNLIMITED) else of.max_future
         if self._rule.lag < 0 and most is None:
             return items, np.zeros(0, np.int64), None
+        if most is not None and (steps := items.kind == STEP).any():
+            steps[steps] = items.watermark[steps] > all_later(items.at[steps], most)
+            items = items.only(~steps)
         is_tuple = items.kind == TUPLE
         times, ahead = ahead_of(items.tuples, of, self._type, items.at[is_tuple], most)
         if most is None or not ahead.any():
@@ -214,7 +238,7 @@ def _walk(
     """Writes the output items to `rows`, in order. Returns their number, the stream's watermark, which never decreases
     (E5), and the steps of the clock in the present silence, which each item ends (Q4).
     """
-    count = 0
+    count, last = 0, TIMER
     for i in range(len(kind) + 1):
         now = at[i] if i < len(kind) else end
         if rule.idle_after >= 0:
@@ -228,13 +252,15 @@ def _walk(
         if kind[i] == FINAL and rule.ends and watermark < MAX_TIME:  # E36; a stream from a topic gets none (E37, P16)
             watermark = MAX_TIME
             count = _write(rows, count, -1, event[i], now, watermark)
-        if kind[i] != WATERMARK:
-            count = _write(rows, count, i, event[i], now, 0)
+        if kind[i] != WATERMARK and (kind[i] != STEP or rule.passes):
+            count = _write(rows, count, i, max(event[i], last) if event[i] >= 0 else event[i], now, 0)
         if _moves(rule, sources, s, kind[i], value[i]):
             least = _least(sources)
             if least > watermark:
                 watermark = least
-                count = _write(rows, count, -1, event[i], now, watermark)
+                cause = event[i] if kind[i] == WATERMARK or event[i] < 0 else event[i] | BEHIND
+                last = max(last, cause)
+                count = _write(rows, count, -1, cause, now, watermark)
     return count, watermark, steps
 
 
@@ -242,7 +268,7 @@ def _walk(
 def _fall_silent(
     rule: WatermarkSettings, sources: np.ndarray, watermark: int, now: int, rows: np.ndarray, count: int
 ) -> tuple[int, int]:
-    """Topic partitions become idle, one after the other. Returns the watermark and the number of output items."""
+    """Topic partitions become idle. Returns the watermark and the number of output items."""
     while True:
         silent = _first_silent(sources)
         if silent < 0 or later(sources[silent].heard, rule.idle_after) > now:
@@ -251,7 +277,7 @@ def _fall_silent(
         least = _least(sources)
         if least > watermark:
             watermark = least
-            count = _write(rows, count, -1, TIMER, later(sources[silent].heard, rule.idle_after), watermark)
+            count = _write_timed(rows, count, later(sources[silent].heard, rule.idle_after), watermark)
 
 
 @inlined
@@ -269,7 +295,7 @@ def _follow(
         steps += 1
         if earlier(time, rule.lag) > watermark:
             watermark = earlier(time, rule.lag)
-            count = _write(rows, count, -1, TIMER, time, watermark)
+            count = _write_timed(rows, count, time, watermark)
     return watermark, steps, count
 
 
@@ -280,7 +306,7 @@ def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, valu
         moves = kind == WATERMARK and value > sources[s].watermark
     else:  # E3
         made = sources[s].made
-        moves = kind == TUPLE and value > NEVER + rule.lag
+        moves = kind in (TUPLE, STEP) and value > NEVER + rule.lag
         value -= rule.lag if moves else 0
         moves = moves and value > made and (made == NEVER or value >= later(made, rule.gap))
         if moves:
@@ -322,6 +348,16 @@ def _first_silent(sources: np.ndarray) -> int:
         if not sources[s].idle and (first < 0 or sources[s].heard < sources[first].heard):
             first = s
     return first
+
+
+@inlined
+def _write_timed(rows: np.ndarray, count: int, at: int, watermark: int) -> int:
+    """Writes a watermark that the clock causes. Of several at one instant, the last one is written alone (ET4)."""
+    last = rows[count - 1]
+    if count and last.place < 0 and last.event == TIMER and last.at == at:
+        last.watermark = watermark
+        return count
+    return _write(rows, count, -1, TIMER, at, watermark)
 
 
 @inlined
