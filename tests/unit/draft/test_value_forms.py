@@ -18,7 +18,8 @@ def form(values, name="x"):
         ([True, False], "boolean"), ([0, 1], "int64"), ([1, 2], "int64"), ([1, 2.5], "float64"), (["a", "1"], "string"),
         ([2**63 - 1, -(2**63) + 1], "int64"), ([2**64], "decimal(38, 0)"), ([[1], []], "list<int64>"),
         ([[1, 0.5]], "list<float64>"), ([["a"]], "list<string>"), ([["7.10"]], "list<string>"),
-        ([[["a"]]], "list<list<string>>"), ([{"a": 1.5}], "map<string, float64>"), ([[{"a": 1}]], "list<tuple<a: int64>>"),
+        ([[["a"]]], "list<list<string>>"), ([{"a": 1.5}], "map<string, float64>"),
+        ([[{"a": 1}]], "list<tuple<a: int64>>"),
         ([1, "a"], "json"), ([[1, "a"]], "json"), ([[1, None]], "json"),
     ],
 )  # fmt: skip
@@ -103,7 +104,7 @@ def test_day_and_month_that_cannot_be_told_apart_are_a_text():
         ([{"a": {"b": 1.5, "c": None}}], "list<tuple<a: tuple<b: float64>>>"),
         ([{"a": [{"b": True}]}, {"a": []}], "list<tuple<a: list<tuple<b: boolean>>>>"),
         ([{"T": NOW * 10**3, "at": "13/02/2013 10:00:00"}], "list<tuple<T: int64, at: string>>"),
-        ([{"a": 1, "order-id": 2, "where": 3}], "list<tuple<a: int64>>"),
+        ([{"a": 1, "order-id": 2, "null": 3}], "list<tuple<a: int64>>"),
         ([{"a": 1}, {"a": "x"}], "list<tuple<a: json>>"),
         ([{"a-b": 1}], "json"),
         ([{f"m{number}": number for number in range(17)}], "json"),
