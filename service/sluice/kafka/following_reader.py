@@ -65,6 +65,8 @@ class FollowingReader:
         a record at a start that Kafka has deleted. Raises HeaderNameError for a record that only Spark can read. After
         an error, or if the caller does not take all records, the next call reads from its own starts on.
         """
+        if not self._next and starts == ends:
+            return  # a reader that rests goes on resting
         try:
             self._follow(starts)
             yield from self._until(ends)

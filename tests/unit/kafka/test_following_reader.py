@@ -180,6 +180,7 @@ def test_a_reader_that_rests_requests_nothing_and_goes_on_at_the_next_range():
     assert read(of, {A: 0}, {A: 1}) == [(A, [0])]
     of.rest()
     of.rest()
+    assert read(of, {A: 1}, {A: 1}) == [], "a batch without records"
     assert read(of, {A: 1}, {A: 2}) == [(A, [1])]
     assert consumer.assigned == [{A: 0}, {}, {A: 1}]
 
