@@ -21,6 +21,7 @@ from sluice.model.types import (
     BYTES,
     FLOAT64,
     INT64,
+    JSON,
     STRING,
     TIMESTAMP,
     BooleanType,
@@ -61,6 +62,8 @@ SIZES = {"uuid": 16, "duration": 12}
 #: the name under which fastavro does not see a logical type: it refuses a schema with an invalid one
 HIDDEN = "sluice.logicalType"
 
+#: the types that have a name
+NAMED = frozenset({"record", "enum", "fixed"})
 PRIMITIVES = {
     "boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING,
     "enum": STRING, "bytes": BYTES, "fixed": BYTES,
@@ -92,6 +95,13 @@ class Node:
     size: int = 0
     precision: int = 0
     scale: int = 0
+    #: other names of a named type
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """The name of a named type without its namespace; of others the type."""
+        return _short(self.name) if self.type in NAMED else self.type
 
     @property
     def unit(self) -> int | None:
@@ -135,6 +145,14 @@ class Avro:
         node = self.meant(node)
         return tuple(map(self.meant, node.inner)) if node.type == "union" else (node,)
 
+    def values(self, node: Node) -> tuple[Node, ...]:
+        """The branches of a node that are not null."""
+        return tuple(branch for branch in self.branches(node) if branch.type != "null")
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
 
 # ---- from JSON -------------------------------------------------------------------------------------------------------
 
@@ -166,17 +184,20 @@ def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, P
             fields = tuple(_field(one, names) for one in schema["fields"])
             if len({one.name for one in fields}) < len(fields):
                 raise AvroError(f"fields of different names in {schema['name']}")
-            names[schema["name"]] = Node("record", schema["name"], fields=fields)
+            names[schema["name"]] = Node("record", schema["name"], fields=fields, aliases=_aliases(schema))
             return Node("named", schema["name"])
         case "enum":
             names[schema["name"]] = Node(
-                "enum", schema["name"], symbols=tuple(schema["symbols"]), fallback=schema.get("default")
-            )
+                "enum", schema["name"], symbols=tuple(schema["symbols"]), fallback=schema.get("default"),
+                aliases=_aliases(schema),
+            )  # fmt: skip
             return Node("named", schema["name"])
         case "fixed":
             if type(schema["size"]) is not int or schema["size"] < 0:
                 raise AvroError(f"a size of {schema['name']} that is a number of bytes")
-            names[schema["name"]] = Node("fixed", schema["name"], size=schema["size"], **_logical(schema))
+            names[schema["name"]] = Node(
+                "fixed", schema["name"], size=schema["size"], aliases=_aliases(schema), **_logical(schema)
+            )
             return Node("named", schema["name"])
         case "array":
             return Node("array", inner=(_node(schema["items"], names),))
@@ -189,8 +210,11 @@ def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, P
 
 
 def _field(one: Mapping[str, Any], names: dict[str, Node]) -> Field:
-    aliases = tuple(one.get("aliases", ()))
-    return Field(one["name"], _node(one["type"], names), aliases, one.get("default"), "default" in one)
+    return Field(one["name"], _node(one["type"], names), _aliases(one), one.get("default"), "default" in one)
+
+
+def _aliases(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(schema.get("aliases", ()))
 
 
 def _hidden(schema: Any) -> Any:  # noqa: ANN401 - JSON
@@ -246,32 +270,95 @@ def attributes_of(avro: Avro) -> Schema:
 
 
 def attribute_type(avro: Avro, node: Node, name: str, around: tuple[str, ...] = ()) -> Type:
-    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes.
+    """The type of an attribute that the field `name` gives: optional if it may be null, a struct of its branches if it
+    has several others. Raises AvroError if it fits no type of attributes.
 
-    `around` are the names of the records in which the node stands; a record inside of itself fits no type.
+    `around` are the names of the records in which the node stands; a record inside of itself is JSON.
+
+    Implements AV1 of the reference.
     """
-    values = [branch for branch in avro.branches(node) if branch.type != "null"]
-    if len(values) == 1:
-        (value,) = values
-        if value.unit:
-            return TIMESTAMP
-        if value.type == "array":
-            return list_of(attribute_type(avro, value.inner[0], name, around))
-        if value.type == "map":
-            return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
-        if value.type == "record" and value.fields and value.name not in around:
-            return StructType(tuple((one.name, _member_type(avro, one, (*around, value.name))) for one in value.fields))
-        if value.decimal and value.precision <= MOST_DIGITS:
-            return DecimalType(value.precision, value.scale)
-        if value.type in PRIMITIVES and not value.decimal:
-            return PRIMITIVES[value.type]
-    what = ", ".join(shown(value) for value in values) or "null"
-    raise AvroError(f"a schema that names the attributes and their types, as the field {name} ({what}) stands for none")
+    values = avro.values(node)
+    if len(values) > 1:
+        members = tuple(
+            (branch, optional_of(_type_of(avro, value, name, around)))
+            for branch, value in branches_by_name(avro, node).items()
+        )
+        type_: Type = StructType(members)
+    elif values:
+        type_ = _type_of(avro, values[0], name, around)
+    else:
+        raise _no_type(name, "null")
+    return optional_of(type_) if len(values) < len(avro.branches(node)) else type_
 
 
-def _member_type(avro: Avro, one: Field, around: tuple[str, ...]) -> Type:
-    type_ = attribute_type(avro, one.node, one.name, around)
-    return optional_of(type_) if any(branch.type == "null" for branch in avro.branches(one.node)) else type_
+def _type_of(avro: Avro, value: Node, name: str, around: tuple[str, ...]) -> Type:
+    """The type for a node that is no union."""
+    if value.unit:
+        return TIMESTAMP
+    if value.type == "array":
+        return list_of(attribute_type(avro, value.inner[0], name, around))
+    if value.type == "map":
+        return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
+    if value.type == "record":
+        return _struct_of(avro, value, (*around, value.name)) if value.fields and value.name not in around else JSON
+    if value.decimal and value.precision <= MOST_DIGITS:
+        return DecimalType(value.precision, value.scale)
+    if value.type in PRIMITIVES and not value.decimal:
+        return PRIMITIVES[value.type]
+    raise _no_type(name, shown(value))
+
+
+def _struct_of(avro: Avro, record: Node, around: tuple[str, ...]) -> Type:
+    return StructType(tuple((one.name, attribute_type(avro, one.node, one.name, around)) for one in record.fields))
+
+
+def _no_type(name: str, what: str) -> AvroError:
+    why = f"the field {name} ({what}) stands for none"
+    return AvroError(f"a schema that names the attributes and their types, as {why}")
+
+
+def branches_by_name(avro: Avro, node: Node) -> dict[str, Node]:
+    """The branches that are not null, by the names that members of a struct have for them: of a record, an enum or a
+    fixed its name without the namespace, or with it if several have the same, else the name of the type.
+
+    Implements AV2 of the reference.
+    """
+    branches = avro.values(node)
+    names = [branch.short for branch in branches]
+    whole = [re.sub(r"\W", "_", branch.name) for branch in branches]
+    return {
+        name if names.count(name) == 1 else full: branch
+        for name, full, branch in zip(names, whole, branches, strict=True)
+    }
+
+
+def is_of_branches(avro: Avro, node: Node, type_: Type) -> bool:
+    """Whether a value of the type is read from the branches of the node: a struct whose members are all optional, and
+    of which one has the name of a branch. A record alone is read by the names of its fields if it has one of them.
+
+    Implements AV3 of the reference.
+    """
+    struct = type_.present
+    if not isinstance(struct, StructType) or not all(inner.optional for inner in struct.parts):
+        return False
+    branches, names = branches_by_name(avro, node), {name for name, _ in struct.members}
+    if names.isdisjoint(branches):
+        return False
+    return len(branches) > 1 or names.isdisjoint(one.name for branch in branches.values() for one in branch.fields)
+
+
+def branch_read_by(avro: Avro, node: Node, written: Node) -> tuple[str, Node] | None:
+    """The name and the node of the branch of the reader's schema that a value of the writer's branch is resolved to.
+
+    The names of records, enums and fixeds are compared if there are several branches of the type.
+    """
+    branches = branches_by_name(avro, node)
+    same = [branch for branch in branches.values() if branch.type == written.type and written.type in NAMED]
+    alike = [one for one in same if written.short in {one.short, *map(_short, one.aliases)}]
+    fitting = alike or (same if len(same) == 1 else [])
+    if written.type not in NAMED:
+        fitting = [branch for branch in branches.values() if _promotes(written, branch)]
+    return next(((name, branch) for name, branch in branches.items() if fitting and branch is fitting[0]), None)
 
 
 def shown(node: Node) -> str:
@@ -291,6 +378,7 @@ class AvroForm:
     real        whether a whole number becomes a float64
     decimals    whether a decimal gives a value
     texts       whether a text is read as a number
+    some        the Avro type that holds some of the values: a tuple with another one cannot be written (AV6)
     """
 
     readable: frozenset[str]
@@ -299,6 +387,7 @@ class AvroForm:
     real: bool = False
     decimals: bool = False
     texts: bool = False
+    some: str = ""
 
     def gives(self, written: Node, meant: Node, type_: Type) -> bool:
         """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
@@ -312,6 +401,10 @@ class AvroForm:
     def takes(self, node: Node, type_: Type) -> bool:
         """Whether the node holds each value of the type without loss."""
         return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
+
+    def takes_some(self, node: Node, type_: Type) -> bool:
+        """Whether the node holds some values of the type."""
+        return node.type == self.some and not node.decimal
 
     def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON
         """The type in a generated schema. `name` is that of a record."""
@@ -359,17 +452,24 @@ def _holds(type_: Type, node: Node) -> bool:
     return node.scale <= type_.scale and node.precision - node.scale <= type_.whole
 
 
+#: Avro type -> Python types of its values in JSON
+IN_JSON: Mapping[str, tuple[type, ...]] = {
+    "null": (type(None),), "boolean": (bool,), "int": (int,), "long": (int,), "float": (int, float),
+    "double": (int, float), "bytes": (str,), "string": (str,), "fixed": (str,), "enum": (str,), "array": (list,),
+    "map": (dict,), "record": (dict,),
+}  # fmt: skip
+
 #: the table of the types for Avro
 FORMS: Mapping[type[Type], AvroForm] = {
     BooleanType: AvroForm(frozenset({"boolean"}), "boolean"),
     Int64Type: AvroForm(frozenset({"int", "long"}), "long"),
     Float64Type: AvroForm(frozenset({"int", "long", "float", "double"}), "double", real=True, decimals=True),
-    StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", decimals=True),
+    StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", decimals=True, some="enum"),
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
-    BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes"),
-    JsonType: AvroForm(frozenset({"string"}), "string"),
+    BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes", some="fixed"),
+    JsonType: AvroForm(frozenset(IN_JSON), "string", decimals=True),
     MapType: AvroForm(frozenset({"map"}), "map"),
     StructType: AvroForm(frozenset({"record"}), "record"),
     DecimalType: DecimalForm(frozenset({"string"}), "bytes", decimals=True, texts=True),
@@ -470,6 +570,9 @@ def _inside(avro: Avro, node: Node, step: str | int, path: Steps) -> Node:
 
 
 def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
+    if is_of_branches(reader or writer, meant, type_):
+        _check_branches(writer, node, reader, meant, type_)
+        return
     branches = None if reader is None else reader.branches(meant)
     fitting = [(branch, found) for branch in writer.branches(node) if (found := accepts(type_, branch, branches))]
     if not fitting:
@@ -481,6 +584,27 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
                 _check_member(writer, branch, reader, found, (name, inner))
         elif type_.parts:
             _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.parts[-1])
+
+
+def _check_branches(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
+    """As _check_reading, for a struct of branches."""
+    own = branches_by_name(reader or writer, meant)
+    for name, inner in members_of(type_):
+        if name not in own:
+            raise AvroError(f"a branch {name}, of {', '.join(own)}")
+        if reader is None:
+            _check_reading(writer, own[name], None, own[name], inner)
+    types = dict(members_of(type_))
+    for branch in writer.values(node) if reader is not None else ():
+        ours = branch_read_by(reader or writer, meant, branch)
+        if ours is not None and ours[0] in types:
+            _check_reading(writer, branch, reader, ours[1], types[ours[0]])
+
+
+def members_of(struct: Type) -> Schema:
+    """The members of a struct, which may be optional."""
+    assert isinstance(struct.present, StructType)  # noqa: S101 - by the caller
+    return struct.present.members
 
 
 def _check_member(writer: Avro, written: Node, reader: Avro | None, meant: Node, member: tuple[str, Type]) -> None:
@@ -505,13 +629,6 @@ def spelled(avro: Avro, node: Node) -> str:
 
 # ---- defaults --------------------------------------------------------------------------------------------------------
 
-#: Avro type -> Python types of its values in JSON
-IN_JSON: Mapping[str, tuple[type, ...]] = {
-    "null": (type(None),), "boolean": (bool,), "int": (int,), "long": (int,), "float": (int, float),
-    "double": (int, float), "bytes": (str,), "string": (str,), "fixed": (str,), "enum": (str,), "array": (list,),
-    "map": (dict,), "record": (dict,),
-}  # fmt: skip
-
 
 def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]:
     """The number and the node of the first branch that the default fits. Raises AvroError if it fits none."""
@@ -524,16 +641,34 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
+def check_holding(avro: Avro, node: Node, type_: Type) -> None:
+    """Raises AvroError if values of the node cannot hold each value of the type without loss."""
+    if not is_of_branches(avro, node, type_):
+        branch_for(avro, node, type_)
+        return
+    if type_.optional:
+        null_branch(avro, node)
+    own = branches_by_name(avro, node)
+    for name, inner in members_of(type_):
+        if name not in own:
+            raise AvroError(f"a branch {name}, of {', '.join(own)}")
+        branch_for(avro, own[name], inner.present)
+
+
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
-    """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
+    """The number and the node of the branch that a value of the type is written as: the first one that holds each value
+    without loss, else the first one that holds some. Raises AvroError if none fits.
+    """
     check_key(type_)
     if type_.optional:
         null_branch(avro, node)
         return branch_for(avro, node, type_.present)
-    for number, branch in enumerate(avro.branches(node)):
-        if form_of(type_).takes(branch, type_):
-            _check_inside(avro, branch, type_)
-            return number, branch
+    form, branches = form_of(type_), list(enumerate(avro.branches(node)))
+    for holds in (form.takes, form.takes_some):
+        for number, branch in branches:
+            if holds(branch, type_):
+                _check_inside(avro, branch, type_)
+                return number, branch
     raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
 
 
@@ -551,13 +686,13 @@ def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
             ours = named(node.fields, [name])
             if ours is None:
                 raise AvroError(f"a field {name} in {node.name}")
-            branch_for(avro, ours.node, inner)
+            check_holding(avro, ours.node, inner)
         names = dict(type_.members)
         lacking = [one.name for one in node.fields if one.name not in names and not one.has_default]
         if lacking:
             raise AvroError(f"a default of {lacking[0]} in {node.name}, which {type_} has no member for")
     elif type_.parts:
-        branch_for(avro, node.inner[0], type_.parts[-1])
+        check_holding(avro, node.inner[0], type_.parts[-1])
 
 
 def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None) -> None:
@@ -567,7 +702,7 @@ def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None)
         _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number]).fields)
         assert own is not None  # noqa: S101 - else field_for raised
         node = own.node
-    branch_for(avro, node, type_)
+    check_holding(avro, node, type_)
 
 
 def missing(avro: Avro, paths: Iterable[Steps]) -> list[str]:

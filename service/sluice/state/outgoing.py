@@ -28,7 +28,7 @@ from sluice.batch.envelope import (
 from sluice.batch.query_plan import Plan
 from sluice.columns.key_bytes import partition_for
 from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, KEY_MARK, MADE, TUPLE, WATERMARK, WINDOW, Items
-from sluice.engine.stream.rejected_tuples import REJECTS
+from sluice.engine.stream.rejected_tuples import REJECTS, joined, without
 from sluice.engine.stream.union_sources import topic_partition_of as read_from
 from sluice.engine.stream.watermark_text import to_text
 from sluice.kafka.batch_report import Counts
@@ -48,14 +48,29 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
     made    the items of each stream that an operator emitted
     batch   the input that caused them
     """
+    rejects = [made.get(REJECTS)]
     for stream in plan.pipeline.outputs:
         items = made.get(stream.name)
         if items is not None and len(items):
-            rows = records(plan, stream, items, batch.ordinals, bucket)
+            written, refused = _writable(plan, stream, items)
+            rejects.append(refused)
+            rows = records(plan, stream, written, batch.ordinals, bucket)
             for some in pieces(rows, plan.bounds.piece):
                 yield RECORDS, pack(some, {"stream": stream.name, "bucket": bucket})
-    if REJECTS in made:
-        yield from _rejected(plan, made[REJECTS], batch)
+    for items in joined(rejects).values():
+        yield from _rejected(plan, items, batch)
+
+
+def _writable(plan: Plan, stream: Stream, items: Items) -> tuple[Items, Items | None]:
+    """The items without the tuples that the format of the stream cannot write, and these tuples as rejects, or None."""
+    reasons = Records.of(stream, plan.pipeline.settings.registry).refused(items.tuples)
+    if not reasons:
+        return items, None
+    bad = np.zeros(items.tuples.num_rows, np.bool_)
+    bad[list(reasons)] = True
+    writer = next(spec.name for spec in plan.pipeline.operators if stream.name in {one.stream for one in spec.outputs})
+    kept, _, refused = without(bad, items, items.tuples, writer, [reasons[row] for row in sorted(reasons)])
+    return kept, refused
 
 
 def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, bytes]]:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,18 +29,36 @@ PREFIX_TYPE = np.dtype([("magic", np.uint8), ("id", ">i4")])
 
 
 @dataclass(frozen=True)
-class Framed:
-    """Reads values that begin with the id of their writer's schema.
+class Framed(ABC):
+    """Reads and writes the values or the keys of one stream, which begin with the id of their writer's schema.
 
-    word        the first words of the reason for values without an id
-    reader_of   the decoder of values with this id, which gets them with their prefix. It is made once for each id, at
-                its first use. Raises UnknownSchemaError and RegistryError
+    subject   the name under which the registry has the schema that is written
     """
 
     schema: Schema
-    word: Reason
-    reader_of: Callable[[int], Callable[[pa.BinaryArray], Decoded]]
-    _readers: dict[int, Callable[[pa.BinaryArray], Decoded]] = field(default_factory=dict)
+    registry: Registry
+    subject: str
+
+    #: the first words of the reason for values without an id
+    word: ClassVar[Reason]
+
+    @abstractmethod
+    def reader_of(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
+        """The decoder of values with this id, which gets them with their prefix. It is made once for each id, at its
+        first use. Raises UnknownSchemaError and RegistryError.
+        """
+
+    @abstractmethod
+    def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
+        """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
+
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        """The rows that cannot be written, with their reasons."""
+        return {}
+
+    @cached_property
+    def _readers(self) -> dict[int, Callable[[pa.BinaryArray], Decoded]]:
+        return {}
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
@@ -68,27 +87,21 @@ def frame(number: int, values: pa.BinaryArray, between: bytes = b"") -> pa.Binar
 
 
 @dataclass(frozen=True)
-class Confluent:
-    """Reads and writes the values or the keys of one stream in Avro."""
+class Confluent(Framed):
+    """Avro.
 
-    schema: Schema
-    registry: Registry
-    subject: str
-    #: the text of the schema that is written
+    text       the schema that is written
+    reads_by   the reader's schema, if the pipeline file names one
+    """
+
     text: str
-    #: the reader's schema, if the pipeline file names one
     reads_by: Avro | None
     defaults: Mapping[str, Any]
     members: Members = field(default_factory=dict)
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
-        return self._framed.decode(values)
+    word = Reason.NOT_AVRO
 
-    @cached_property
-    def _framed(self) -> Framed:
-        return Framed(self.schema, Reason.NOT_AVRO, self._reader)
-
-    def _reader(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
+    def reader_of(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
         writer = self.writer_schema(number)
         try:
             reader = Reader.of(self.schema, writer, self.reads_by, self.defaults, self.members)
@@ -103,8 +116,10 @@ class Confluent:
         return self.registry.schema(number)
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
-        """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
         return frame(self.registry.id_of(self.subject, self.text), self._writer.write(tuples))
+
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        return self._writer.refused(tuples)
 
     @cached_property
     def _writer(self) -> Writer:

@@ -113,6 +113,11 @@ class Records:
         self.encode_values(nothing)
         self.encode_keys(nothing)
 
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        """The rows whose values or keys cannot be encoded, with their reasons."""
+        of_keys = self.key.refused(_of(tuples, self.stream.key_schema)) if self.key else {}
+        return of_keys | self.value.refused(_of(tuples, self.stream.value_schema))
+
     def encode_values(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         return self.value.encode(_of(tuples, self.stream.value_schema))
 

@@ -1,4 +1,4 @@
-"""Numbers and other pieces of binary records, a column at a time: what the writers of Avro and Protobuf share."""
+"""Numbers and other pieces of binary records: what Avro and Protobuf share. Writing is by column."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from sluice.wire.decoded import bytes_of
 
 #: the most bytes of a varint
 MOST_BYTES = 10
+#: the faults of both formats that reading a number has
+NONE, CUT = 0, 1
 
 
 def varints(values: np.ndarray) -> pa.BinaryArray:
@@ -54,3 +56,14 @@ def _encode(values: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
         data[at] = np.uint8(bits)
         at += 1
         starts[row + 1] = at
+
+
+@kernel
+def little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, int]:
+    """Reads `size` bytes as a little-endian number. Returns value, position, CUT if they are not there, else NONE."""
+    if size > stop - i:
+        return 0, i, CUT
+    bits = np.uint64(0)
+    for j in range(size):
+        bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
+    return np.int64(bits), i + size, NONE  # type: ignore[return-value]

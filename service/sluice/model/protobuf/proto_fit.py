@@ -54,7 +54,7 @@ JSON_MESSAGES = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "g
 #: kind -> the type of an attribute that a field gives if the pipeline file names none
 GIVEN: Mapping[str, Type] = {
     **dict.fromkeys(WHOLE, INT64), "bool": BOOLEAN, "float": FLOAT64, "double": FLOAT64, "string": STRING,
-    "enum": STRING, "bytes": BYTES, TIME: TIMESTAMP,
+    "enum": STRING, "bytes": BYTES, TIME: TIMESTAMP, SPAN: INT64,
 }  # fmt: skip
 
 
@@ -75,13 +75,13 @@ class ProtoForm:
 #: the table of the types for Protobuf
 FORMS: Mapping[type[Type], ProtoForm] = {
     BooleanType: ProtoForm(frozenset({"bool"}), frozenset({"bool"}), "bool"),
-    Int64Type: ProtoForm(WHOLE | {"enum", SPAN}, frozenset({"int64", "sint64", "sfixed64", SPAN}), "int64"),
+    Int64Type: ProtoForm(WHOLE | {"enum", SPAN}, frozenset({"int64", "sint64", "sfixed64", "enum", SPAN}), "int64"),
     Float64Type: ProtoForm(WHOLE | {"float", "double", SPAN}, frozenset({"double"}), "double"),
-    StringType: ProtoForm(frozenset({"string", "bytes", "enum"}), frozenset({"string", "bytes"}), "string"),
+    StringType: ProtoForm(frozenset({"string", "bytes", "enum"}), frozenset({"string", "bytes", "enum"}), "string"),
     TimestampType: ProtoForm(frozenset({TIME}), frozenset({TIME}), TIMESTAMP_MESSAGE),
     BytesType: ProtoForm(frozenset({"bytes"}), frozenset({"bytes"}), "bytes"),
     JsonType: ProtoForm(frozenset({"message"}), frozenset({"string"}), "string"),
-    DecimalType: ProtoForm(WHOLE | {"string", DECIMAL}, frozenset({"string"}), "string"),
+    DecimalType: ProtoForm(WHOLE | {"string", DECIMAL}, frozenset({"string", DECIMAL}), "string"),
     ListType: ProtoForm(),
     MapType: ProtoForm(),
     OptionalType: ProtoForm(),
@@ -138,7 +138,7 @@ def attributes_of(proto: Protobuf, message: ProtoMessage) -> Schema:
 def attribute_type(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> Type:
     """The type of the attribute that a field gives. Raises ProtobufError if it fits no type.
 
-    `around` are the names of the messages in which the field stands; a message inside of itself fits no type.
+    `around` are the names of the messages in which the field stands; a message inside of itself is JSON.
 
     Implements PB10 of the reference.
     """
@@ -158,10 +158,8 @@ def _given(proto: Protobuf, one: ProtoField, around: tuple[str, ...]) -> Type | 
     if kind_of(proto, one) != "message":
         return GIVEN.get(kind_of(proto, one))
     message = proto.message_of(one)
-    if message.name in JSON_MESSAGES:
+    if message.name in JSON_MESSAGES or message.name in around or not message.fields:
         return JSON
-    if message.name in around or not message.fields:
-        return None
     inner = (*around, message.name)
     return StructType(tuple((member.name, attribute_type(proto, member, inner)) for member in message.fields))
 
@@ -245,6 +243,8 @@ def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = F
                 check_writing(proto, proto.message_of(one), (name,), member)
             if lacking := missing(proto.message_of(one), [name for name, _ in present.members]):
                 raise ProtobufError(f"a member for each required field of {one.type_name} ({', '.join(lacking)})")
+        case JsonType() if not repeated and one.type_name in JSON_MESSAGES:
+            pass
         case _ if repeated or kind_of(proto, one) not in form_of(present).written:
             raise ProtobufError(f"{type_}, which {one.shown} does not hold without loss")
 

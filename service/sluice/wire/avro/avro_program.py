@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import orjson
 
 from sluice.model.avro_schema import (
     Avro,
@@ -26,13 +27,17 @@ from sluice.model.avro_schema import (
     accepts,
     branch_of_default,
     branch_of_type,
+    branch_read_by,
+    branches_by_name,
     field_for,
     form_of,
+    is_of_branches,
+    members_of,
     named,
     steps_in,
 )
 from sluice.model.members import Members, PathTree
-from sluice.model.types import BYTES, BytesType, ListType, MapType, Schema, StructType, Type
+from sluice.model.types import BYTES, JSON, BytesType, ListType, MapType, Schema, StructType, Type
 
 T = TypeVar("T")
 #: an attribute or a member of a struct: its type and slot, the number of the attribute, the fields of writer and reader
@@ -99,6 +104,7 @@ class Fault(IntEnum):
     RANGE = auto()
     MISMATCH = auto()
     ABSENT = auto()
+    NO_JSON = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,8 @@ class Program:
     scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
+    #: buffer of JSON -> the schema of the values whose places it has; no entry: they are texts
+    documents: Mapping[int, Avro] = field(default_factory=dict)
 
 
 #: in place of a scale: the numbers are texts
@@ -169,6 +177,8 @@ class Compiler:
     texts: bytearray = field(default_factory=bytearray)
     calls: list[tuple[int, str]] = field(default_factory=list)
     scales: dict[int, int] = field(default_factory=dict)
+    #: buffer of JSON -> the node of its values
+    documents: dict[int, Node] = field(default_factory=dict)
     buffers: int = 0
     items: list[int] = field(default_factory=list)
     #: the buffers of decimals
@@ -190,6 +200,7 @@ class Compiler:
         return Program(
             np.array(self.code, np.int64), self.buffers, kept, tuple(self.items), texts | self.scales,
             np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
+            {buffer: Avro(node, self.writer.names) for buffer, node in self.documents.items() if node != TEXT},
         )  # fmt: skip
 
     def _slot(self, type_: Type, *, in_items: bool) -> Slot:
@@ -242,6 +253,12 @@ class Compiler:
             ends.append(self._emit(Op.JUMP))
         self._here(*ends)
 
+    def _cases(self, node: Node) -> Iterator[Node]:
+        """As _branch, for the branches of a union; a node that is no union is the only case."""
+        node = self.writer.meant(node)
+        for branch in self._branch(node.inner) if node.type == "union" else (node,):
+            yield self.writer.meant(branch)
+
     # ---- following paths ----
 
     def _read(self, node: Node, ours: Node | None, tree: PathTree) -> None:
@@ -262,12 +279,8 @@ class Compiler:
 
     def _enter(self, node: Node, ours: Node | None, tree: PathTree) -> None:
         """Emits the code that reads the attributes in a record or an array (PA5)."""
-        node = self.writer.meant(node)
-        if node.type != "union":
-            self._enter_value(node, ours, tree)
-            return
-        for branch in self._branch(node.inner):
-            self._enter_value(self.writer.meant(branch), ours, tree)
+        for branch in self._cases(node):
+            self._enter_value(branch, ours, tree)
 
     def _enter_value(self, node: Node, ours: Node | None, tree: PathTree) -> None:
         meant = branch_of_type(self.reader, ours, node.type)
@@ -345,13 +358,15 @@ class Compiler:
     # ---- reading a value ----
 
     def _take(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
-        branches = None if self.reader is None or meant is None else self.reader.branches(meant)
-        node = self.writer.meant(node)
-        if node.type != "union":
-            self._value(node, branches, type_, slot, attribute, top=top)
-            return
-        for branch in self._branch(node.inner):
-            self._value(self.writer.meant(branch), branches, type_, slot, attribute, top=top)
+        avro, own = (self.writer, node) if self.reader is None or meant is None else (self.reader, meant)
+        if is_of_branches(avro, own, type_):
+            self._branches(node, meant, type_, slot, attribute, top=top)
+        elif type_.present == JSON and any(branch.type != "string" for branch in self.writer.values(node)):
+            self._document(node, type_, slot, attribute, top=top)
+        else:
+            branches = None if avro is self.writer else avro.branches(own)
+            for branch in self._cases(node):
+                self._value(branch, branches, type_, slot, attribute, top=top)
 
     def _value(
         self, node: Node, branches: tuple[Node, ...] | None, type_: Type, slot: Slot, attribute: int, *, top: bool
@@ -360,9 +375,7 @@ class Compiler:
         if node.type == "null":
             self._null(type_, slot, attribute, top=top)
             return
-        if type_.optional:
-            self._emit(Op.CONSTANT, slot.buffer, self._known(value=True))
-            type_, (slot,) = type_.present, slot.inner
+        type_, slot = self._present(type_, slot)
         meant = accepts(type_, node, branches)
         if meant is None:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
@@ -381,6 +394,66 @@ class Compiler:
             self._constant(None, type_, slot)
         else:
             self._emit(Op.FAULT, Fault.NULL, 0, attribute)
+
+    def _present(self, type_: Type, slot: Slot) -> tuple[Type, Slot]:
+        """The type of a value that is there, and its slot; of an optional type emits that it is there."""
+        if not type_.optional:
+            return type_, slot
+        self._emit(Op.CONSTANT, slot.buffer, self._known(value=True))
+        return type_.present, slot.inner[0]
+
+    def _branches(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
+        """Emits the code of a union as a struct, of which the member of the value's branch is there (AV3)."""
+        for branch in self._cases(node):
+            if branch.type == "null":
+                self._null(type_, slot, attribute, top=top)
+            else:
+                self._as_member(branch, self._resolved(node, meant, branch), type_, slot, attribute)
+
+    def _resolved(self, node: Node, meant: Node | None, branch: Node) -> tuple[str, Node | None] | None:
+        """The name of a branch, and its node in the reader's schema. None if the reader's schema has no such branch."""
+        if self.reader is not None and meant is not None:
+            return branch_read_by(self.reader, meant, branch)
+        return next((name, None) for name, one in branches_by_name(self.writer, node).items() if one is branch)
+
+    def _as_member(
+        self, branch: Node, resolved: tuple[str, Node | None] | None, type_: Type, slot: Slot, attribute: int
+    ) -> None:
+        if resolved is None:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+            return
+        name, meant = resolved
+        struct, slot = self._present(type_, slot)
+        for (member, inner), part in zip(members_of(struct), slot.inner, strict=True):
+            if member == name:
+                self._value(branch, None if meant is None else (meant,), inner, part, attribute, top=False)
+            else:
+                self._constant(None, inner, part)
+        if name not in dict(members_of(struct)):
+            self._pass(branch)
+
+    def _document(self, node: Node, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
+        """Emits the code that keeps the place of a value, which becomes JSON (AV4)."""
+        if all(branch.type != "null" for branch in self.writer.branches(node)):
+            self._place(node, type_, slot, attribute)
+            return
+        self._emit(Op.MARK)
+        for branch in self._cases(node):
+            self._emit(Op.BACK)
+            if branch.type == "null":
+                self._pass(node)
+                self._null(type_, slot, attribute, top=top)
+            else:
+                self._place(node, type_, slot, attribute)
+
+    def _place(self, node: Node, type_: Type, slot: Slot, attribute: int) -> None:
+        type_, slot = self._present(type_, slot)
+        if self.documents.setdefault(slot.buffer, node) != node:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+            return
+        self._emit(Op.SPAN, slot.buffer)
+        self._pass(node)
+        self._emit(Op.SHUT, slot.buffer)
 
     def _struct(self, node: Node, meant: Node | None, type_: StructType, slot: Slot, attribute: int) -> None:
         """Emits the code of a record, whose fields are found by the names of the members (ST5)."""
@@ -412,7 +485,7 @@ class Compiler:
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
         if node.decimal:
             self._decimal(node, buffer, attribute)
-        elif form.texts and self.scales.setdefault(buffer, TEXTS) != TEXTS:
+        elif not self._agrees(form, buffer):
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
@@ -429,6 +502,12 @@ class Compiler:
             self._emit(Op.BYTES, buffer, MOST_BYTES, attribute)
         else:
             self._emit(PLAIN[node.type], buffer, 0, attribute)
+
+    def _agrees(self, form: AvroForm, buffer: int) -> bool:
+        """Whether all values of the buffer are texts, if it has decimals or JSON: a buffer has values of one kind."""
+        if form.texts:
+            return self.scales.setdefault(buffer, TEXTS) == TEXTS
+        return form is not JSON_FORM or self.documents.setdefault(buffer, TEXT) == TEXT
 
     def _decimal(self, node: Node, buffer: int, attribute: int) -> None:
         if self.scales.setdefault(buffer, node.scale) != node.scale:
@@ -579,24 +658,38 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
     _, branch = branch_of_default(avro, node, value)
     if value is None and type_.optional:
         return None
+    if is_of_branches(avro, node, type_):
+        return _default_branch(avro, node, branch, value, type_)
     type_ = type_.present
     if accepts(type_, branch, None) is None or branch.decimal:
         raise AvroError(f"a default that gives {type_}")
+    if type_.parts:
+        return _default_inside(avro, branch, value, type_)
+    if isinstance(type_, BytesType):
+        return b64encode(value.encode("latin-1")).decode()  # the specification: each character is one byte
+    return orjson.dumps(value).decode() if type_ == JSON else _default_scalar(branch, value, form_of(type_))
+
+
+def _default_inside(avro: Avro, branch: Node, value: Any, type_: Type) -> Any:  # noqa: ANN401 - JSON
     match type_:
         case ListType():
             return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
         case MapType():
             return sorted((key, default_of(avro, branch.inner[0], item, type_.value)) for key, item in value.items())
-        case StructType():
-            return [_default_member(avro, branch, value, name, inner) for name, inner in type_.members]
-        case BytesType():
-            return b64encode(value.encode("latin-1")).decode()  # the specification: each character is one byte
-    form = form_of(type_)
+    return [_default_member(avro, branch, value, name, inner) for name, inner in members_of(type_)]
+
+
+def _default_scalar(branch: Node, value: Any, form: AvroForm) -> Any:  # noqa: ANN401 - JSON
     if form.logical:
         value *= branch.unit or 1
     if type(value) is int and not -(2**63) <= value < 2**63:
         raise AvroError("a default within 64 bits")
     return float(value) if form.real else value
+
+
+def _default_branch(avro: Avro, node: Node, branch: Node, value: Any, type_: Type) -> list[Any]:  # noqa: ANN401 - JSON
+    names = [name for name, one in branches_by_name(avro, node).items() if one is branch]
+    return [default_of(avro, branch, value, inner) if name in names else None for name, inner in members_of(type_)]
 
 
 def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str, type_: Type) -> Any:  # noqa: ANN401 - JSON
@@ -607,6 +700,9 @@ def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str,
     return default_of(avro, one.node, value.get(name, one.default), type_)
 
 
+#: in place of the node of a document: the JSON is a text
+TEXT = Node("string")
+JSON_FORM = form_of(JSON)
 #: the most bytes of a value
 MOST_BYTES = 2**62
 PLAIN = {

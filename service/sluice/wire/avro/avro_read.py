@@ -16,6 +16,7 @@ from sluice.json_texts import is_json
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
+from sluice.wire.avro.avro_json import AvroJsonError, decimal_text, json_text
 from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
@@ -34,6 +35,7 @@ FAULTS = {
     Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: the schema of the record has no such field"),
     Fault.ABSENT: (Reason.MISSING, "{name}: expected {type}, got nothing: a part on the way is null or another type"),
     Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number outside of the range of this type"),
+    Fault.NO_JSON: (Reason.WRONG_TYPE, "{name}: expected {type}, got a value nested too deeply or a time without date"),
     Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see the schema of the record"),
 }
 
@@ -65,7 +67,7 @@ class Reader:
         good = faults[0] == Fault.NONE
         kept = np.flatnonzero(good)
         columns = [
-            _column(type_, slot, to, Texts(data, self.program.texts), self.program.scales)
+            _column(type_, slot, to, Texts(data, self.program.texts), self.program)
             for (_, type_), slot in zip(self.schema, self.program.kept, strict=True)
         ]
         unfit = self._unfit(columns, to, kept, faults)
@@ -78,12 +80,15 @@ class Reader:
         return Decoded(tuples, np.flatnonzero(good), bad)
 
     def _unfit(self, columns: list[pa.Array], to: Buffers, rows: np.ndarray, faults: np.ndarray) -> np.ndarray:
-        """Notes a fault of each of the `rows` with a number that is not of its attribute's type. Returns these rows."""
+        """Notes a fault of each of the `rows` with a number that is not of its attribute's type, or with a value that
+        has no JSON. Returns these rows.
+        """
         for attribute in reversed(range(len(columns))):
             slot = self.program.kept[attribute]
-            if not self.program.scales.keys().isdisjoint(slot.every()):
-                unfit = _without_number(columns[attribute], self.schema[attribute][1], slot, to)
-                faults[:, rows[unfit]] = [[Fault.RANGE], [attribute]]
+            numbers = not self.program.scales.keys().isdisjoint(slot.every())
+            if numbers or not self.program.documents.keys().isdisjoint(slot.every()):
+                unfit = _without_value(columns[attribute], self.schema[attribute][1], slot, to)
+                faults[:, rows[unfit]] = [[Fault.RANGE if numbers else Fault.NO_JSON], [attribute]]
         unfit_rows: np.ndarray = rows[faults[0, rows] != Fault.NONE]
         return unfit_rows
 
@@ -113,13 +118,13 @@ class Reader:
         return reason(word, text.format(name=name, type=f"{type_}{place(name, self.members)}"))
 
 
-def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, scales: Mapping[int, int]) -> pa.Array:
+def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, program: Program) -> pa.Array:
     parts = (type_.present,) if type_.optional else type_.parts
-    inner = [_column(part, place, to, texts, scales) for part, place in zip(parts, slot.inner, strict=True)]
+    inner = [_column(part, place, to, texts, program) for part, place in zip(parts, slot.inner, strict=True)]
     if type_.optional:
         return spread(inner[0], pa.array(_words(to, slot.buffer).astype(np.bool_)))
     if not parts:
-        return _values(type_, slot.buffer, to, texts, scales.get(slot.buffer))
+        return _values(type_, slot.buffer, to, texts, program)
     of = form(type_)
     if slot.buffer < 0:
         return pa.StructArray.from_arrays(inner, fields=list(of.arrow))
@@ -133,19 +138,19 @@ def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, scales: Mapping[
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
 
 
-def _without_number(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
+def _without_value(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
     """Which values are null without being absent, or have such a value inside."""
     if type_.optional:
         found = _words(to, slot.buffer).astype(np.bool_)
-        found[found] = _without_number(column.filter(pa.array(found)), type_.present, slot.inner[0], to)
+        found[found] = _without_value(column.filter(pa.array(found)), type_.present, slot.inner[0], to)
         return found
     if not type_.parts:
         return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_struct(column.type):
         inner = zip(column.flatten(), type_.parts, slot.inner, strict=True)
-        return np.asarray(np.logical_or.reduce([_without_number(*one, to) for one in inner]))
+        return np.asarray(np.logical_or.reduce([_without_value(*one, to) for one in inner]))
     values = column.items if pa.types.is_map(column.type) else column.values
-    found = np.concatenate([[0], np.cumsum(_without_number(values, type_.parts[-1], slot.inner[-1], to))])
+    found = np.concatenate([[0], np.cumsum(_without_value(values, type_.parts[-1], slot.inner[-1], to))])
     return np.asarray(np.diff(found[column.offsets.to_numpy()]) > 0, np.bool_)
 
 
@@ -154,14 +159,16 @@ def _words(to: Buffers, buffer: int) -> np.ndarray:
     return to.words[start : start + to.filled[buffer]]
 
 
-def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, scale: int | None) -> pa.Array:
-    words, of = _words(to, buffer), form(type_)
+def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, program: Program) -> pa.Array:
+    words, of, scale = _words(to, buffer), form(type_), program.scales.get(buffer)
     if scale is None and isinstance(of, WordForm):
         return of.values(words)
     start = to.base[buffer]
     ends = to.ends[start : start + len(words)]
     if scale is not None:
         return of.from_decimals(_decimals(words, ends, texts, scale))
+    if type_ == JSON and buffer in program.documents:
+        return _documents(texts.cut(words, ends, pa.binary()), words, program.documents[buffer])
     if type_ == JSON:
         return _json_texts(texts.cut(words, ends, pa.string()))
     return texts.cut(words, ends, of.arrow)
@@ -174,17 +181,26 @@ def _json_texts(texts: pa.StringArray) -> pa.Array:
     )
 
 
+def _documents(contents: pa.BinaryArray, places: np.ndarray, avro: Avro) -> pa.Array:
+    """The JSON of values, null for those that have none. A negative place is that of a default, which is a text."""
+    texts = [
+        _document(avro, content) if place >= 0 else content.decode()
+        for content, place in zip(contents.to_pylist(), places.tolist(), strict=True)
+    ]
+    return pa.array(texts, form(JSON).arrow)
+
+
+def _document(avro: Avro, content: bytes) -> str | None:
+    try:
+        return json_text(avro, content)
+    except AvroJsonError:
+        return None
+
+
 def _decimals(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:
     """The exact texts of decimals."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     return [
-        _decimal(value, scale) if start >= 0 and scale != TEXTS else value.decode()
+        decimal_text(value, scale) if start >= 0 and scale != TEXTS else value.decode()
         for value, start in zip(written, first, strict=True)
     ]
-
-
-def _decimal(value: bytes, scale: int) -> str:
-    unscaled = int.from_bytes(value, "big", signed=True)
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
-    return ("-" if unscaled < 0 else "") + whole + ("." + fraction if scale else "")

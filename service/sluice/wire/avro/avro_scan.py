@@ -14,6 +14,7 @@ import numpy as np
 from sluice.columns.kernel import kernel
 from sluice.wire.avro.avro_program import Fault, Op
 from sluice.wire.json.json_grammar import is_text
+from sluice.wire.varints import little
 
 NO = -1
 #: the size of the stack in words, which bounds the depth of nested calls and blocks
@@ -24,7 +25,9 @@ STACK = 256
     PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
     FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT,
 ) = map(int, Op)  # fmt: skip
-NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT = map(int, Fault)
+(
+    NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT, NO_JSON,
+) = map(int, Fault)  # fmt: skip
 INT_MOST = 2**31 - 1
 LONG_MOST = 2**63 - 1
 
@@ -94,7 +97,7 @@ def _record(
             value, i, fault = _int(data, i, stop)
             _keep(to, a, value)
         elif op == DOUBLE:
-            value, i, fault = _little(data, i, stop, 8)
+            value, i, fault = little(data, i, stop, 8)
             _keep(to, a, value)
         elif op == TEXT or op == PASS_TEXT:
             size, i, fault = _length(data, i, stop)
@@ -121,7 +124,7 @@ def _record(
             value, i, fault = _int(data, i, stop) if op == INT_REAL else _number(data, i, stop)
             _keep_real(to, a, float(np.float32(value)) if b else float(value))
         elif op == FLOAT:
-            value, i, fault = _little(data, i, stop, 4)
+            value, i, fault = little(data, i, stop, 4)
             scratch.bits[0] = value
             _keep_real(to, a, float(scratch.single[0]))
         elif op == BOOLEAN or op == PASS_BOOLEAN:
@@ -297,14 +300,3 @@ def _block(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
         if fault == NONE and size < 0:
             fault = LENGTH
     return count, i, fault
-
-
-@kernel
-def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, int]:
-    """Reads `size` bytes as a little-endian number. Returns value, position, fault."""
-    if size > stop - i:
-        return 0, i, CUT
-    bits = np.uint64(0)
-    for j in range(size):
-        bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
-    return np.int64(bits), i + size, NONE  # type: ignore[return-value]

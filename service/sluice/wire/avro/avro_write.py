@@ -16,9 +16,22 @@ import pyarrow.compute as pc
 
 from sluice.columns import number_columns
 from sluice.columns.column_forms import spread
-from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, null_branch, parse, steps_in
+from sluice.model.avro_schema import (
+    Avro,
+    Node,
+    branch_for,
+    branch_of_default,
+    branches_by_name,
+    is_of_branches,
+    members_of,
+    null_branch,
+    parse,
+    spelled,
+    steps_in,
+)
 from sluice.model.members import NO_MEMBERS, Members, PathTree
 from sluice.model.types import MapType, Schema, StructType, Type
+from sluice.wire.refusals import Mask, either, of_items, of_present, refusals, texts_outside
 from sluice.wire.varints import grouped, of_size, zigzags
 
 
@@ -49,6 +62,16 @@ class Writer:
         if not any(isinstance(piece, pa.Array) for piece in pieces):
             pieces.append(pa.array([b""] * tuples.num_rows, pa.binary()))
         return _joined(*pieces)
+
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        """The rows that cannot be written, with their reasons."""
+        masks = {}
+        for part in self.parts:
+            if not isinstance(part, bytes):
+                (name, type_), node = self.schema[part[0]], part[1]
+                expected = f"a value of {spelled(self.avro, node)} of the schema"
+                masks[name] = _unwritten(tuples.column(name), type_, node, self.avro), expected
+        return refusals(tuples, self.schema, masks)
 
     def _column(self, tuples: pa.RecordBatch, number: int, node: Node) -> pa.BinaryArray:
         name, type_ = self.schema[number]
@@ -124,6 +147,8 @@ def _pieces(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryA
         present = _pieces(column.drop_null(), type_.present, node, avro)
         null = pa.scalar(_varint(null_branch(avro, node)), pa.binary())
         return pc.coalesce(spread(present, column.is_valid()), null)
+    if is_of_branches(avro, node, type_):
+        return _of_branches(column, type_, node, avro)
     branch, written = branch_for(avro, node, type_)
     values = _values(column, type_, written, avro)
     if avro.meant(node).type != "union":
@@ -142,6 +167,19 @@ def _values(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryA
     return _scalars(column, node)
 
 
+def _of_branches(column: pa.StructArray, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
+    """The branch of the member that is there, or null if there is none (AV5)."""
+    own, branches = branches_by_name(avro, node), avro.branches(node)
+    pieces = []
+    for name, inner in members_of(type_):
+        member, number = column.field(name), next(n for n, branch in enumerate(branches) if branch is own[name])
+        written = _pieces(member.drop_null(), inner.present, own[name], avro)
+        prefix = [pa.scalar(_varint(number), pa.binary())] if len(branches) > 1 else []
+        pieces.append(spread(_joined(*prefix, written), member.is_valid()))
+    null = [number for number, branch in enumerate(branches) if branch.type == "null"]
+    return pc.coalesce(*pieces, pa.scalar(_varint(null[0]) if null else b"", pa.binary()))
+
+
 def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -> pa.BinaryArray:
     types = dict(type_.members)
     pieces = [
@@ -153,11 +191,46 @@ def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -
     return _joined(*pieces)
 
 
+# ---- what cannot be written ------------------------------------------------------------------------------------------
+
+
+def _unwritten(column: pa.Array, type_: Type, node: Node, avro: Avro) -> Mask:  # noqa: PLR0911 - a case for each kind
+    """Which values of the column the node does not hold (AV5, AV6)."""
+    if type_.optional:
+        return of_present(column, lambda present: _unwritten(present, type_.present, node, avro))
+    if is_of_branches(avro, node, type_):
+        own, members = branches_by_name(avro, node), members_of(type_)
+        inside = [_unwritten(column.field(name), inner, own[name], avro) for name, inner in members]
+        return either([_not_one(column, type_, nullable=len(own) < len(avro.branches(node))), *inside])
+    _, written = branch_for(avro, node, type_)
+    if isinstance(type_, StructType):
+        own_types, fields = dict(type_.members), written.fields
+        return either(
+            _unwritten(column.field(one.name), own_types[one.name], one.node, avro)
+            for one in fields
+            if one.name in own_types
+        )
+    if type_.parts:
+        values = column.items if isinstance(type_, MapType) else column.values
+        return of_items(_unwritten(values, type_.parts[-1], written.inner[0], avro), column.offsets)
+    if written.type == "enum":
+        return texts_outside(column, written.symbols)
+    if written.type == "fixed" and not written.decimal:
+        return np.array(pc.not_equal(pc.binary_length(column), written.size))
+    return None
+
+
+def _not_one(column: pa.StructArray, type_: Type, *, nullable: bool) -> np.ndarray:
+    """The structs of branches of which not just one member is there; none may be there if the union has null."""
+    count = np.sum([np.array(column.field(name).is_valid()) for name, _ in members_of(type_)], axis=0)
+    return np.asarray((count > 1) | (count < (0 if nullable else 1)))
+
+
 def _varint(value: int) -> bytes:
     return bytes(zigzags(np.array([value], np.int64))[0].as_py())
 
 
-def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
+def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each type
     if node.decimal:
         return _decimals(column, node)
     match node.type:  # `branch_for` has chosen it by the type of the column
@@ -165,6 +238,11 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:
             return of_size(column.cast(pa.uint8()).to_numpy(), 1)
         case "double":
             return of_size(column.to_numpy(), 8)
+        case "enum":
+            texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            return zigzags(np.array(pc.index_in(texts, pa.array(node.symbols, texts.type)), np.int64))
+        case "fixed":
+            return column.cast(pa.binary())
         case "string" | "bytes":
             text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             text = text.cast(pa.string()) if pa.types.is_large_string(text.type) else text

@@ -66,11 +66,10 @@ class PartsCompiler(Compiler):
 
     def _span(self, node: Node, buffer: int) -> None:
         """Emits the code that keeps where a value begins and ends; null is NOWHERE."""
-        meant = self.writer.meant(node)
-        for branch in self._branch(meant.inner) if meant.type == "union" else (node,):
-            if self.writer.meant(branch).type == "null":
+        for branch in self._cases(node):
+            if branch.type == "null":
                 self._emit(Op.CONSTANT, buffer, 0)
-            elif self.writer.meant(branch).type == "string":
+            elif branch.type == "string":
                 self._emit(Op.TEXT, buffer)
             else:
                 self._emit(Op.SPAN, buffer)

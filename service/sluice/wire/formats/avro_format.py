@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
@@ -127,7 +128,7 @@ class ConfluentFormat(Format):
             part.schema, registry(part.registry), part.subject, written,
             parse(text) if text else None, part.defaults, part.members,
         )  # fmt: skip
-        return Codec(both.decode, both.encode)
+        return Codec(both.decode, both.encode, both.refused)
 
 
 class AvroFormat(ConfluentFormat):
@@ -153,7 +154,8 @@ class AvroFormat(ConfluentFormat):
         own = parse(text)
         theirs, meant = (parse(written), own) if written else (own, None)
         reader = Reader.of(part.schema, theirs, meant, part.defaults, part.members)
-        return Codec(reader.read, lambda tuples: Writer.of(part.schema, text, part.members).write(tuples))
+        writer = cache(lambda: Writer.of(part.schema, text, part.members))
+        return Codec(reader.read, lambda tuples: writer().write(tuples), lambda tuples: writer().refused(tuples))
 
 
 def _text(key: str, given: str | dict[str, Any] | None, finder: Finder) -> str | None:

@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 
 
 class Codec(NamedTuple):
-    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time."""
+    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time.
+
+    refused   the rows of tuples that cannot be encoded, with their reasons; `encode` gets none of them
+    """
 
     decode: Callable[[pa.BinaryArray], Decoded]
     encode: Callable[[pa.RecordBatch], pa.BinaryArray]
+    refused: Callable[[pa.RecordBatch], dict[int, str]] = lambda _: {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class ProtobufConfluentFormat(Format):
             part.schema, registry(part.registry), part.subject, files, message, part.defaults, given.message,
             reads_by=bool(given.files), members=part.members,
         )  # fmt: skip
-        return Codec(both.decode, both.encode)
+        return Codec(both.decode, both.encode, both.refused)
 
 
 class ProtobufFormat(ProtobufConfluentFormat):
@@ -162,7 +162,10 @@ class ProtobufFormat(ProtobufConfluentFormat):
         message = proto.messages[part.options.message]
         reader = cache(lambda: Reader.of(part.schema, proto, message, part.defaults, part.members))
         writer = cache(lambda: Writer.of(part.schema, proto, message, part.members))
-        return Codec(lambda values: reader().read(values), lambda tuples: writer().write(tuples))
+        return Codec(
+            lambda values: reader().read(values), lambda tuples: writer().write(tuples),
+            lambda tuples: writer().refused(tuples),
+        )  # fmt: skip
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from urllib.parse import urljoin
 
@@ -13,13 +12,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.model.types import Schema
 from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order
 from sluice.wire.formats.format_contract import Codec
 from sluice.wire.json.json_schema import JsonSchemaError, parse
-from sluice.wire.schema_registry import JSON, Registry, Sources, UnknownSchemaError
+from sluice.wire.schema_registry import JSON, Sources, UnknownSchemaError
 
 #: characters of a message about a record that does not follow its schema
 SHOWN = 200
@@ -28,29 +26,21 @@ BACKTRACKS = 100_000
 
 
 @dataclass(frozen=True)
-class JsonConfluent:
-    """Reads and writes the values or the keys of one stream in JSON.
+class JsonConfluent(Framed):
+    """JSON.
 
     text       the schema that is written
     reads_by   whether records must follow `text`, else the schema that each of them names
     json       the codec of JSON without a prefix
     """
 
-    schema: Schema
-    registry: Registry
-    subject: str
     text: str
     json: Codec
     reads_by: bool = False
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
-        return self._framed.decode(values)
+    word = Reason.NOT_JSON
 
-    @cached_property
-    def _framed(self) -> Framed:
-        return Framed(self.schema, Reason.NOT_JSON, self._reader)
-
-    def _reader(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
+    def reader_of(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
         written = self.registry.sources(number, JSON)
         try:
             accepts = validator((("", self.text),) if self.reads_by else written)
@@ -68,7 +58,6 @@ class JsonConfluent:
         return in_order(decoded, Decoded(decoded.tuples.slice(0, 0), rows[:0], list(bad.items())))
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
-        """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
         return frame(self.registry.id_of(self.subject, self.text, JSON), self.json.encode(tuples))
 
 

@@ -18,13 +18,12 @@ from sluice.columns.kernel import kernel
 from sluice.model.members import Members
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import Protobuf, Source, parse
-from sluice.model.types import Schema
 from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, in_order, nothing
 from sluice.wire.protobuf.proto_read import Reader
 from sluice.wire.protobuf.proto_write import Writer
-from sluice.wire.schema_registry import PROTOBUF, Registry, UnknownSchemaError
+from sluice.wire.schema_registry import PROTOBUF, UnknownSchemaError
 from sluice.wire.varints import zigzags
 
 #: the deepest message, and the size of the table of message indexes of a batch
@@ -34,8 +33,8 @@ NOT_FRAMED = reason(Reason.NOT_PROTOBUF, "the path of its message behind the id 
 
 
 @dataclass(frozen=True)
-class ProtobufConfluent:
-    """Reads and writes the values or the keys of one stream in Protobuf.
+class ProtobufConfluent(Framed):
+    """Protobuf.
 
     files      the schema that is written, the main file last
     message    the full name of the message that is written
@@ -43,9 +42,6 @@ class ProtobufConfluent:
     reads_by   whether records are read by `files`, else by the schema that each of them names
     """
 
-    schema: Schema
-    registry: Registry
-    subject: str
     files: tuple[Source, ...]
     message: str
     defaults: Mapping[str, Any]
@@ -53,21 +49,16 @@ class ProtobufConfluent:
     reads_by: bool = False
     members: Members = field(default_factory=dict)
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
-        return self._framed.decode(values)
+    word = Reason.NOT_PROTOBUF
 
-    @cached_property
-    def _framed(self) -> Framed:
-        return Framed(self.schema, Reason.NOT_PROTOBUF, self._reader)
-
-    def _reader(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
+    def reader_of(self, number: int) -> Callable[[pa.BinaryArray], Decoded]:
         try:
             written = parse(self.registry.sources(number, PROTOBUF))
         except ProtobufError as error:
             raise UnknownSchemaError(f"the schema {number} cannot be used: expected {error}") from None
         return _Messages(self, number, written, {}).read
 
-    def reader_of(self, number: int, written: Protobuf, path: tuple[int, ...]) -> Reader:
+    def message_reader(self, number: int, written: Protobuf, path: tuple[int, ...]) -> Reader:
         """The reader of a message in the schema `written`. Raises UnknownSchemaError (PB21)."""
         name = written.order.get(path)
         if name is None:
@@ -83,10 +74,12 @@ class ProtobufConfluent:
             ) from None
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
-        """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
         *imported, (_, main) = self.files
         number = self.registry.id_of(self.subject, main, PROTOBUF, tuple(imported))
         return frame(number, self._writer.write(tuples), self._path)
+
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        return self._writer.refused(tuples)
 
     @cached_property
     def _own(self) -> Protobuf:
@@ -124,7 +117,7 @@ class _Messages:
 
     def _of_path(self, path: tuple[int, ...], values: pa.BinaryArray, ends: np.ndarray, rows: np.ndarray) -> Decoded:
         try:
-            reader = self.readers.get(path) or self.format.reader_of(self.number, self.written, path)
+            reader = self.readers.get(path) or self.format.message_reader(self.number, self.written, path)
         except UnknownSchemaError as unknown:
             return nothing(self.format.schema, rows, reason(Reason.UNKNOWN_SCHEMA, str(unknown)))
         self.readers[path] = reader

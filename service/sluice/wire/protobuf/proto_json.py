@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -18,9 +17,8 @@ from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import SPAN, TIME, kind_of
 from sluice.model.protobuf.proto_schema import FIXED, VARINTS, WRAPPERS, Protobuf, ProtoField, ProtoMessage
 from sluice.time_units import SECOND
-from sluice.wire.json.json_values import finite_or_word
+from sluice.wire.json.json_values import finite_or_word, time_text
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: the deepest nesting of messages
 MAX_DEPTH = 100
 PACKED = {
@@ -38,7 +36,9 @@ def json_text(proto: Protobuf, one: ProtoField, content: bytes) -> str:
         raise ProtobufError(f"a message of the type {one.type_name} ({error})") from None
 
 
-def _message(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> Any:  # noqa: ANN401 - JSON
+def _message(  # noqa: PLR0911 - a case for each kind of message
+    proto: Protobuf, one: ProtoField, content: bytes, depth: int
+) -> Any:  # noqa: ANN401 - JSON
     if depth > MAX_DEPTH:
         raise ProtobufError(f"messages that are nested at most {MAX_DEPTH} deep")
     message = proto.message_of(one)
@@ -47,13 +47,15 @@ def _message(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> An
     if kind in (TIME, SPAN):
         nanos = members.get("seconds", 0) * SECOND + members.get("nanos", 0)
         return (
-            _time(nanos)
+            time_text(nanos)
             if kind == TIME
             else f"{'-' if nanos < 0 else ''}{abs(nanos) // SECOND}.{abs(nanos) % SECOND:09}s"
         )
     if one.type_name in WRAPPERS:
         return members.get("value", message.fields[0].default)
     match message.name:
+        case "google.protobuf.Any":
+            return _any(proto, members, content, depth)
         case "google.protobuf.Struct":
             return members.get("fields", {})
         case "google.protobuf.ListValue":
@@ -64,10 +66,16 @@ def _message(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> An
     return members
 
 
-def _time(nanos: int) -> str:
-    whole = EPOCH + timedelta(seconds=nanos // SECOND)
-    fraction = f".{nanos % SECOND:09}".rstrip("0").rstrip(".")
-    return f"{whole:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+def _any(proto: Protobuf, members: dict[str, Any], content: bytes, depth: int) -> dict[str, Any]:
+    """The message in an Any, with its type as `@type`; of a type that the schema lacks the bytes, as they are."""
+    url = members.get("type_url", "")
+    name = url.rpartition("/")[2]
+    if name not in proto.messages:
+        return members
+    inner = _message(
+        proto, ProtoField("value", 2, "message", name), _bytes(dict(fields(content)).get(2, b"")), depth + 1
+    )
+    return {"@type": url, **(inner if isinstance(inner, dict) and name not in WRITTEN else {"value": inner})}
 
 
 def _members(proto: Protobuf, message: ProtoMessage, content: bytes, depth: int) -> dict[str, Any]:
@@ -154,6 +162,61 @@ def _bytes(value: Value) -> bytes:
     if not isinstance(value, bytes):
         raise ProtobufError("a value with a length")
     return value
+
+
+# ---- JSON as a message -----------------------------------------------------------------------------------------------
+
+
+def json_message(name: str, text: str | None) -> bytes | None:
+    """The content of a Struct, a ListValue or a Value with this JSON; None if it has no such JSON (PB25)."""
+    document = orjson.loads(text or "null")
+    try:
+        if name != VALUE and not isinstance(document, WRITTEN[name]):
+            return None
+        return _written(document, 0) if name == VALUE else _inside(document, 0)
+    except (OverflowError, RecursionError):
+        return None
+
+
+VALUE = "google.protobuf.Value"
+#: messages whose JSON is no object of their fields -> what JSON a document must be; a Value may be any
+WRITTEN: dict[str, type] = {"google.protobuf.Struct": dict, "google.protobuf.ListValue": list, VALUE: object}
+
+
+def _inside(document: Any, depth: int) -> bytes:  # noqa: ANN401 - JSON
+    """The fields of a Struct or a ListValue."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(document, list):
+        return b"".join(_part(1, _written(item, depth + 1)) for item in document)
+    entries = (_part(1, name.encode()) + _part(2, _written(item, depth + 1)) for name, item in document.items())
+    return b"".join(_part(1, entry) for entry in entries)
+
+
+def _written(document: Any, depth: int) -> bytes:  # noqa: ANN401 - JSON
+    """The field of a Value."""
+    match document:
+        case None:
+            return b"\x08\0"
+        case bool():
+            return bytes([0x20, document])
+        case str():
+            return _part(3, document.encode())
+        case int() | float():
+            return b"\x11" + struct.pack("<d", document)
+    return _part(5 if isinstance(document, dict) else 6, _inside(document, depth))
+
+
+def _part(number: int, content: bytes) -> bytes:
+    """A field with a length."""
+    return bytes([number << 3 | 2]) + _length(len(content)) + content
+
+
+def _length(size: int) -> bytes:
+    return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80]) + _length(size >> 7)  # noqa: PLR2004
+
+
+# ---- decimals --------------------------------------------------------------------------------------------------------
 
 
 def decimal_text(content: bytes) -> str:

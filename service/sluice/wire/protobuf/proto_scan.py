@@ -15,6 +15,7 @@ import numpy as np
 from sluice.columns.kernel import kernel
 from sluice.wire.json.json_grammar import is_text
 from sluice.wire.protobuf.proto_program import Fault, Op, Program
+from sluice.wire.varints import little
 
 NO = -1
 (
@@ -294,7 +295,7 @@ def _value(
         if fault == NONE:
             i += size
     elif op == DOUBLE or op == SFIXED64 or op == FIXED64:
-        word, i, fault = _little(data, i, stop, 8)
+        word, i, fault = little(data, i, stop, 8)
         if op == FIXED64 and word < 0:
             if is_real:
                 real = float(np.uint64(word))
@@ -303,11 +304,11 @@ def _value(
         elif is_real:
             real = float(word)
     elif op == FLOAT:
-        word, i, fault = _little(data, i, stop, 4)
+        word, i, fault = little(data, i, stop, 4)
         scratch.bits[0] = np.uint32(word)
         real, is_real = float(scratch.single[0]), True
     elif op == FIXED32 or op == SFIXED32:
-        word, i, fault = _little(data, i, stop, 4)
+        word, i, fault = little(data, i, stop, 4)
         if op == SFIXED32:
             word = _signed(word)
         real = float(word)
@@ -446,17 +447,6 @@ def _length(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
     if fault == NONE and bits > np.uint64(stop - i):
         fault = CUT
     return (np.int64(bits) if fault == NONE else 0), i, fault  # type: ignore[return-value]
-
-
-@kernel
-def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, int]:
-    """Reads `size` bytes as a little-endian number. Returns value, position, fault."""
-    if size > stop - i:
-        return 0, i, CUT
-    bits = np.uint64(0)
-    for j in range(size):
-        bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
-    return np.int64(bits), i + size, NONE  # type: ignore[return-value]
 
 
 @kernel

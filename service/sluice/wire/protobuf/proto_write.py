@@ -6,6 +6,7 @@ each row are joined, in the order of the fields' numbers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import number_columns
-from sluice.model.members import NO_MEMBERS, Members, PathTree, paths_of
-from sluice.model.protobuf.proto_fit import SPAN, TIME, check_writing, kind_of, wrapped
-from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoField, ProtoMessage
+from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of
+from sluice.model.protobuf.proto_fit import JSON_MESSAGES, SPAN, TIME, check_writing, field_at, kind_of, wrapped
+from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoEnum, ProtoField, ProtoMessage
 from sluice.model.types import Schema
 from sluice.time_units import SECOND
+from sluice.wire.protobuf.proto_json import json_message
+from sluice.wire.refusals import Mask, either, of_items, of_present, refusals
 from sluice.wire.varints import grouped, of_size, varints, zigzags
 
 VARINT, EIGHT, BYTES, START, STOP, FOUR = range(6)
@@ -32,7 +35,11 @@ class Writer:
     message: ProtoMessage
     schema: Schema
     #: the paths of the attributes
-    tree: PathTree
+    paths: tuple[Steps, ...]
+
+    @property
+    def tree(self) -> PathTree:
+        return PathTree.of(list(self.paths))
 
     @classmethod
     def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage, members: Members = NO_MEMBERS) -> Writer:
@@ -40,10 +47,34 @@ class Writer:
         paths = paths_of(schema, members)
         for path, (_, type_) in zip(paths, schema, strict=True):
             check_writing(proto, message, path, type_)
-        return cls(proto, message, schema, PathTree.of(paths))
+        return cls(proto, message, schema, tuple(paths))
 
     def write(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         return self._content(tuples, self.message, self.tree)
+
+    def refused(self, tuples: pa.RecordBatch) -> dict[int, str]:
+        """The rows that cannot be written, with their reasons."""
+        masks = {}
+        for path, (name, _) in zip(self.paths, self.schema, strict=True):
+            one = field_at(self.proto, self.message, path)
+            masks[name] = self._unwritten(tuples.column(name), one), f"a value of {one.shown}"
+        return refusals(tuples, self.schema, masks)
+
+    def _unwritten(self, column: pa.Array, one: ProtoField) -> Mask:
+        """Which values of the column the field does not hold (PB24, PB25)."""
+        if column.null_count:
+            return of_present(column, lambda present: self._unwritten(present, one))
+        if pa.types.is_map(column.type):
+            sides = zip((column.keys, column.items), self.proto.message_of(one).fields, strict=True)
+            return of_items(either(self._unwritten(*side) for side in sides), column.offsets)
+        if pa.types.is_list(column.type):
+            return of_items(self._unwritten(column.values, one), column.offsets)
+        if pa.types.is_struct(column.type):
+            fields = {part.name: part for part in self.proto.message_of(one).fields}
+            return either(self._unwritten(column.field(part.name), fields[part.name]) for part in column.type)
+        if one.type_name in JSON_MESSAGES:
+            return np.array([json_message(one.type_name, text) is None for text in column.to_pylist()], np.bool_)
+        return _no_number(column, self.proto.enums[one.type_name]) if one.kind == "enum" else None
 
     def _content(self, tuples: pa.RecordBatch, message: ProtoMessage, tree: PathTree) -> pa.BinaryArray:
         """The fields of a message that the paths of the tree lead to (PB23)."""
@@ -61,6 +92,7 @@ class Writer:
         if one.repeated:
             return self._list(column, one) if pa.types.is_list(column.type) else self._map(column, one)
         present = column.is_valid().to_numpy(zero_copy_only=False)
+        column = self._numbered(column, one)
         values = self._values(column, one)
         if not one.presence:
             present &= ~_is_default(column)
@@ -87,19 +119,34 @@ class Writer:
     def _message(self, column: pa.StructArray, one: ProtoField) -> pa.BinaryArray:
         names = {field.name for field in column.type}
         inner = [part for part in self.proto.message_of(one).fields if part.name in names]
-        content = _joined([self._field(column.field(part.name), part) for part in inner], len(column))
+        return self._embedded(_joined([self._field(column.field(part.name), part) for part in inner], len(column)), one)
+
+    @staticmethod
+    def _embedded(content: pa.BinaryArray, one: ProtoField) -> pa.BinaryArray:
+        """The content of a message as the value of a field."""
         return content if one.group else _with_length(content)
 
-    def _values(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
+    def _numbered(self, column: pa.Array, one: ProtoField) -> pa.Array:
+        """The column; names of values of an enum as numbers (PB24)."""
+        named = one.kind == "enum" and not pa.types.is_integer(column.type)
+        return _numbers_of(column, self.proto.enums[one.type_name]) if named else column
+
+    def _values(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each kind
         """The bytes of each value, with its length if the field has one, without its tag. Those of null are any."""
+        column = self._numbered(column, one)
         inner = wrapped(self.proto, one)
         if inner is not one:
             present = column.is_valid().to_numpy(zero_copy_only=False) & ~_is_default(column)
             content = _where(present, _tagged(inner, self._values(column, inner)))
             return content if one.group else _with_length(content)
         match kind_of(self.proto, one):
+            case "message" if one.type_name in JSON_MESSAGES:
+                contents = [json_message(one.type_name, text) or b"" for text in column.to_pylist()]
+                return self._embedded(pa.array(contents, pa.binary()), one)
             case "message":
                 return self._message(column, one)
+            case "decimal":
+                return self._embedded(_decimals(column), one)
             case "string" | "bytes":
                 return _with_length(_texts(column))
             case "double":
@@ -117,6 +164,40 @@ class Writer:
                 return _time(words, floor=kind == TIME, grouped=grouped)
             case _:  # int64 and bool
                 return varints(words)
+
+
+def _numbers_of(column: pa.Array, enum: ProtoEnum) -> pa.Array:
+    """The numbers of these names; null for another text. The text of a number stands for it, as it is read (PB15)."""
+    texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    known = dict(enum.values)
+    different = pc.unique(texts)
+    numbers = [known.get(text, _number_in(text)) for text in different.to_pylist()]
+    return pa.array(numbers, pa.int64()).take(pc.index_in(texts, different))
+
+
+def _number_in(text: str | None) -> int | None:
+    return int(text) if text is not None and NUMBER.fullmatch(text) else None
+
+
+#: the text of a number of an enum
+NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
+
+
+def _no_number(column: pa.Array, enum: ProtoEnum) -> np.ndarray:
+    """The values that are no value of the enum: one of its numbers, or of an open enum any number of 32 bits."""
+    numbers = column if pa.types.is_integer(column.type) else _numbers_of(column, enum)
+    if enum.closed:
+        return ~np.array(pc.is_in(numbers, pa.array([number for _, number in enum.values], pa.int64())))
+    words = np.array(pc.fill_null(numbers, 2**31))
+    return (words < -(2**31)) | (words >= 2**31)
+
+
+def _decimals(column: pa.Array) -> pa.BinaryArray:
+    """The contents of messages confluent.type.Decimal: the unscaled number, the precision and the scale."""
+    numbers = [number_columns.as_bytes(number or 0) for number in number_columns.unscaled(column)]
+    beside = _tag(2, VARINT) + _varint(column.type.precision) + _tag(3, VARINT) + _varint(column.type.scale)
+    values = _with_length(pa.array(numbers, pa.binary()))
+    return _joined([pa.scalar(_tag(1, BYTES), pa.binary()), values, pa.scalar(beside, pa.binary())], len(column))
 
 
 def _texts(column: pa.Array) -> pa.BinaryArray:
@@ -162,8 +243,12 @@ def _time(words: np.ndarray, *, floor: bool, grouped: bool) -> pa.BinaryArray:
 # ---- pieces ----------------------------------------------------------------------------------------------------------
 
 
+def _varint(number: int) -> bytes:
+    return bytes(varints(np.array([number], np.int64))[0].as_py())
+
+
 def _tag(number: int, wire: int) -> bytes:
-    return bytes(varints(np.array([number << 3 | wire], np.int64))[0].as_py())
+    return _varint(number << 3 | wire)
 
 
 def _tagged(one: ProtoField, values: pa.BinaryArray) -> pa.BinaryArray:

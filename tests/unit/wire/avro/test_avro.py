@@ -26,6 +26,7 @@ from sluice.model.types import (
     ListType,
     TimestampType,
     list_of,
+    optional_of,
     parse_type,
 )
 from sluice.wire.avro.avro_read import Reader
@@ -161,11 +162,11 @@ def test_the_attributes_of_a_schema():
         a="int", b=["null", "double"], c=MILLIS, d={"type": "array", "items": ["null", COLOUR]}, e="boolean"
     )
     assert attributes_of(parse(json.dumps(schema))) == (
-        ("a", INT64), ("b", FLOAT64), ("c", TIMESTAMP), ("d", list_of(STRING)), ("e", BOOLEAN),
+        ("a", INT64), ("b", optional_of(FLOAT64)), ("c", TIMESTAMP), ("d", list_of(optional_of(STRING))), ("e", BOOLEAN),
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", [["int", "string"], "null"])
+@pytest.mark.parametrize("type_", ["null", {"type": "bytes", "logicalType": "decimal", "precision": 50}])
 def test_a_field_that_is_no_attribute_of_itself(type_):
     with pytest.raises(AvroError, match="the field a"):
         attributes_of(parse(json.dumps(record(a=type_))))
