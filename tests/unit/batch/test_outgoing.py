@@ -223,3 +223,36 @@ dead_letters: dead
         {"at": 3, "stream": "a", "topic_partition": 1, "punct": "window"},
     ]
     assert refused(text, events) == [("topic-a", 1, 100, True)]
+
+
+def test_a_tuple_that_its_format_cannot_write_is_a_dead_letter():
+    """AV7: the other tuples are written, each with its own mark."""
+    text = """
+pipeline: p
+streams:
+  a: {topic: topic-a, schema: {side: string}}
+  out:
+    topic: out
+    format: avro
+    avro_schema: {type: record, name: R, fields: [{name: side, type: {type: enum, name: Side, symbols: [BUY, SELL]}}]}
+  dead: {topic: dead}
+operators: [{name: sides, map: a, output: [out]}]
+dead_letters: dead
+"""
+    events = [{"at": 1, "stream": "a", "tuple": {"side": side}} for side in ("BUY", "HOLD", "SELL")]
+    assert refused(text, events) == [("topic-a", 0, 101, False)]
+    assert values_of(text, events) == [b"\0", b"\2"]
+
+
+def values_of(text: str, events: list[dict[str, Any]]) -> list[bytes]:
+    """The values of the records that are written to `out`."""
+    pipeline = load_text(text, "p", environment=None)
+    placed = list(numbered(events))
+    plan = plan_of(pipeline, placed, 1)
+    graph = Graph(pipeline, plan.topic_partitions)
+    (batch,) = Cutter(pipeline.inputs).batches(placed, len(placed))
+    made = graph.feed(graph.initial(), batch.inputs, Clock(0, batch.now))
+    again = Batch(batch.inputs, np.arange(len(events)) * NUMBERS + ITSELF, {ITSELF: 0, 0: 0}, Clock(0, batch.now))
+    packed = [row for kind, row in outgoing(plan, made, again, 0) if kind == RECORDS]
+    (rows,) = BatchResult(plan, [(RECORDS, one) for one in packed]).records()
+    return rows.columns.column("value").to_pylist()

@@ -167,7 +167,9 @@ class Writer:
 
 
 def _numbers_of(column: pa.Array, enum: ProtoEnum) -> pa.Array:
-    """The numbers of these names; null for another text. The text of a number stands for it, as it is read (PB15)."""
+    """The numbers of these names; null for another text. The text of a number stands for it, as it is read (PB15,
+    PB24).
+    """
     texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     known = dict(enum.values)
     different = pc.unique(texts)

@@ -162,7 +162,8 @@ def test_the_attributes_of_a_schema():
         a="int", b=["null", "double"], c=MILLIS, d={"type": "array", "items": ["null", COLOUR]}, e="boolean"
     )
     assert attributes_of(parse(json.dumps(schema))) == (
-        ("a", INT64), ("b", optional_of(FLOAT64)), ("c", TIMESTAMP), ("d", list_of(optional_of(STRING))), ("e", BOOLEAN),
+        ("a", INT64), ("b", optional_of(FLOAT64)), ("c", TIMESTAMP), ("d", list_of(optional_of(STRING))),
+        ("e", BOOLEAN),
     )  # fmt: skip
 
 

@@ -20,10 +20,10 @@ from sluice.model.types import parse_type
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
 
-CREATED = {"type": "record", "name": "shop.Created", "fields": [{"name": "id", "type": "int"}]}
+CREATED = {"type": "record", "name": "shop.Created", "fields": [{"name": "id", "type": "long"}]}
 DELETED = {
     "type": "record", "name": "shop.Deleted", "fields": [
-        {"name": "id", "type": "int"}, {"name": "why", "type": ["null", "string"]},
+        {"name": "id", "type": "long"}, {"name": "why", "type": ["null", "string"]},
     ],
 }  # fmt: skip
 SIDE = {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}
@@ -87,7 +87,8 @@ def encode(schema, *values, **types):
         (["null", CREATED, DELETED],
          "tuple<Created: tuple<id: int64>?, Deleted: tuple<id: int64, why: string?>?>?"),
         ([SIDE, HASH, {"type": "array", "items": "int"}], "tuple<Side: string?, Hash: bytes?, array: list<int64>?>"),
-        ([{**CREATED, "name": "a.E"}, {**CREATED, "name": "b.E"}], "tuple<a_E: tuple<id: int64>?, b_E: tuple<id: int64>?>"),
+        ([{**CREATED, "name": "a.E"}, {**CREATED, "name": "b.E"}],
+         "tuple<a_E: tuple<id: int64>?, b_E: tuple<id: int64>?>"),
         ({"type": "array", "items": ["null", "int", "string"]}, "list<tuple<int: int64?, string: string?>?>"),
         (NODE, "tuple<v: int64, next: json?, tags: map<string, string>>"),
     ],
@@ -141,7 +142,7 @@ def test_a_topic_whose_union_grows():
     kind = "tuple<Created: tuple<id: int64>?, Deleted: tuple<id: int64, why: string?>?, string: string?>?"
     read = [
         decode(schema, written(schema, value), a=kind)[0][0]["a"] for schema, value in zip(schemas, values, strict=True)
-    ]  # noqa: E501
+    ]
     assert read == [
         {"Created": {"id": 1}, "Deleted": None, "string": None},
         {"Created": None, "Deleted": None, "string": "x"},
@@ -166,7 +167,7 @@ def test_a_readers_union_is_resolved_as_fastavro_resolves_it():
     kind = (
         "tuple<Removed: tuple<id: int64, why: string?>?, double: float64?, Created: tuple<id: int64>?, Side: string?>?"
     )
-    rows, bad = decode(writer, data, own=own, a=kind)
+    rows, bad = decode(writer, data, own=own, a=f"{kind}?")
     assert not bad
     for row, value in zip(rows, theirs, strict=True):
         there = {name: one for name, one in (row["a"] or {}).items() if one is not None}
@@ -201,7 +202,7 @@ def test_the_default_of_a_field_that_is_a_union():
     ("kind", "fault"),
     [
         ("tuple<Created: tuple<id: int64>?, Changed: int64?>", "a branch Changed, of Created, string"),
-        ("tuple<Created: tuple<id: string>?>", "string, which int does not give"),
+        ("tuple<Created: tuple<id: string>?>", "string, which long does not give"),
         ("tuple<Created: int64?>", "which record does not give"),
         ("tuple<Created: tuple<id: int64>>", "a field Created"),
     ],
@@ -224,7 +225,7 @@ BRANCHES = {
     "Side": (SIDE, st.sampled_from(["BUY", "SELL"])),
     "Created": (CREATED, st.fixed_dictionaries({"id": st.integers(-9, 9)})),
     "Deleted": (DELETED, st.fixed_dictionaries({"id": st.integers(0, 9), "why": st.none() | st.text(max_size=3)})),
-    "array": ({"type": "array", "items": ["null", "int"]}, st.lists(st.none() | st.integers(0, 9), max_size=3)),
+    "array": ({"type": "array", "items": ["null", "long"]}, st.lists(st.none() | st.integers(0, 9), max_size=3)),
     "map": ({"type": "map", "values": "long"}, st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=3)),
 }
 
@@ -305,7 +306,8 @@ def test_enums_and_fixed_are_written_if_they_have_the_value():
     ]  # fmt: skip
     read, refused = encode(schema, *values, s="string", h="bytes", l="list<string>", o="string?")
     assert read == [
-        {"s": "BUY", "h": b"\0\1", "l": ["SELL", "BUY"], "o": None}, {"s": "SELL", "h": b"\xff\0", "l": [], "o": "SELL"},
+        {"s": "BUY", "h": b"\0\1", "l": ["SELL", "BUY"], "o": None},
+        {"s": "SELL", "h": b"\xff\0", "l": [], "o": "SELL"},
     ]  # fmt: skip
     assert refused == {
         1: 'wrong type: s: expected a value of enum of the schema, got "X"',
@@ -317,9 +319,9 @@ def test_enums_and_fixed_are_written_if_they_have_the_value():
 
 def test_a_string_is_written_as_a_string_if_the_union_has_both():
     assert encode(record(a=[SIDE, "string"]), {"a": "BUY"}, a="string")[0] == [{"a": "BUY"}]
-    avro = parse(json.dumps(record(a=["int", SIDE])))
-    with pytest.raises(AvroError, match="a branch string, of int, Side"):
-        check_writing(avro, "a", parse_type("tuple<int: int64?, string: string?>"))
+    avro = parse(json.dumps(record(a=["long", SIDE])))
+    with pytest.raises(AvroError, match="a branch string, of long, Side"):
+        check_writing(avro, "a", parse_type("tuple<long: int64?, string: string?>"))
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
