@@ -62,7 +62,7 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
 
 
 def _writable(plan: Plan, stream: Stream, items: Items) -> tuple[Items, Items | None]:
-    """The items without the tuples that the format of the stream cannot write, and these tuples as rejects, or None (AV7)."""
+    """The items without the tuples that the format of the stream cannot write (AV7), and these tuples or None."""
     reasons = Records.of(stream, plan.pipeline.settings.registry).refused(items.tuples)
     if not reasons:
         return items, None
