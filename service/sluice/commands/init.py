@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sluice.draft.draft_pipeline import Traits
     from sluice.draft.sampled_records import Sample
 
+SCHEMA_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 #: records of each topic partition that are read
 LIMIT = 1000
 #: records that the draft is run over
@@ -40,11 +43,15 @@ NONE = "-"
     "--last", type=click.IntRange(1), default=LIMIT, show_default=True, help="Records of each topic partition to read."
 )
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing.")
+@click.option("--proto", type=SCHEMA_FILE, help="The `.proto` file of records in Protobuf.")
+@click.option("--descriptor", type=SCHEMA_FILE, help="In place of --proto, a compiled descriptor (FileDescriptorSet).")
+@click.option("--message", help="The name of the message, if the file has several.")
 @options.kafka
 @options.registry
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 def init(  # noqa: PLR0917 - click passes them by name
     topic: str | None, records: Path | None, last: int, yes: bool,  # noqa: FBT001
+    proto: Path | None, descriptor: Path | None, message: str | None,
     kafka: dict[str, str], registry: dict[str, str], file: Path | None,
 ) -> None:  # fmt: skip
     """Write a first pipeline FILE for a topic, with comments [default: TOPIC.yaml; `-`: standard output].
@@ -56,12 +63,14 @@ def init(  # noqa: PLR0917 - click passes them by name
 
     It reads the last records of the topic, prints their attributes and types, and writes a file that `check` accepts
     and `replay` runs. In a terminal it asks for the key, the time, and what missing values are; Enter accepts. At the
-    end it runs the file over the first records. The records are JSON, CSV, text, or Avro with a schema registry
-    (--registry). It overwrites no FILE.
+    end it runs the file over the first records. The records are JSON, CSV, text, Avro, Protobuf or JSON with a schema
+    registry (--registry), or Protobuf with a file (--proto). It overwrites no FILE.
     """  # noqa: D301 - click looks for the character itself
     name, file = _names(topic, records, file, kafka, registry)
     say = _said(file)
-    sample, events, traits = _sampled(name, records, last, kafka, registry)
+    settings = {"proto": proto, "descriptor": descriptor, "message": message}
+    sample, events, traits = _sampled(name, records, last, kafka, registry, settings)
+    sample = _beside(sample, file)
     choices = _chosen(sample, say, ask=not yes and str(file) != NONE and _in_terminal())
     text = _drafted(name, sample, str(file), kafka, registry, traits=traits, choices=choices)
     if str(file) == NONE:
@@ -79,7 +88,7 @@ def drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: d
     """The text of a pipeline file for the topic, which `check` accepts."""
     from sluice.draft.choices import AUTOMATIC  # noqa: PLC0415 - a lab with a file needs no draft
 
-    sample, _, traits = _sampled(topic, None, last, kafka, registry)
+    sample, _, traits = _sampled(topic, None, last, kafka, registry, {})
     return _drafted(topic, sample, file, kafka, registry, traits=traits, choices=AUTOMATIC)
 
 
@@ -113,8 +122,13 @@ def _in_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _sampled(
-    topic: str, records: Path | None, last: int, kafka: dict[str, str], registry: dict[str, str]
+def _sampled(  # noqa: PLR0917 - what the user has given
+    topic: str,
+    records: Path | None,
+    last: int,
+    kafka: dict[str, str],
+    registry: dict[str, str],
+    settings: Mapping[str, Path | str | None],
 ) -> tuple[Sample, Sequence[dict[str, Any]], Traits]:
     """The sample, its records as events of a replay, and what is known of the topic."""
     from sluice.draft.draft_pipeline import NO_TRAITS, Traits  # noqa: PLC0415 - the call may be wrong
@@ -124,13 +138,24 @@ def _sampled(
     events = list(_of_topic(topic, last, kafka) if records is None else _of_file(records))
     parts = [record_parts(f"record {number}", event["record"], 0)[:3] for number, event in enumerate(events, 1)]
     origins = [(event.get("topic_partition", 0), event["record"].get("timestamp", event["at"])) for event in events]
-    sampled = sample(topic, [Sampled(*part, *origin) for part, origin in zip(parts, origins, strict=True)], registry)
+    named = {key: str(value) for key, value in settings.items() if value is not None}
+    rows = [Sampled(*part, *origin) for part, origin in zip(parts, origins, strict=True)]
+    sampled = sample(topic, rows, registry, named)
     if records is not None:
         return sampled, events, NO_TRAITS
     from sluice.inspect.record_topic import known_as_compacted, partitions  # noqa: PLC0415
 
     quiet = len({partition for partition, _ in origins}) < len(partitions(kafka, topic))
     return sampled, events, Traits(compacted=known_as_compacted(kafka, topic), quiet=quiet)
+
+
+def _beside(sample: Sample, file: Path) -> Sample:
+    """The sample with paths of schemas that begin at the folder of the pipeline file."""
+    folder = Path() if str(file) == NONE else file.parent
+    settings = {
+        key: value if key == "message" else os.path.relpath(value, folder) for key, value in sample.settings.items()
+    }
+    return replace(sample, settings=settings)
 
 
 def _of_topic(topic: str, last: int, kafka: dict[str, str]) -> Iterator[dict[str, Any]]:

@@ -131,6 +131,8 @@ def _streams(
     yield f"    topic: {_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
+    for key, value in sample.settings.items():
+        yield f"    {key}: {_path_word(value) if key != 'message' else value}"
     if sample.delimiter != ",":
         yield f"    delimiter: {json.dumps(sample.delimiter)}"
     yield from _envelope(sample)
@@ -391,6 +393,11 @@ def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
 
 def _commented(line: str, comment: str) -> str:
     return f"{line:<{COLUMN - 1}} # {comment}"
+
+
+def _path_word(text: str) -> str:
+    """The path of a file as YAML."""
+    return text if re.fullmatch(r"[^\W\d][\w./-]*", text) else json.dumps(text)
 
 
 def _word(text: str) -> str:

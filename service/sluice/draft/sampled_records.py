@@ -7,8 +7,9 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -19,7 +20,10 @@ from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
 from sluice.draft.value_forms import Form
-from sluice.model.errors import SluiceError
+from sluice.model.errors import AS_WRITTEN, SluiceError
+
+if TYPE_CHECKING:
+    from sluice.draft.schema_sample import SchemaSample
 
 #: the first byte of a record of Confluent's wire format; the id of a schema follows in four bytes
 MAGIC, PREFIX = b"\x00", 5
@@ -66,6 +70,7 @@ class Sample:
     key          the key of the records
     envelope     what surrounds the rows in the values
     delimiter    what stands between the fields of CSV
+    settings     the keys of the stream that name the schema, and their values
     origins      of each usable record its topic partition, and its timestamp in seconds; None if it is not known
     """
 
@@ -80,6 +85,7 @@ class Sample:
     key: RecordKey = NO_KEY
     envelope: Envelope = NO_ENVELOPE
     delimiter: str = ","
+    settings: Mapping[str, str] = field(default_factory=dict)
     origins: Sequence[tuple[int, float | None]] = ()
 
     @property
@@ -92,11 +98,14 @@ class Sample:
         return best_time(self.attributes)
 
 
-def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) -> Sample:
+def sample(
+    topic: str, records: Sequence[Sampled], registry: Mapping[str, str], settings: Mapping[str, str] | None = None
+) -> Sample:
     """The sample of these records, which has at least one attribute without a problem.
 
-    `registry` has the properties of the schema registry; empty: there is none. Raises DraftError if the records do not
-    suffice, and RegistryError if the registry does not answer.
+    `registry` has the properties of the schema registry; empty: there is none. `settings` are the keys of the format
+    protobuf (`proto` or `descriptor`, `message`), if the user has named its schema. Raises DraftError if the records do
+    not suffice, and RegistryError if the registry does not answer.
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
@@ -105,7 +114,10 @@ def sample(topic: str, records: Sequence[Sampled], registry: Mapping[str, str]) 
         none = f"none of the {len(records)} sampled records of {topic} has a value"
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
     framed = [record for record in filled if _is_framed(record.value)]
-    common = _avro(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
+    if settings:
+        common = _messages(topic, filled, registry if 2 * len(framed) > len(filled) else {}, settings)
+    else:
+        common = _framed(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
     found = _as_upserts(common) if tombstones else common
     return replace(found, records=len(records), tombstones=tombstones)
@@ -168,20 +180,53 @@ def _line(texts: Sequence[str]) -> Attribute:
     return Attribute("line", ("line",), Form("string"), texts, range(len(texts)), len(texts))
 
 
-def _avro(topic: str, records: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+def _framed(topic: str, records: Sequence[_Filled], registry: Mapping[str, str]) -> Sample:
+    """The sample of records with the ids of their schemas."""
     framed = [record for record in records if _is_framed(record.value)]
     if not registry:
         number = int.from_bytes(framed[0].value[1:PREFIX], "big")
         problem = f"the records of {topic} have a schema of a registry (id {number})"
         raise DraftError(f"{problem}; name the registry: --registry url=http://HOST:PORT")
-    from sluice.draft.avro_sample import avro_sample  # noqa: PLC0415 - it imports compiled kernels
+    from sluice.draft.schema_sample import format_of, registry_sample  # noqa: PLC0415 - it imports compiled kernels
 
-    attributes, documents, reason = avro_sample([record.value for record in framed], registry)
-    rows = [(document, record) for document, record in zip(documents, framed, strict=True) if document is not None]
+    values = [record.value for record in framed]
+    form = format_of(values, registry)
+    if form == "json-confluent":
+        found = _json(topic, [record._replace(value=record.value[PREFIX:]) for record in framed])
+        return replace(found, format=form, unreadable=found.unreadable + len(records) - len(framed))
+    return _of_schema(topic, records, framed, registry_sample(values, registry, form), form)
+
+
+def _messages(
+    topic: str, records: Sequence[_Filled], registry: Mapping[str, str], settings: Mapping[str, str]
+) -> Sample:
+    """The sample of messages of a schema that the user names, with the ids of a registry or without."""
+    from sluice.draft.schema_sample import file_sample, protobuf_options  # noqa: PLC0415 - it imports compiled kernels
+
+    form = "protobuf-confluent" if registry else "protobuf"
+    options = protobuf_options(settings, form, _Finder())
+    found = file_sample([record.value for record in records], form, options, registry)
+    return replace(_of_schema(topic, records, records, found, form), settings={**settings, "message": options.message})
+
+
+class _Finder:
+    """Makes an error of what is wrong with the schema that the user names."""
+
+    folder = Path()
+
+    def problem(self, key: str, expected: str, got: str | None = None) -> None:
+        raise DraftError(f"--{key}: expected {expected}{f', got {got}' if got and got != AS_WRITTEN else ''}")
+
+
+def _of_schema(
+    topic: str, records: Sequence[_Filled], framed: Sequence[_Filled], found: SchemaSample, form: str
+) -> Sample:
+    rows = [
+        (document, record) for document, record in zip(found.documents, framed, strict=True) if document is not None
+    ]
     if not rows:
-        raise DraftError(f"no sampled record of {topic} can be read with its schema: {reason}")
-    unreadable = len(records) - len(rows)
-    return replace(_sample(topic, "avro-confluent", attributes, rows), unreadable=unreadable)
+        raise DraftError(f"no sampled record of {topic} can be read with its schema: {found.reason}")
+    return replace(_sample(topic, form, found.attributes, rows), unreadable=len(records) - len(rows))
 
 
 def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:

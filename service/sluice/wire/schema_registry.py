@@ -50,7 +50,13 @@ class Registry:
         self._client = SchemaRegistryClient({"timeout": TIMEOUT, "retries.max.wait.ms": 5000} | settings)
         self.sources = lru_cache(KEPT)(self._sources)
         self.schema = lru_cache(KEPT)(self._schema)
+        self.kind = lru_cache(KEPT)(self._kind)
         self.id_of = lru_cache(KEPT)(self._id_of)
+
+    def _kind(self, number: int) -> str | None:
+        """The kind of the schema with this id, None if there is none. Raises RegistryError."""
+        schema = self._answer_of(lambda: self._client.get_schema(number))
+        return None if schema is None else schema.schema_type or AVRO
 
     def _schema(self, number: int) -> Avro:
         """The Avro schema with this id. Raises UnknownSchemaError and RegistryError; errors are not cached."""

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from sluice.cli import main
 from sluice.config.load import load
 from tests.registry.servers import small
-from tests.unit.draft.test_avro_sample import record
+from tests.unit.draft.test_schema_sample import record
 
 pytestmark = pytest.mark.kafka
 

@@ -113,5 +113,6 @@ def results(made: pa.Array | Results) -> Results:
     """The results of `finish`, with the rows that have an error."""
     if isinstance(made, Results):
         return made
-    null = made.is_null().to_numpy(zero_copy_only=False)
-    return Results(made, null)
+    if not made.null_count:
+        return Results(made, np.zeros(len(made), np.bool_))
+    return Results(made, made.is_null().to_numpy(zero_copy_only=False))

@@ -118,6 +118,12 @@ def guarded(of: Layout, a: int, code: int) -> SummaryField:
 
 
 @inlined
+def present(of: Layout, a: int, code: int) -> SummaryField:
+    """Like `summary`, for a record with a guard that has neither companion nor sequence number."""
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE, of[a].guard)
+
+
+@inlined
 def alone(of: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record that has neither companion nor sequence number."""
     return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE, NONE)
@@ -133,7 +139,11 @@ def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # 
     for a in range(len(of)):
         code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
         if of[a].guard != NONE and code == SUM_REAL:
-            do(guarded(of, a, SUM_REAL), *arguments)
+            do(present(of, a, SUM_REAL), *arguments)
+        elif of[a].guard != NONE and code == GREATEST_REAL and plain:
+            do(present(of, a, GREATEST_REAL), *arguments)
+        elif of[a].guard != NONE and code == LEAST_REAL and plain:
+            do(present(of, a, LEAST_REAL), *arguments)
         elif of[a].guard != NONE:
             do(guarded(of, a, code), *arguments)
         elif code == SUM_REAL:
@@ -170,7 +180,9 @@ def combine(
     """Combines the summaries `older[left]` and `younger[right]` into `into[d]`, which may be one of the two."""
     for a in range(len(of)):
         code = of[a].code
-        if of[a].guard != NONE:
+        if of[a].guard != NONE and code == SUM_REAL:
+            _combine_one(present(of, a, SUM_REAL), text, older, left, younger, right, into, d)
+        elif of[a].guard != NONE:
             _combine_one(guarded(of, a, code), text, older, left, younger, right, into, d)
         elif code == SUM_REAL:  # one branch on the code here instead of one per word
             _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)

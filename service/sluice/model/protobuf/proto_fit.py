@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.model.members import Steps, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
@@ -158,10 +158,18 @@ def _given(proto: Protobuf, one: ProtoField, around: tuple[str, ...]) -> Type | 
     if kind_of(proto, one) != "message":
         return GIVEN.get(kind_of(proto, one))
     message = proto.message_of(one)
-    if message.name in JSON_MESSAGES or message.name in around or not message.fields:
+    if not is_plain_message(proto, replace(one, repeated=False), around):
         return JSON
     inner = (*around, message.name)
     return StructType(tuple((member.name, attribute_type(proto, member, inner)) for member in message.fields))
+
+
+def is_plain_message(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> bool:
+    """Whether the field is a message of fields: not repeated, no value such as a time, and not one of those around."""
+    if one.repeated or kind_of(proto, one) != "message":
+        return False
+    message = proto.message_of(one)
+    return bool(message.fields) and message.name not in JSON_MESSAGES and message.name not in around
 
 
 def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] | None:

@@ -106,9 +106,7 @@ class _Messages:
     readers: dict[tuple[int, ...], Reader]
 
     def read(self, values: pa.BinaryArray) -> Decoded:
-        data, starts = bytes_of(values)
-        paths, ends = np.zeros((len(values), MAX_PATH + 1), np.int64), np.zeros(len(values), np.int64)
-        _paths(data, starts, paths, ends)
+        paths, ends = _indexes_of(values)
         parts = [nothing(self.format.schema, np.flatnonzero(ends < 0), NOT_FRAMED)]
         for path, rows in _by_path(paths, np.flatnonzero(ends >= 0)):
             chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
@@ -122,6 +120,20 @@ class _Messages:
             return nothing(self.format.schema, rows, reason(Reason.UNKNOWN_SCHEMA, str(unknown)))
         self.readers[path] = reader
         return reader.read(values, ends).at(rows)
+
+
+def message_paths(values: pa.BinaryArray) -> set[tuple[int, ...]]:
+    """The paths of the messages of these values, as far as they are readable."""
+    paths, ends = _indexes_of(values)
+    return {_indexes(path) for path in paths[ends >= 0]}
+
+
+def _indexes_of(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
+    """The message indexes of each value, and the bytes up to its message (see `_paths`)."""
+    data, starts = bytes_of(values)
+    paths, ends = np.zeros((len(values), MAX_PATH + 1), np.int64), np.zeros(len(values), np.int64)
+    _paths(data, starts, paths, ends)
+    return paths, ends
 
 
 def _by_path(paths: np.ndarray, rows: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluice.columns.interner import Interner
 from sluice.engine.aggregates.aggregate_function import results
@@ -71,5 +72,6 @@ class AggregateOutputs:
 
 def _errors_of(failed: pa.BooleanArray) -> np.ndarray | None:
     """The errors of results of which the column says whether they failed; None if there are none."""
-    flags = failed.to_numpy(zero_copy_only=False)
-    return np.where(flags, Error.NO_VALUE, Error.NONE).astype(np.int8) if flags.any() else None
+    if not pc.any(failed).as_py():
+        return None
+    return np.where(failed.to_numpy(zero_copy_only=False), Error.NO_VALUE, Error.NONE).astype(np.int8)

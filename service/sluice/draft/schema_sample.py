@@ -1,0 +1,212 @@
+"""The attributes of sampled records that have a schema: of Avro or Protobuf, from a registry or from a file.
+
+The attributes are the fields of the schemas, also inside of records and messages. The values come from the ordinary
+decoder of the format.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sluice.columns.json_columns import json_values
+from sluice.draft.record_tree import Path
+from sluice.draft.sampled_attributes import Attribute, Document, names_of
+from sluice.draft.value_forms import Form
+from sluice.model.avro_schema import Avro, AvroError, Node, attribute_type
+from sluice.model.members import Member
+from sluice.model.protobuf.proto_file import ProtobufError
+from sluice.model.protobuf.proto_fit import attribute_type as attribute_of_field
+from sluice.model.protobuf.proto_fit import is_plain_message
+from sluice.model.protobuf.proto_schema import Protobuf, ProtoMessage, parse
+from sluice.model.spec import Coding, FormatOptions
+from sluice.model.types import Schema, Type, parse_type
+from sluice.wire.confluent import PREFIX
+from sluice.wire.formats.avro_format import AvroOptions
+from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_table import FORMATS, codec
+from sluice.wire.formats.protobuf_format import DESCRIPTOR, MESSAGE, PROTO, ProtobufOptions
+from sluice.wire.protobuf.proto_confluent import message_paths
+from sluice.wire.schema_registry import AVRO, JSON, PROTOBUF, UnknownSchemaError, registry
+
+#: the most records within records whose fields are attributes
+MAX_DEPTH = 8
+#: kind of a schema in the registry -> the format of its records
+OF_KIND = {AVRO: "avro-confluent", PROTOBUF: "protobuf-confluent", JSON: "json-confluent"}
+#: the settings of a format whose records have the ids of their schemas
+OPTIONS: Mapping[str, FormatOptions] = {OF_KIND[AVRO]: AvroOptions(), OF_KIND[PROTOBUF]: ProtobufOptions()}
+
+
+class Leaf(NamedTuple):
+    """A field that is no record: its type, why it has none, and whether it, or a record around it, may be absent."""
+
+    type: Type | None
+    problem: str
+    nullable: bool
+
+
+Leaves = list[tuple[Path, Leaf]]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSample:
+    """The attributes, a document for each value (None if it cannot be read), and why the last such value cannot."""
+
+    attributes: list[Attribute]
+    documents: list[Document | None]
+    reason: str = ""
+
+
+# ---- which schemas there are -----------------------------------------------------------------------------------------
+
+
+def format_of(values: Sequence[bytes], properties: Mapping[str, str]) -> str:
+    """The format of most values that begin with the id of a schema; that of Avro if the registry has none of the ids.
+
+    Raises RegistryError if the registry does not answer.
+    """
+    client, formats = registry(tuple(properties.items())), Counter[str]()
+    for number, count in Counter(map(_number, values)).items():
+        kind = client.kind(number)
+        formats[OF_KIND[AVRO] if kind is None else OF_KIND.get(kind, kind)] += count if kind is not None else 0
+    return formats.most_common(1)[0][0]
+
+
+def registry_sample(values: Sequence[bytes], properties: Mapping[str, str], form: str) -> SchemaSample:
+    """The sample of values with the ids of their schemas. Raises RegistryError if the registry does not answer."""
+    client, schemas, reason = registry(tuple(properties.items())), [], ""
+    for number in sorted({_number(value) for value in values}):
+        try:
+            if form == OF_KIND[AVRO]:
+                schema = client.schema(number)
+                schemas.append(list(_of_record(schema, schema.root, (), nullable=False)))
+            else:
+                own = [value for value in values if _number(value) == number]
+                schemas += _of_messages(parse(client.sources(number, PROTOBUF)), own)
+        except (UnknownSchemaError, ProtobufError) as error:
+            reason = str(error)
+    return _sample(values, schemas, Coding(form, OPTIONS[form]), properties, reason)
+
+
+def _of_messages(proto: Protobuf, values: Sequence[bytes]) -> list[Leaves]:
+    """The fields of each message of the schema that the values have."""
+    names = dict.fromkeys(proto.order.get(path, "") for path in message_paths(pa.array(values, pa.binary())))
+    return [list(_of_message(proto, proto.messages[name], (), nullable=False)) for name in names if name]
+
+
+def file_sample(
+    values: Sequence[bytes], form: str, options: ProtobufOptions, properties: Mapping[str, str]
+) -> SchemaSample:
+    """The sample of messages of a schema that the user names."""
+    proto = parse(options.files)
+    leaves = list(_of_message(proto, proto.messages[options.message], (), nullable=False))
+    return _sample(values, [leaves], Coding(form, options), properties, "")
+
+
+def protobuf_options(given: Mapping[str, str], form: str, finder: object) -> ProtobufOptions:
+    """The settings of the format for the keys that the user has given. `finder` reports what is wrong with them."""
+    settings = {key: given.get(key) for key in (PROTO, DESCRIPTOR, MESSAGE)}
+    return FORMATS[form].options(settings, finder)  # type: ignore[arg-type, return-value]
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(value[1:PREFIX], "big")
+
+
+# ---- the fields of a schema ------------------------------------------------------------------------------------------
+
+
+def _of_record(avro: Avro, node: Node, path: Path, *, nullable: bool) -> Iterator[tuple[Path, Leaf]]:
+    """The fields of a record, also in records within it. A union of several types is one field."""
+    for field in avro.meant(node).fields:
+        values, place = avro.values(field.node), (*path, field.name)
+        absent = nullable or len(values) < len(avro.branches(field.node))
+        if len(values) == 1 and values[0].type == "record" and len(path) < MAX_DEPTH:
+            yield from _of_record(avro, values[0], place, nullable=absent)
+        else:
+            yield place, _leaf(avro, field.node, field.name, nullable=absent)
+
+
+def _leaf(avro: Avro, node: Node, name: str, *, nullable: bool) -> Leaf:
+    try:
+        return Leaf(attribute_type(avro, node, name).present, "", nullable)
+    except AvroError:
+        return Leaf(None, _no_type(", ".join(value.type for value in avro.values(node)) or "null"), nullable)
+
+
+def _of_message(
+    proto: Protobuf, message: ProtoMessage, path: Path, *, nullable: bool, around: tuple[str, ...] = ()
+) -> Iterator[tuple[Path, Leaf]]:
+    """The fields of a message, also in messages within it that are not repeated."""
+    around = (*around, message.name)
+    for one in message.fields:
+        place, absent = (*path, one.name), nullable or (one.presence and not one.required)
+        if is_plain_message(proto, one, around) and len(path) < MAX_DEPTH:
+            yield from _of_message(proto, proto.message_of(one), place, nullable=absent, around=around)
+            continue
+        try:
+            yield place, Leaf(attribute_of_field(proto, one, around).present, "", absent)
+        except ProtobufError:
+            yield place, Leaf(None, _no_type(one.shown), absent)
+
+
+def _no_type(what: str) -> str:
+    return f"no type is chosen for {what}; docs/formats.md has those that can be read"
+
+
+# ---- attributes and values -------------------------------------------------------------------------------------------
+
+
+def _sample(
+    values: Sequence[bytes], schemas: Sequence[Leaves], coding: Coding, properties: Mapping[str, str], reason: str
+) -> SchemaSample:
+    fields = _attributes(schemas)
+    usable = [field for field in fields if not field.problem]
+    schema = tuple((field.name, parse_type(field.type)) for field in usable)
+    members = {field.name: Member(field.path) for field in usable if field.path != (field.name,)}
+    if not schema:
+        return SchemaSample(fields, [None] * len(values), reason)
+    part = Part(coding, schema, registry=tuple(properties.items()), members=members)
+    decoded = codec(part).decode(pa.array(values, pa.binary()))
+    documents: list[Document | None] = [None] * len(values)
+    for row, document in zip(decoded.good.tolist(), _documents(decoded.tuples, schema), strict=True):
+        documents[row] = document
+    why = decoded.bad[-1][1] if decoded.bad else ""
+    return SchemaSample([_with_values(field, documents) for field in fields], documents, why or reason)
+
+
+def _attributes(schemas: Sequence[Leaves]) -> list[Attribute]:
+    """The fields of these schemas as attributes without values, each with its type in the newest schema."""
+    listed: dict[Path, list[Leaf]] = {}
+    for leaves in schemas:
+        for path, leaf in leaves:
+            listed.setdefault(path, []).append(leaf)
+    names = names_of(list(listed))
+    return [
+        _attribute(name, path, leaves, len(schemas)) for name, (path, leaves) in zip(names, listed.items(), strict=True)
+    ]
+
+
+def _attribute(name: str, path: Path, leaves: Sequence[Leaf], schemas: int) -> Attribute:
+    type_, problem, _ = leaves[-1]
+    nullable = any(leaf.nullable for leaf in leaves)
+    absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(leaves) < schemas else []))
+    form = Form(str(type_)) if type_ else None
+    return Attribute(name, path, form, (), (), 0, problem=problem, absence=", ".join(absences))
+
+
+def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
+    columns = [json_values(tuples.column(index), type_) for index, (_, type_) in enumerate(schema)]
+    for row in range(len(tuples)):
+        yield {name: column[row] for (name, _), column in zip(schema, columns, strict=True)}
+
+
+def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attribute:
+    read = [document for document in documents if document is not None]
+    found = [(row, document[field.name]) for row, document in enumerate(read) if document.get(field.name) is not None]
+    rows, values = [row for row, _ in found], [value for _, value in found]
+    return replace(field, values=values, rows=rows, documents=len(read) if field.form else 0)
