@@ -65,7 +65,7 @@ def protobuf(url, topic, message="", files=(), **more):
 
 
 def json_(url, topic, text=None, **more):
-    return records(url, topic, "json-confluent", JsonSchemaOptions(text), **more)
+    return records(url, topic, "json-confluent", JsonSchemaOptions(json_schema=text), **more)
 
 
 def decode(these, values):

@@ -79,4 +79,4 @@ def with_sorted_lists(record: Record, free: dict[str, Any]) -> Record:
 
 def sort_key(value: Any) -> tuple[bool, str]:
     """Marks behind tuples, else any fixed order."""
-    return isinstance(value, dict) and "punct" in value, json.dumps(value, sort_keys=True)
+    return isinstance(value, dict) and "punct" in value, json.dumps(value, sort_keys=True, default=str)

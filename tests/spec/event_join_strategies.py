@@ -37,7 +37,8 @@ def operators(draw: st.DrawFn, window: st.SearchStrategy[str], *, outer: st.Sear
     operator: dict[str, Any] = {
         "kind": "join", "window": clause, "event_time": "e", "algorithm": draw(outer),
         "equality_left": equality, "equality_right": equality, "partition_by_left": [], "partition_by_right": [],
-        "output": {"li": "left.i", "ls": "left.s", "le": "left.e", "re": "right.e", "rk": "right.k", "r2": "right.i2"},
+        "output": {"li": "left.i", "ls": "left.s", "le": "left.e", "re": "right.e", "rk": "right.k", "r2": "right.i2",
+                   "ld": "left.d", "rz": "right.z"},
         "schema_left": LEFT | {"e": kind}, "schema_right": RIGHT | {"e": kind},
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
     match = draw(st.sampled_from(list(CONDITIONS)))

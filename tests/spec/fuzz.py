@@ -15,25 +15,35 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from sluice.model.engine_limits import EngineLimits
-from tests.spec import dedup_strategies, event_strategies
+from tests.spec import dedup_strategies, event_join_strategies, event_strategies, session_strategies
 from tests.spec import test_dedups_against_oracle as dedups
+from tests.spec import test_event_joins_against_oracle as event_joins
 from tests.spec import test_joins_against_oracle as joins
+from tests.spec import test_sessions_against_oracle as sessions
 from tests.spec.join_oracle import run_join, run_sort
 from tests.spec.join_strategies import join_cases, sort_cases
+from tests.spec.null_strategies import with_nulls
 from tests.spec.strategies import Case, cases, cuts
+from tests.spec.table_oracle import run as run_table
+from tests.spec.table_strategies import cases as table_cases
 from tests.spec.test_against_oracle import check
 from tests.unit.engine.operators.aggregate import test_event_time_aggregate as event_time
 
-ROUND = 200
+ROUND = 50
 #: random cases, and what compares one of them, given cuts
-KINDS = [
+OPERATORS: list[tuple[SearchStrategy[Case], Callable[..., None]]] = [
     (cases(), check),
     (join_cases(), partial(joins.check, oracle=run_join)),
     (sort_cases(), partial(joins.check, oracle=run_sort)),
     (event_strategies.cases, event_time.check),
     (event_strategies.sort_cases, event_time.check),
     (dedup_strategies.cases, dedups.check),
+    (session_strategies.cases, sessions.check),
+    (event_join_strategies.cases, event_joins.check),
+    (table_cases(), partial(joins.check, oracle=run_table)),
 ]
+#: each as it is, and with optional attributes
+KINDS = [*OPERATORS, *((with_nulls(operators), compared) for operators, compared in OPERATORS)]
 
 
 def fuzz(minutes: float) -> int:

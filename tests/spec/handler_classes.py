@@ -161,3 +161,14 @@ class Again(WindowHandler):
 
     def trigger(self, window):
         return [{"ts": row["ts"], "x": row["x"]} for row in window.tuples]
+
+
+class Present(WindowHandler):
+    """The values of types that may be null."""
+
+    input = {"x": "int64?", "z": "list<int64?>?"}
+    output = {"xs": "list<int64?>", "sum": "int64?"}
+
+    def trigger(self, window, /):
+        rows = window.tuples
+        yield {"xs": [row["x"] for row in rows], "sum": sum(n for row in rows for n in row["z"])}

@@ -29,7 +29,18 @@ Record = dict[str, Any]
 Case = dict[str, Any]
 OTHER = {"left": "right", "right": "left"}
 OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
-DEFAULTS = {"boolean": False, "int64": 0, "float64": 0.0, "string": "", "timestamp": "1970-01-01T00:00:00Z"}
+DEFAULTS = {
+    "boolean": False, "int64": 0, "float64": 0.0, "string": "", "timestamp": "1970-01-01T00:00:00Z", "decimal": "0",
+    "list": [], "map": {},
+}  # fmt: skip
+
+
+def default(kind: str) -> Value:
+    """SPL's default of a type, in the JSON of an event: of a struct that of each member."""
+    if kind.endswith("?"):
+        return None
+    word = re.split("[<(]", kind)[0]
+    return {n: default(of) for n, of in oracle.members(kind).items()} if word == "tuple" else DEFAULTS[word]
 
 
 # ---- join: section 8 -------------------------------------------------------------------------------------------------
@@ -202,12 +213,12 @@ def side(operator: Case, name: str) -> Side:
         attribute, size = oracle.delta(text, schema)
     given = operator.get(f"default_{name}", {})
     null = given is None  # NU26: all of the side
-    missing = {attr: None if null or kind.endswith("?") else DEFAULTS[kind] for attr, kind in schema.items()}
-    default = typed(missing | (given or {}), schema)
+    missing = {attr: None if null else default(kind) for attr, kind in schema.items()}
+    filled = typed(missing | (given or {}), schema)
     outer = operator["algorithm"] in OUTER[name]
     return Side(
         name, policy, size, operator[f"partition_by_{name}"], operator[f"equality_{name}"], schema, outer,
-        bool(operator.get(f"unmatched_{name}")), default, attribute, oracle.leaving(operator[name]),
+        bool(operator.get(f"unmatched_{name}")), filled, attribute, oracle.leaving(operator[name]),
     )  # fmt: skip
 
 

@@ -22,14 +22,14 @@ from tests.spec.strategies import (
     steps,
 )
 
-LEFT = {name: SCHEMA[name] for name in "knbifst"}
+LEFT = {name: SCHEMA[name] for name in "knbifstdz"}
 RIGHT = LEFT | {"i2": "int64"}
 SIDES = {"left": LEFT, "right": RIGHT}
 SMALL = VALUES | {
     "f": VALUES["f"][:4] + VALUES["f"][-3:], "i": VALUES["i"][:6], "i2": VALUES["i"], "k": VALUES["k"][:3],
 }  # fmt: skip
 
-equalities = st.sampled_from([[], ["k"], ["k"], ["n"], ["f"], ["k", "n"], ["b", "k"], ["t"]])
+equalities = st.sampled_from([[], ["k"], ["k"], ["n"], ["f"], ["k", "n"], ["b", "k"], ["t"], ["d"]])
 tumbling = st.one_of(counts, deltas, st.sampled_from(["time(1.5)", "punct()"]))
 algorithms = st.sampled_from(["inner", "leftOuter", "rightOuter", "outer"])
 
@@ -54,7 +54,16 @@ def joins(draw: st.DrawFn) -> Case:
         "algorithm": draw(algorithms),
         "equality_left": equality,
         "equality_right": equality,
-        "output": {"li": "left.i", "ls": "left.s", "lf": "left.f", "rt": "right.t", "rk": "right.k", "r2": "right.i2"},
+        "output": {
+            "li": "left.i",
+            "ls": "left.s",
+            "lf": "left.f",
+            "rt": "right.t",
+            "rk": "right.k",
+            "r2": "right.i2",
+            "ld": "left.d",
+            "rz": "right.z",
+        },
         "schema_left": LEFT,
         "schema_right": RIGHT,
     }
@@ -112,7 +121,9 @@ def outer_cases(draw: st.DrawFn) -> Case:
 
 
 directions = st.sampled_from(["asc", "desc"])
-orders = st.lists(st.tuples(st.sampled_from("ifstkn"), directions), min_size=1, max_size=3, unique_by=lambda of: of[0])
+orders = st.lists(
+    st.tuples(st.sampled_from("ifstkndp"), directions), min_size=1, max_size=3, unique_by=lambda of: of[0]
+)
 
 
 @st.composite

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -411,18 +411,36 @@ def wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
+#: more digits than any sum here has
+EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
+
+
 def total(values: list[Value]) -> Value:
     if isinstance(values[0], str):
         return "".join(values)
+    if isinstance(values[0], Decimal):
+        return decimal(sum(map(Fraction, values)), scale_of(values[0]))  # DE13
     if isinstance(values[0], float):
         return rounded(values, 1)
     return wrapped(sum(values))
 
 
-def average(values: list[Value]) -> Value:
+def average(values: list[Value], scale: int | None = None) -> Value:
+    if isinstance(values[0], Decimal):
+        mean = sum(map(Fraction, values)) / len(values)
+        return decimal(mean, max(6, scale_of(values[0])) if scale is None else scale)  # DE14
     if isinstance(values[0], float):
         return rounded(values, len(values))
     return int(Fraction(sum(values), len(values)))  # A20: the true mean, cut towards zero
+
+
+def scale_of(value: Decimal) -> int:
+    return -int(value.as_tuple().exponent)
+
+
+def decimal(value: Fraction, scale: int) -> Decimal:
+    """Rounded half to even, as Python rounds fractions."""
+    return EXACT.scaleb(Decimal(round(value * 10**scale)), -scale)
 
 
 def rounded(values: list[float], divisor: int) -> float:
@@ -472,9 +490,11 @@ def distinct(values: list[Value]) -> list[list[Value]]:
 
 
 def alike(a: Value, b: Value) -> bool:
-    """Lists element by element: Python's == takes one and the same NaN inside them for equal."""
+    """Values with an inside part by part: Python's == takes one and the same NaN inside them for equal."""
     if isinstance(a, list):
         return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[name], b[name]) for name in a)
     return bool(a == b)
 
 
@@ -487,6 +507,7 @@ def at_extreme(values: list[Value], companions: list[Value], beats: Callable[[Va
 
 def deviation(values: list[Value], fewer: int) -> float:
     """sqrt(M2 / (n - fewer)), 0 of one tuple; M2 exact (A21)."""
+    values = list(map(float, values))  # DE15
     if len(values) <= fewer:
         return 0.0
     if not all(map(math.isfinite, values)):
@@ -502,6 +523,7 @@ def deviation(values: list[Value], fewer: int) -> float:
 
 def approximate(values: list[float], share: float) -> float:
     """At place floor(share * (n - 1)), in the middle of the numbers with its first 19 bits."""
+    values = list(map(float, values))  # DE15
     if any(math.isnan(v) for v in values):
         return math.nan
     value = sorted(values)[math.floor(share * (len(values) - 1))]
@@ -514,12 +536,22 @@ def approximate(values: list[float], share: float) -> float:
 
 def percentile(values: list[Value], share: float) -> float:
     """Linear between the neighbours of place share * (n - 1)."""
+    if isinstance(values[0], Decimal):
+        return exact_percentile(values, share)
     if any(map(math.isnan, values)):
         return math.nan
     ordered = sorted(float(v) for v in values)
     place = share * (len(ordered) - 1)
     low, high, part = ordered[math.floor(place)], ordered[math.ceil(place)], place - math.floor(place)
     return low if part == 0 or low == high else low * (1 - part) + high * part
+
+
+def exact_percentile(values: list[Decimal], share: float) -> Decimal:
+    """Interpolated exactly (DE15)."""
+    below, rest = divmod(Fraction(str(share)) * (len(values) - 1), 1)
+    ordered = sorted(map(Fraction, values))
+    found = ordered[below] if not rest else ordered[below] + (ordered[below + 1] - ordered[below]) * rest
+    return decimal(found, max(6, scale_of(values[0])))
 
 
 def by_element(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -554,7 +586,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "CountByDistinct": lambda v, n=None: [len(equal) for equal in distinct(v)][:n],
     "CountDistinct": lambda v: len(distinct(v)),
     "Sum": by_element(total),
-    "Average": by_element(average),
+    "Average": lambda v, *scale: average(v, *scale) if scale else by_element(average)(v),
     "Min": by_element(lambda v: v[leader(v, less)]),
     "Max": by_element(lambda v: v[leader(v, greater)]),
     "MinCount": lambda v: times(v, v[leader(v, less)]),
@@ -765,6 +797,8 @@ def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float | str]:
         return attribute, size
     if schema.get(attribute, "").rstrip("?") == "timestamp":
         return attribute, nanoseconds(size)
+    if "decimal" in schema.get(attribute, ""):
+        return attribute, Decimal(size)
     return attribute, float(size) if "." in size else int(size)
 
 
@@ -811,7 +845,7 @@ def key_bytes(key: Key) -> bytes:
         return key[0].encode()
     values = [word(plain(v)) for v in key]
     value = values[0] if len(values) == 1 else values
-    return orjson.dumps(value)
+    return orjson.dumps(value, default=lambda number: orjson.Fragment(f"{number:f}"))
 
 
 def word(value: Value) -> Value:
@@ -836,10 +870,32 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def typed(values: Tuple, schema: dict[str, str]) -> Tuple:
-    return {
-        name: timestamp(v) if v is not None and schema.get(name, "").rstrip("?") == "timestamp" else v
-        for name, v in values.items()
-    }
+    return {name: read(v, schema.get(name, "")) for name, v in values.items()}
+
+
+def read(value: Value, kind: str) -> Value:  # noqa: PLR0911 - a table of the types
+    """The value of a type: of a map in the order of its keys (ST2), of a struct with each of its members."""
+    kind = kind.removesuffix("?")
+    word, _, inner = kind.removesuffix(">").partition("<")
+    if value is None or not kind:
+        return value
+    if kind == "timestamp":
+        return timestamp(value)
+    if kind.startswith("decimal"):
+        scale = int(kind.removesuffix(")").replace("(", ",").split(",")[-1])
+        return decimal(Fraction(value), scale)
+    if word == "list":
+        return [read(item, inner) for item in value]
+    if word == "map":
+        return {key: read(value[key], inner.split(", ", 1)[1]) for key in sorted(value, key=str.encode)}
+    if word == "tuple":
+        return {name: read(value.get(name), of) for name, of in members(kind).items()}
+    return value
+
+
+def members(kind: str) -> dict[str, str]:
+    """The types of the members of a struct."""
+    return dict(re.findall(r"(\w+): ((?:[^<>,()]|<[^<>]*>|\([^)]*\))+)", kind))
 
 
 def compared(*windows: str) -> set[str]:
@@ -863,6 +919,8 @@ def as_json(record: dict[str, Any]) -> dict[str, Any]:
 def plain(value: Value) -> Value:
     if isinstance(value, list):
         return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {name: plain(v) for name, v in value.items()}
     if not isinstance(value, Timestamp):
         return value
     seconds, fraction = divmod(value, SECOND)

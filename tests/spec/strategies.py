@@ -14,6 +14,8 @@ Case = dict[str, Any]
 SCHEMA = {
     "k": "string", "n": "int64", "g": "string", "b": "boolean",
     "i": "int64", "f": "float64", "s": "string", "t": "timestamp", "v": "list<float64>", "w": "list<int64>",
+    "d": "decimal(2)", "p": "decimal(30, 9)", "m": "map<string, float64?>",
+    "z": "tuple<a: int64, t: timestamp?, c: decimal(2), l: list<string?>>",
 }  # fmt: skip
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 VALUES: dict[str, list[Any]] = {
@@ -29,6 +31,15 @@ VALUES: dict[str, list[Any]] = {
           "2013-01-01T05:15:00Z", "1700-01-01T00:00:00Z", "2262-01-01T00:00:00Z"],
     "v": [[0.5, 0.1], [-0.0, math.nan], [math.inf, 1e300], [2.5, -1.0], [1e15, 0.0], [1e15, -0.0]],
     "w": [[0, 1], [LARGEST, SMALLEST], [3, -4], [-1, LARGEST]],
+    "d": ["0", "0.05", "-0.05", "1", "2.50", "12.5", "-300.01", "9999999999999999.99", "-9999999999999999.99"],
+    "p": ["0", "0.000000001", "-1.5", "2.50", "123456789012345678901.123456789", "-999999999999999999999.999999999"],
+    "m": [{}, {"a": 1.0}, {"b": None, "a": 0.5}, {"é": math.nan}, {"a": -0.0, "": math.inf}],
+    "z": [
+        {"a": 1, "t": None, "c": "2.50", "l": []},
+        {"a": 1, "t": "2013-01-01T05:15:00Z", "c": "-0.01", "l": ["x", None]},
+        {"a": LARGEST, "c": "2.5", "l": [None]},
+        {"a": 1, "t": None, "c": "2.5", "l": []},
+    ],
 }  # fmt: skip
 CALLS = [
     "Count()", "Sum(i)", "Sum(f)", "Sum(s)", "Average(i)", "Average(f)",
@@ -58,16 +69,26 @@ CALLS = [
       )),
     *(f"{function}(where: {condition})" for condition in ("b", "i > 2") for function in
       ("Count", "CountGroups", "CountByGroup")),
+    "Count(d)", "Count(z)",
+    *(f"{function}({v})" for function in ("Sum", "Average", "Min", "Max", "MinCount", "Median", "PopulationStdDev")
+      for v in "dp"),
+    *(f"{function}({v}, {w})" for function in ("ArgMin", "ArgMax", "CollectArgMax") for v in "dip" for w in "dpzm"),
+    *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect", "CountDistinct", "CollectDistinct",
+      "CountByDistinct", "FirstPresent", "LastPresent") for v in "dpmz"),
+    *(f"{function}({v}, 2)" for function in ("First", "Last", "Collect", "MinN", "MaxN", "Average") for v in "dp"),
+    *(f"{function}(d, 0.95)" for function in ("Percentile", "ApproxPercentile")),
+    *(f"{function}({w}, {v}, 2)" for function in ("CollectMinN", "CollectMaxN") for v in "dp" for w in "iz"),
 ]  # fmt: skip
 
-keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"], ["f"], ["f", "k"]])
-groups = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], ["f"]])
+keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"], ["f"], ["f", "k"], ["d"], ["p", "k"]])
+groups = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], ["f"], ["d"]])
 counts = st.integers(0, 5).map("count({})".format)
 times = st.sampled_from(["0.5", "1", "1.5", "2", "7.25"]).map("time({})".format)
 deltas = st.one_of(
     st.sampled_from([0, 1, 2, 5, LARGEST]).map("delta(i, {})".format),
     st.sampled_from([0.0, 0.5, 1.0, 2.5, 1e14]).map(lambda size: f"delta(f, {size:.1f})"),
     st.sampled_from(["0.0", "0.000000001", "1.5", "60.0"]).map("delta(t, {})".format),
+    st.sampled_from(["0.00", "0.05", "2.5", "300.0"]).map("delta(d, {})".format),
     st.sampled_from(["delta(i, n)", "delta(f, f)", "delta(f, n)", "delta(t, f)", "delta(t, n)"]),
 )
 policies = st.one_of(counts, times, deltas)

@@ -13,7 +13,7 @@ from tests.spec.strategies import Case, marks, sources
 #: the equalities of both sides; those of the right side are the key of the table
 equalities = st.sampled_from([
     (["k"], ["k"]), (["k"], ["k"]), (["s"], ["k"]), (["n"], ["n"]), (["i"], ["n"]), (["f"], ["f"]),
-    (["k", "n"], ["k", "n"]), (["i", "b"], ["n", "b"]), (["t"], ["t"]),
+    (["k", "n"], ["k", "n"]), (["i", "b"], ["n", "b"]), (["t"], ["t"]), (["d"], ["d"]),
 ])  # fmt: skip
 
 
@@ -23,7 +23,8 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
     operator: dict[str, Any] = {
         "kind": "join", "table": True, "algorithm": draw(st.sampled_from(["inner", "leftOuter"])),
         "equality_left": left, "equality_right": right, "partition_by_left": [], "partition_by_right": [],
-        "output": {"li": "left.i", "ls": "left.s", "lf": "left.f", "rt": "right.t", "rk": "right.k", "r2": "right.i2"},
+        "output": {"li": "left.i", "ls": "left.s", "lf": "left.f", "rt": "right.t", "rk": "right.k", "r2": "right.i2",
+                   "ld": "left.d", "rz": "right.z"},
         "schema_left": LEFT, "schema_right": RIGHT,
     }  # fmt: skip
     if match := draw(st.sampled_from(list(CONDITIONS))):

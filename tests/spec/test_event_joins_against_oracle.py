@@ -27,10 +27,10 @@ def dead_letters(case: Case) -> list[int]:
     return sorted(record["after"] for record in records if "dead_letter" in record)
 
 
-def check(case: Case, *cuts: list[int]) -> None:
+def check(case: Case, *cuts: list[int], limits: EngineLimits = SMALL) -> None:
     expected, dropped = event_join_oracle.run(case)
     wanted = by_stream(expected)
-    case = case | {"limits": SMALL}
+    case = case | {"limits": limits}
     for sizes in (None, *cuts):
         got = by_stream(run_case(case, sizes))
         for stream in got.keys() | wanted.keys():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.model.types import Schema, StructType, Type
 
@@ -17,6 +17,8 @@ Steps = tuple[str | int, ...]
 KEY, HEADER = "key", "header"
 #: unit of a time -> its nanoseconds
 UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+#: the spellings of decimals in JSON (DE18)
+NUMBER, TEXT, BASE64 = "number", "string", "base64"
 #: a name that needs no quotes in a path
 NAME = re.compile(r"[^\W\d]\w*")
 #: the most steps of a path: nested less deeply than the JSON decoder reads
@@ -33,12 +35,14 @@ class Spelling:
     unit      the unit of a number that is a time, a word of UNITS; "": seconds, and texts are written (PA11)
     pattern   the form of texts that are times, in the directives of `strptime`; "": ISO 8601 (PA12)
     zone      the zone of such a text without a zone; "": UTC (PA13)
+    decimals  how decimals are written, also inside of other values, and with BASE64 read: a word of the format (DE18)
     """
 
     coerce: bool = False
     unit: str = ""
     pattern: str = ""
     zone: str = ""
+    decimals: str = NUMBER
 
 
 STRICT = Spelling()
@@ -61,6 +65,12 @@ class Member:
 #: by attribute: what differs from the member of its name in its strict spelling
 Members = Mapping[str, Member]
 NO_MEMBERS: Members = {}
+
+
+def with_decimals(schema: Schema, members: Members, decimals: str) -> Members:
+    """The members of all attributes, with this spelling of decimals."""
+    given = {name: members.get(name, Member()) for name, _ in schema}
+    return {name: replace(of, spelling=replace(of.spelling, decimals=decimals)) for name, of in given.items()}
 
 
 def path_of(name: str, members: Members) -> Steps:

@@ -65,16 +65,17 @@ def event_time(
 
 def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Schema) -> EventTime | None:
     """The event time of an output stream: that of the input, if the output has its attribute with the same type (E2,
-    E7).
+    E7), be it optional or not.
 
     None if the output has none. Its watermarks come from upstream. `upstream` has the event time and the attributes of
     each input. If several inputs have an event time, all of these must be the same.
     """
-    kinds = {(of.attribute, of.tick, dict(read)[of.attribute]) for of, read in upstream if of is not None}
+    kinds = {(of.attribute, of.tick, dict(read)[of.attribute].present) for of, read in upstream if of is not None}
     if len(kinds) != 1:
         return None
     ((attribute, tick, kind),) = kinds
-    return EventTime(attribute, tick) if dict(written).get(attribute) == kind else None
+    own = dict(written).get(attribute)
+    return EventTime(attribute, tick) if own is not None and own.present == kind else None
 
 
 def window_functions(clause: ParsedClause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:

@@ -23,7 +23,7 @@ from sluice.model.expressions import Attribute, Call, Expression
 from sluice.model.members import text_of
 from sluice.model.spec import EventTime
 from sluice.model.topology import RETURNING, closing, cycle, upstream_first
-from sluice.model.types import Schema, Type, optional_of, parse_type, similar_type
+from sluice.model.types import Schema, Type, parse_type, similar_type, takes
 from sluice.model.unparse import expression as written
 from sluice.model.unparse import nulls
 
@@ -326,7 +326,7 @@ class Streams:
 
     def derive(self, stream: str, writer: str, sources: Sequence[str], outputs: Mapping[str, Expression]) -> None:
         """Sets the attributes of a stream to the outputs of its writer. A schema in the file must be equal to them,
-        but may be optional where they are not.
+        but may have a `?` where they have none (NU33).
 
         `sources` are the streams that the writer reads, from which the stream inherits its event time.
         """
@@ -352,7 +352,7 @@ class Streams:
             elif stated[name] == kind.present != kind:
                 what = f"{kind}, as {writer} writes it: null comes from {nulls(expression)}; {without_null(expression)}"
                 self.report.problem((*path, name), what, f"{stated[name]}")
-            elif stated[name] not in (None, kind, optional_of(kind)):
+            elif (given := stated[name]) is not None and not takes(given, kind):
                 self.report.problem((*path, name), f"{kind}, as {writer} writes it")
         for name in stated:
             if name not in derived:
@@ -362,7 +362,7 @@ class Streams:
 
 
 def _widest(written: Type, stated: Type | None) -> Type:
-    return written if stated is None or stated != optional_of(written) else stated
+    return stated if stated is not None and takes(stated, written) else written
 
 
 def without_null(expression: Expression) -> str:

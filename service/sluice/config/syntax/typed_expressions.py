@@ -13,6 +13,7 @@ from sluice.api import custom
 from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.expression_grammar import ExpressionError, parse_tree
+from sluice.config.syntax.object_attributes import of_attributes, of_objects, of_side
 from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
@@ -151,15 +152,21 @@ class Typing:
             return Attribute(str(name), kind)
         if self.scope.sides:
             return self.of_one_side(tree, str(name))
+        if (inner := of_objects(self.scope.attributes, str(name))) is not None:
+            return inner
         return self.no_attribute(tree, name, self.scope.stream, self.scope.attributes)
 
     def of_one_side(self, tree: Tree[Token], name: str) -> Expression | None:
         """In a join: an attribute without its side. Exactly one side must have an attribute of this name."""
-        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        having = {
+            side: value
+            for side, attributes in self.scope.sides.items()
+            if (value := of_side(attributes, name, side)) is not None
+        }
         if len(having) > 1:
             return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
-        for side in having:
-            return Attribute(name, self.scope.sides[side][name], side)
+        for value in having.values():
+            return value
         every = [f"{side}.{known}" for side, attributes in self.scope.sides.items() for known in attributes]
         hint = nearest(name, [known.partition(".")[2] for known in every])
         return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
@@ -170,17 +177,16 @@ class Typing:
         """
         name = str(base.children[0]) if base.data == "name" else ""
         if attributes := self.scope.sides.get(name):
-            kind = attributes.get(member)
-            return Attribute(str(member), kind, name) if kind else self.no_attribute(tree, member, name, attributes)
-        if name == self.scope.stream and (kind := self.scope.attributes.get(member)):
-            return Attribute(str(member), kind)
+            return of_side(attributes, str(member), name) or self.no_attribute(tree, member, name, attributes)
+        if name == self.scope.stream and (whole := of_side(self.scope.attributes, str(member))) is not None:
+            return whole
         if name and not self.is_attribute(name):
             return self.of_unknown(tree, name, str(member))
         value = self.of(base)
         return None if value is None else self.member(tree, base, value, str(member))
 
     def is_attribute(self, name: str) -> bool:
-        return name in self.scope.attributes or any(name in side for side in self.scope.sides.values())
+        return any(of_side(one, name) is not None for one in (self.scope.attributes, *self.scope.sides.values()))
 
     def of_unknown(self, tree: Tree[Token], stream: str, name: str) -> Expression | None:
         """Reports a dotted name whose first part is no side, no stream and no attribute."""
@@ -198,20 +204,26 @@ class Typing:
     def member(self, tree: Tree[Token], base: Tree[Token], value: Expression, name: str) -> Expression | None:
         kind, written = value.type.present, self.text[base.meta.start_pos : base.meta.end_pos]
         if not isinstance(kind, StructType):
-            instead = f", as {value.type.described} has no members"
-            if isinstance(kind, MapType):
-                return self.fault(tree, f"a key in brackets{instead}", f'{written}["{name}"]')
-            if kind == JSON:
-                return self.fault(tree, f"jsonText(){instead}", f'jsonText({written}, "{name}")')
-            if kind.element is not None:
-                return self.fault(tree, f"a position in brackets{instead}", f"{written}[0].{name}")
-            return self.fault(tree, f"the value alone{instead}", written)
+            return self.no_members(tree, value, written, name)
         members = dict(kind.members)
         if name not in members:
             near = nearest(name, members)
             return self.fault(tree, f"a member of {written} ({', '.join(members)})", near and f"{written}.{near}")
+        if isinstance(value, Call) and of_attributes(value):
+            return dict(zip(members, value.arguments[1::2], strict=True))[name]
         type_ = optional_of(members[name]) if value.type.optional else members[name]
         return Call(".", (value, Literal(name, STRING)), type_)
+
+    def no_members(self, tree: Tree[Token], value: Expression, written: str, name: str) -> None:
+        """Reports a member of a value that is no struct, with what the value has in its place."""
+        kind, instead = value.type.present, f", as {value.type.described} has no members"
+        if isinstance(kind, MapType):
+            return self.fault(tree, f"a key in brackets{instead}", f'{written}["{name}"]')
+        if kind == JSON:
+            return self.fault(tree, f"jsonText(){instead}", f'jsonText({written}, "{name}")')
+        if kind.element is not None:
+            return self.fault(tree, f"a position in brackets{instead}", f"{written}[0].{name}")
+        return self.fault(tree, f"the value alone{instead}", written)
 
     # -- values with an inside --
 

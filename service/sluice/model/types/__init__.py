@@ -8,7 +8,7 @@ from sluice.model.types.int64_type import INT64, Int64Type
 from sluice.model.types.json_type import JSON, JsonType
 from sluice.model.types.list_type import ListType, list_of
 from sluice.model.types.map_type import MapType, map_of
-from sluice.model.types.optional_type import OptionalType, optional_of
+from sluice.model.types.optional_type import OptionalType, optional_of, takes, united
 from sluice.model.types.string_type import STRING, StringType
 from sluice.model.types.struct_type import StructType, struct_of
 from sluice.model.types.timestamp_type import TIMESTAMP, TimestampType
@@ -20,7 +20,7 @@ __all__ = [
     "BytesType", "DecimalType", "Distance", "Float64Type", "Int64Type", "JsonType", "ListType", "MapType",
     "OptionalType", "Schema",
     "StringType", "StructType", "TimeForm", "TimestampType", "Type", "Value", "list_of", "map_of", "optional_of",
-    "parse_type", "similar_type", "struct_of",
+    "parse_type", "similar_type", "struct_of", "takes", "united",
 ]  # fmt: skip
 
 Schema = tuple[tuple[str, Type], ...]

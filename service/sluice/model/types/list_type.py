@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sluice.model.types.type_contract import Type, Value
@@ -27,6 +27,9 @@ class ListType(Type):
     @classmethod
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:
         return cls(inner(text[5:-1])) if text.startswith("list<") and text.endswith(">") else None
+
+    def with_parts(self, parts: Sequence[Type]) -> Type:
+        return ListType(*parts)
 
     def from_definition(self, value: Value) -> Value:
         assert isinstance(value, tuple)  # noqa: S101 - the elements

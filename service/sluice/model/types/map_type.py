@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sluice.model.types.type_contract import Type, Value, top_level
@@ -40,6 +40,9 @@ class MapType(Type):
         if not key.names_entries:
             raise ValueError(f"a key of a map that is compared exactly, such as string or int64, not {key}")
         return cls(key, value)
+
+    def with_parts(self, parts: Sequence[Type]) -> Type:
+        return MapType(*parts)
 
     def from_definition(self, value: Value) -> Value:
         assert isinstance(value, tuple | list)  # noqa: S101 - pairs

@@ -64,3 +64,20 @@ class OptionalType(Type):
 def optional_of(type_: Type) -> Type:
     """`T?` of `T`, and of `T?` itself."""
     return OptionalType(type_)
+
+
+def takes(type_: Type, given: Type) -> bool:
+    """Whether each value of the given type is a value of the type: `T?` takes `T`, at any depth (NU33)."""
+    return united(type_, given) == type_
+
+
+def united(one: Type, other: Type) -> Type | None:
+    """The type with the values of both, if they differ only in their `?`, at any depth; else None (NU33)."""
+    if one.optional or other.optional:
+        present = united(one.present, other.present)
+        return None if present is None else optional_of(present)
+    if not one.parts or type(one) is not type(other) or one.with_parts(other.parts) != other:
+        return one if one == other else None
+    parts = [united(*both) for both in zip(one.parts, other.parts, strict=True)]
+    known = [part for part in parts if part is not None]
+    return one.with_parts(known) if len(known) == len(parts) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,9 @@ class StructType(Type):
     @property
     def parts(self) -> tuple[Type, ...]:
         return tuple(type_ for _, type_ in self.members)
+
+    def with_parts(self, parts: Sequence[Type]) -> Type:
+        return StructType(tuple((name, part) for (name, _), part in zip(self.members, parts, strict=False)))
 
     @classmethod
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:

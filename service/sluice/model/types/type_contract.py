@@ -13,7 +13,7 @@ engine/aggregates/function_table.py  sums and means, for the types that have the
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
@@ -99,6 +99,10 @@ class Type(ABC):
     def parts(self) -> tuple[Type, ...]:
         """The types inside: of the elements of a list, of the keys and values of a map, of the members of a struct."""
         return () if self.element is None else (self.element,)
+
+    def with_parts(self, parts: Sequence[Type]) -> Type:
+        """The type with other types inside."""
+        return self
 
     @property
     def names_entries(self) -> bool:

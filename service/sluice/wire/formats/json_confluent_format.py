@@ -11,12 +11,19 @@ from pydantic import Discriminator, Field, Tag
 
 from sluice.files import read_file
 from sluice.model.members import nested
-from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
 from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
 from sluice.wire.formats.format_contract import Codec, Finder, FormatKey, Part
-from sluice.wire.formats.json_format import JsonFormat
-from sluice.wire.json.json_schema import JsonSchemaError, attributes_of, check_writing, missing, parse, schema_of
+from sluice.wire.formats.json_format import JsonFormat, JsonOptions, json_options
+from sluice.wire.json.json_schema import (
+    JsonSchemaError,
+    attributes_of,
+    check_writing,
+    missing,
+    parse,
+    schema_of,
+    with_decimals,
+)
 
 SCHEMA = "json_schema"
 JsonSchema = Annotated[
@@ -26,8 +33,8 @@ JsonSchema = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class JsonSchemaOptions(FormatOptions):
-    """A JSON Schema as text: records that are read follow it, and it is that of an output."""
+class JsonSchemaOptions(JsonOptions):
+    """The options of JSON, and a JSON Schema as text: records that are read follow it, and it is that of an output."""
 
     json_schema: str | None = None
 
@@ -36,6 +43,7 @@ class JsonConfluentFormat(JsonFormat):
     """json-confluent. Without `json_schema` it writes a schema that is derived from the attributes."""
 
     keys = {  # noqa: RUF012 - a ClassVar of the base class
+        **JsonFormat.keys,
         SCHEMA: FormatKey(
             "JSON Schema", JsonSchema | None,
             Field(
@@ -45,25 +53,25 @@ class JsonConfluentFormat(JsonFormat):
                 examples=["order.schema.json"],
             ),
             of_key="The JSON Schema of the key; as `json_schema` of a stream.",
-        )
+        ),
     }  # fmt: skip
     needs_registry = True
     schema_keys = (SCHEMA,)
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> JsonSchemaOptions:
-        schema = given.get(SCHEMA)
+        schema, of_json = given.get(SCHEMA), json_options(given)
         if schema is None:
-            return JsonSchemaOptions()
+            return JsonSchemaOptions(**of_json)
         try:
             if isinstance(schema, str):
                 schema = parse(read_file(finder.folder / schema).decode("utf-8-sig"))
-            return JsonSchemaOptions(json.dumps(schema, separators=(",", ":")))
+            return JsonSchemaOptions(**of_json, json_schema=json.dumps(schema, separators=(",", ":")))
         except OSError as error:
             finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / given[SCHEMA]))
         except (JsonSchemaError, UnicodeDecodeError) as error:
             what = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
             finder.problem(SCHEMA, what, str(finder.folder / given[SCHEMA]))
-        return JsonSchemaOptions()
+        return JsonSchemaOptions(**of_json)
 
     def attributes(self, options: JsonSchemaOptions, finder: Finder) -> Schema | None:
         try:
@@ -77,7 +85,7 @@ class JsonConfluentFormat(JsonFormat):
         if text is None or not part.written:
             return
         schema = parse(text)
-        members = nested(part.schema, part.members)
+        members = _members(part)
         for name, type_ in members:
             try:
                 check_writing(schema, name, type_)
@@ -94,8 +102,15 @@ class JsonConfluentFormat(JsonFormat):
             raise NoRegistryClientError.of(error) from None
 
         text = part.options.json_schema
-        written = text or schema_of(part.subject, nested(part.schema, part.members))
+        written = text or schema_of(part.subject, _members(part))
         both = JsonConfluent(
             part.schema, registry(part.registry), part.subject, written, super().codec(part), reads_by=text is not None,
         )  # fmt: skip
         return Codec(both.decode, both.encode)
+
+
+def _members(part: Part) -> Schema:
+    """The members of a record, for its schema: decimals have the type of their spelling."""
+    return tuple(
+        (name, with_decimals(type_, part.options.decimals)) for name, type_ in nested(part.schema, part.members)
+    )

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sluice.model.members import Members
+from sluice.model.members import BASE64, NUMBER, TEXT, Members, with_decimals
 from sluice.model.spec import FormatOptions
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-NUMBER, BASE64 = "number", "base64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +26,27 @@ class JsonOptions(FormatOptions):
     omit: bool = False
 
 
+#: the formats that have the keys below
+IN_JSON = "`json` and `json-confluent`"
+
+
 class JsonFormat(Format):
     keys = {  # noqa: RUF012 - a ClassVar of the base class
         "nulls": FormatKey(
             "form of null", Literal["write", "omit"],
-            Field("write", description="For `json`: whether the member of a null is written, or left out (rule NU5)."),
+            Field(
+                "write",
+                description=f"For {IN_JSON}: whether the member of a null is written, or left out (rule NU5).",
+            ),
         ),
         "decimals": FormatKey(
-            "decimals", Literal["number", "string", "base64"],
+            "decimals", Literal[NUMBER, TEXT, BASE64],
             Field(
                 NUMBER,
-                description="For `json`: how decimals are written: as a `number`, as a `string`, or as the bytes of "
-                "Kafka Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
+                description=f"For {IN_JSON}: how decimals are written: as a `number`, as a `string`, or as the bytes "
+                "of Kafka Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
             ),
-            of_key="For `json`: how decimals of the key are written. The default is `number`.",
+            of_key=f"For {IN_JSON}: how decimals of the key are written. The default is `number`.",
         ),
     }  # fmt: skip
     in_keys = True
@@ -51,23 +55,26 @@ class JsonFormat(Format):
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
         """The options of a stream that sets none are those of any format."""
-        given_options = JsonOptions(given["decimals"] or NUMBER, given["nulls"] == "omit")
-        return FormatOptions() if given_options == JsonOptions() else given_options
+        options = JsonOptions(**json_options(given))
+        return FormatOptions() if options == JsonOptions() else options
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
 
         options = part.options if isinstance(part.options, JsonOptions) else JsonOptions()
-        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults, members=part.members)
-        if options.decimals == BASE64:
-            from sluice.wire.json import json_decimals  # noqa: PLC0415
-
-            inner = partial(json_codec.decode, members=part.members)
-            decode = partial(json_decimals.decode, schema=part.schema, defaults=part.defaults, codec=inner)
-        return Codec(decode, partial(_encode, members=part.members, options=options))
+        members = part.members
+        if options.decimals != NUMBER:
+            members = with_decimals(part.schema, members, options.decimals)
+        decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults, members=members)
+        return Codec(decode, partial(_encode, members=members, omit=options.omit))
 
 
-def _encode(tuples: pa.RecordBatch, members: Members, options: JsonOptions) -> pa.BinaryArray:
+def json_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of JsonOptions that the keys of a file give."""
+    return {"decimals": given.get("decimals") or NUMBER, "omit": given.get("nulls") == "omit"}
+
+
+def _encode(tuples: pa.RecordBatch, members: Members, *, omit: bool) -> pa.BinaryArray:
     """Imports the encoder and polars, which takes 0.15 s and 15 MB, when there are tuples: many processes have none.
 
     Raises ModuleNotFoundError, also without tuples, if polars is missing, which the extra `run` brings.
@@ -76,10 +83,6 @@ def _encode(tuples: pa.RecordBatch, members: Members, options: JsonOptions) -> p
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.array([], pa.binary())
-    from sluice.wire.json.json_write import encode, encode_present  # noqa: PLC0415
+    from sluice.wire.json.json_write import encode  # noqa: PLC0415
 
-    if options.decimals != NUMBER:
-        from sluice.wire.json import json_decimals  # noqa: PLC0415
-
-        tuples = json_decimals.encoded(tuples, options.decimals)
-    return (encode_present if options.omit else encode)(tuples, members)
+    return encode(tuples, members, omit=omit)

@@ -9,8 +9,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from sluice.model.members import BASE64, NUMBER
 from sluice.model.types import (
     BOOLEAN,
+    BYTES,
     FLOAT64,
     INT64,
     STRING,
@@ -67,6 +69,17 @@ class JsonSchemaError(ValueError):
 def schema_of(name: str, schema: Schema) -> str:
     """The text of a JSON Schema generated for tuples with these attributes."""
     return json.dumps({"$schema": DRAFT, "title": name, **_object(schema)}, separators=(",", ":"))
+
+
+def with_decimals(type_: Type, spelling: str) -> Type:
+    """The type with the type of their spelling in place of decimals, at any depth (DE18)."""
+    if spelling == NUMBER:
+        return type_
+    if type_.optional:
+        return optional_of(with_decimals(type_.present, spelling))
+    if isinstance(type_, DecimalType):
+        return BYTES if spelling == BASE64 else STRING
+    return type_.with_parts([with_decimals(part, spelling) for part in type_.parts])
 
 
 def schema_of_type(type_: Type) -> dict[str, Any]:

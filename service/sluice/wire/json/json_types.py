@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as NotBase64Error
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from sluice.json_texts import items_of, members_of
-from sluice.model.members import STRICT, UNITS, Spelling
+from sluice.model.members import BASE64, STRICT, TEXT, UNITS, Spelling
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -100,7 +100,7 @@ class JsonForm(ABC):
     @property
     def digits(self) -> bool:
         """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
-        return any(json_form(part).digits for part in self.type.parts)
+        return any(json_form(part, self.spelling).digits for part in self.type.parts)
 
     @property
     def keeps_text(self) -> bool:
@@ -408,27 +408,43 @@ class OptionalForm(JsonForm):
 
 
 class DecimalForm(JsonForm):
-    """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py)."""
+    """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py), or as a text; or read and
+    written as Kafka Connect's bytes: the unscaled number in two's complement, the high byte first, in base64 (DE18).
+    """
 
     bare = NUMBER
-    digits = True
 
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
         assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
         self.decimal = type_
-        self.scanned = SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
+        self.as_bytes = spelling.decimals == BASE64
+        self.scanned = SCANNED_VALUE if self.as_bytes else SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
+
+    @property
+    def digits(self) -> bool:
+        return not self.as_bytes
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
-        exact = self.decimal.exact(value)
+        exact = self.decimal.exact(self._number(value) if self.as_bytes else value)
         if exact is None:
             raise NotOfTypeError
         return exact
 
+    def _number(self, text: object) -> Decimal:
+        try:
+            content = b64decode(text, validate=True) if isinstance(text, str) else b""
+        except ValueError:
+            raise NotOfTypeError from None
+        require(content != b"")
+        return Decimal(f"{int.from_bytes(content, 'big', signed=True)}e-{self.decimal.scale}")
+
     def from_text(self, text: str) -> Any:  # noqa: ANN401
-        return self.read(decimal(text))
+        return self.read(text if self.as_bytes else decimal(text))
 
     def remark(self, value: object) -> str:
+        if self.as_bytes:
+            return " (`decimals: base64` reads the bytes of Kafka Connect)"
         number = number_of(value)
         if number is None:
             return ""
@@ -438,7 +454,21 @@ class DecimalForm(JsonForm):
     def written(self, column: pl.Expr) -> pl.Expr | None:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
-        return pl.format(f"{BARE}{{}}{BARE}", column.cast(pl.String))
+        if self.as_bytes:
+            return column.map_batches(connect_texts, return_dtype=pl.String)
+        text = column.cast(pl.String)
+        return text if self.spelling.decimals == TEXT else pl.format(f"{BARE}{{}}{BARE}", text)
+
+
+def connect_texts(column: pl.Series) -> pl.Series:
+    """Decimals as Kafka Connect's bytes in base64; null for null."""
+    import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+    from sluice.columns import number_columns  # noqa: PLC0415 - it imports numpy
+
+    numbers = number_columns.unscaled(column.rechunk().to_arrow())
+    texts = [None if n is None else b64encode(number_columns.as_bytes(n)).decode() for n in numbers]
+    return pl.Series(column.name, texts, pl.String)
 
 
 FORMS: Mapping[type[Type], type[JsonForm]] = {

@@ -14,22 +14,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import type_of
-from sluice.model.members import NO_MEMBERS, STRICT, Member, Members, PathTree, Spelling, Steps, path_of, spelling_of
+from sluice.model.members import (
+    NO_MEMBERS,
+    NUMBER,
+    STRICT,
+    Member,
+    Members,
+    PathTree,
+    Spelling,
+    Steps,
+    path_of,
+    spelling_of,
+)
 from sluice.wire.json.json_types import BARE, json_form
 from sluice.wire.json.json_values import finite_or_word
 
 MARK = BARE.encode()
 
 
-def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryArray:
+def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS, *, omit: bool = False) -> pa.BinaryArray:
     """One JSON object per row, with the attributes in the order of the schema; an object in it has the place of its
-    first attribute (PA7 to PA9).
+    first attribute (PA7 to PA9). With `omit` a member that is null is left out, also inside of structs (NU5).
     """
     if not tuples.num_columns:
         return pa.array([b"{}"] * tuples.num_rows, pa.binary())
-    if any(map(_in_parts, tuples.schema.types)):
+    absent = omit and any(column.null_count or _lacks_members(column) for column in tuples.columns)
+    if absent or any(map(_in_parts, tuples.schema.types)):
         paths = [path_of(name, members) for name in tuples.schema.names]
-        return _record(tuples, PathTree.of(paths), members).cast(pa.binary())
+        return _record(tuples, PathTree.of(paths), members, omit=omit).cast(pa.binary())
     frame = pl.DataFrame(tuples)
     written = [
         json_form(type_of(field.type), spelling_of(field.name, members)).written(pl.col(field.name))
@@ -42,27 +54,13 @@ def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryAr
     values = _nested(frame, places).to_struct().struct.json_encode()
     binary = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     binary = _with_words(binary, frame, _has_word(tuples), places)
-    decimals = [field.name for field in tuples.schema if json_form(type_of(field.type)).digits]
+    decimals = [field.name for field in tuples.schema if _is_bare(field, spelling_of(field.name, members))]
     return _bare(binary, frame, decimals, tuples, places) if decimals else binary
 
 
-def encode_present(tuples: pa.RecordBatch, members: Members = NO_MEMBERS) -> pa.BinaryArray:
-    """As `encode`, without the members that are null (NU5): rows with the same members are encoded together."""
-    absent = [column.is_null().to_numpy(zero_copy_only=False) for column in tuples.columns if column.null_count]
-    if not absent:
-        return encode(tuples, members)
-    _, kinds = np.unique(np.array(absent), axis=1, return_inverse=True)
-    rows = [np.flatnonzero(kinds.ravel() == kind) for kind in range(int(kinds.max()) + 1)]
-    parts = [encode(_without_nulls(tuples.take(pa.array(places))), members) for places in rows]
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(rows))))
-
-
-def _without_nulls(tuples: pa.RecordBatch) -> pa.RecordBatch:
-    """Tuples that are null in the same attributes, without these attributes."""
-    kept = [name for name, column in zip(tuples.schema.names, tuples.columns, strict=True) if not column.null_count]
-    if kept:
-        return tuples.select(kept)
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * tuples.num_rows, pa.struct([])))
+def _is_bare(field: pa.Field, spelling: Spelling) -> bool:
+    """Whether the attribute has decimals that are written as numbers."""
+    return spelling.decimals == NUMBER and json_form(type_of(field.type)).digits
 
 
 def _bare(
@@ -121,16 +119,15 @@ def _structs(tree: PathTree, names: Sequence[str]) -> list[pl.Expr]:
     ]
 
 
-def text(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
+def text(column: pa.Array, spelling: Spelling = STRICT, *, omit: bool = False) -> pa.StringArray:
     """The JSON text of each value; null is the text null."""
-    if column.null_count:
-        return pc.coalesce(_present_text(column, spelling), NULL)
-    return _present_text(column, spelling)
+    texts = _present_text(column, spelling, omit=omit)
+    return pc.coalesce(texts, NULL) if column.null_count else texts
 
 
 # ---- values of which parts are written apart -------------------------------------------------------------------------
 
-NULL = "null"
+NULL, EMPTY, NOTHING = "null", "{}", pa.scalar(None, pa.string())
 #: the name of an attribute of which only the value is written
 NAME = "v"
 
@@ -146,37 +143,61 @@ def _in_parts(type_: pa.DataType) -> bool:
     return bool(pa.types.is_map(type_) or pa.types.is_large_string(type_))
 
 
-def _present_text(column: pa.Array, spelling: Spelling) -> pa.StringArray:
-    if not _in_parts(column.type):
+def _lacks_members(column: pa.Array) -> bool:
+    """Whether a struct in the column may have a member that is null."""
+    if pa.types.is_struct(column.type):
+        fields = map(column.field, range(column.type.num_fields))
+        return any(field.null_count or _lacks_members(field) for field in fields)
+    if pa.types.is_map(column.type):
+        return _lacks_members(column.items)
+    return bool(pa.types.is_list(column.type)) and _lacks_members(column.values)
+
+
+def _present_text(column: pa.Array, spelling: Spelling, *, omit: bool) -> pa.StringArray:
+    if not (_in_parts(column.type) or (omit and _lacks_members(column))):
         documents = encode(pa.RecordBatch.from_arrays([column], names=[NAME]), {NAME: Member(spelling=spelling)})
         return pc.binary_slice(documents, len(NAME) + len('{"":'), -1).cast(pa.string())
     if pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_struct(column.type):
-        texts = [text(column.field(place), spelling) for place in range(column.type.num_fields)]
-        return pc.if_else(column.is_valid(), _object(column.type.names, texts), pa.scalar(None, pa.string()))
+        texts = [_member(column.field(place), spelling, omit=omit) for place in range(column.type.num_fields)]
+        return pc.if_else(column.is_valid(), _object(column.type.names, texts), NOTHING)
     if pa.types.is_map(column.type):
-        entries = pc.binary_join_element_wise(_names(column.keys), text(column.items, spelling), ":")
+        entries = pc.binary_join_element_wise(_names(column.keys), text(column.items, spelling, omit=omit), ":")
         return _enclosed("{", _joined(column, entries), "}")
-    return _enclosed("[", _joined(column, text(column.values, spelling)), "]")
+    return _enclosed("[", _joined(column, text(column.values, spelling, omit=omit)), "]")
 
 
-def _record(tuples: pa.RecordBatch, tree: PathTree, members: Members) -> pa.StringArray:
+def _member(column: pa.Array, spelling: Spelling, *, omit: bool) -> pa.StringArray:
+    """The text of a member of an object; null if it is left out."""
+    texts = text(column, spelling, omit=omit)
+    return pc.if_else(column.is_valid(), texts, NOTHING) if omit and column.null_count else texts
+
+
+def _record(tuples: pa.RecordBatch, tree: PathTree, members: Members, *, omit: bool) -> pa.StringArray:
     """The text of an object with the attributes of the tree."""
-    texts = [
-        _record(tuples, inner, members)
-        if inner.inner
-        else text(tuples.column(inner.attributes[0]), spelling_of(tuples.schema.names[inner.attributes[0]], members))
-        for inner in tree.inner.values()
-    ]
+    texts = [_at(node, tuples, members, omit=omit) for node in tree.inner.values()]
     return _object([str(step) for step in tree.inner], texts)
 
 
+def _at(node: PathTree, tuples: pa.RecordBatch, members: Members, *, omit: bool) -> pa.StringArray:
+    """The text of an attribute, or of an object of attributes, which is left out with the last of them."""
+    if node.inner:
+        objects = _record(tuples, node, members, omit=omit)
+        return pc.if_else(pc.equal(objects, EMPTY), NOTHING, objects) if omit else objects
+    place = node.attributes[0]
+    return _member(tuples.column(place), spelling_of(tuples.schema.names[place], members), omit=omit)
+
+
 def _object(names: Sequence[str], texts: Sequence[pa.StringArray]) -> pa.StringArray:
+    """The object with these members in each row, without those whose text is null."""
     pieces: list[pa.Array | str] = []
     for name, column in zip(names, texts, strict=True):
-        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode()}:", column]
-    return pc.binary_join_element_wise(*pieces, "}", "")
+        opening = f",{orjson.dumps(name).decode()}:"
+        pieces += [pc.coalesce(pc.binary_join_element_wise(opening, column, ""), "")] if column.null_count else [
+            opening, column
+        ]  # fmt: skip
+    return _enclosed("{", pc.utf8_ltrim(pc.binary_join_element_wise(*pieces, ""), ","), "}")
 
 
 def _names(keys: pa.Array) -> pa.StringArray:

@@ -83,6 +83,47 @@ def test_the_three_spellings(spelling: str, written: bytes):
     assert of.decode(pa.array([written], pa.binary())).tuples.equals(tuples)
 
 
+INSIDE = parse_type(
+    "tuple<p: decimal(2), l: list<decimal(2)?>, m: map<string, decimal(2)>, o: tuple<w: decimal(38, 9)?>>?"
+)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "value"),
+    [
+        ("number", '{"p":-12.50,"l":[1.00,null],"m":{"a":0.05},"o":{"w":-0.000000001}}'),
+        ("string", '{"p":"-12.50","l":["1.00",null],"m":{"a":"0.05"},"o":{"w":"-0.000000001"}}'),
+        ("base64", '{"p":"+x4=","l":["ZA==",null],"m":{"a":"BQ=="},"o":{"w":"/w=="}}'),
+    ],
+)
+def test_the_three_spellings_hold_inside_of_other_values(spelling: str, value: str):
+    of = coded(spelling, (("z", INSIDE), ("l", list_of(CENTS))))
+    elements = {"number": "2.00", "string": '"2.00"', "base64": '"AMg="'}[spelling]
+    texts = [f'{{"z":{value},"l":[{elements}]}}'.encode(), b'{"z":null,"l":[]}']
+    decoded = of.decode(pa.array(texts, pa.binary()))
+    assert decoded.bad == []
+    inside = {"p": "-12.50", "l": ["1.00", None], "m": [("a", "0.05")], "o": {"w": "-1E-9"}}
+    assert repr(decoded.tuples.column(0).to_pylist()) == repr([with_decimals(inside), None])
+    assert of.encode(decoded.tuples).to_pylist() == texts
+
+
+def with_decimals(value):
+    """The value with decimals in place of texts of numbers."""
+    match value:
+        case dict():
+            return {name: with_decimals(item) for name, item in value.items()}
+        case list():
+            return list(map(with_decimals, value))
+        case tuple():
+            return (value[0], with_decimals(value[1]))
+    return None if value is None else Decimal(value)
+
+
+def test_a_number_is_no_decimal_in_base64_inside_of_a_list():
+    decoded = coded("base64", (("l", list_of(CENTS)),)).decode(pa.array([b'{"l":[1.00]}'], pa.binary()))
+    assert decoded.bad[0][1].startswith("wrong type: l: expected list<decimal(2)>, got [1.0")
+
+
 def test_a_text_with_the_mark_of_numbers():
     mark = "\ufdd0"
     tuples = pa.record_batch(

@@ -96,3 +96,40 @@ def test_null_is_written_as_null():
 
 def test_null_is_left_out():
     assert encoded(JsonOptions(omit=True)) == [b'{"a":1,"c":"x"}', b"{}", b'{"b":2.5}']
+
+
+INSIDE = (
+    ("z", parse_type("tuple<a: int64?, b: tuple<c: string?, d: decimal(2)?>?, l: list<tuple<x: int64?>?>?>?")),
+    ("m", parse_type("map<string, tuple<y: float64?>?>")),
+    ("l", parse_type("list<int64?>")),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "without"),
+    [
+        (
+            b'{"z":{"a":null,"b":{"c":null,"d":1.50},"l":[{"x":null},null]},"m":{"k":{"y":null},"n":null},"l":[null]}',
+            b'{"z":{"b":{"d":1.50},"l":[{},null]},"m":{"k":{},"n":null},"l":[null]}',
+        ),
+        (b'{"z":null,"m":{},"l":[]}', b'{"m":{},"l":[]}'),
+        (b'{"z":{"a":null,"b":null,"l":null},"m":{},"l":[1]}', b'{"z":{},"m":{},"l":[1]}'),
+        (b'{"z":{"a":1,"b":{"c":"x","d":null},"l":[]},"m":{"k":{"y":0.5}},"l":[]}',
+         b'{"z":{"a":1,"b":{"c":"x"},"l":[]},"m":{"k":{"y":0.5}},"l":[]}'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("decimals", ["number", "string"])
+def test_members_of_structs_are_left_out_and_elements_and_values_of_maps_stay(written, without, decimals):
+    texts = [text if decimals == "number" else text.replace(b"1.50", b'"1.50"') for text in (written, without)]
+    for omit in (False, True):
+        form = codec(Part(Coding("json", JsonOptions(decimals, omit)), INSIDE))
+        decoded = [form.decode(pa.array([text])).tuples for text in texts]
+        assert decoded[0] == decoded[1]  # a missing member is null (ST2)
+        assert form.encode(decoded[0]).to_pylist() == [texts[omit]]
+
+
+def test_an_object_whose_attributes_are_all_null_is_left_out():
+    members = {"a": Member(path=("o", "a")), "b": Member(path=("o", "p", "b"))}
+    form = codec(Part(Coding("json", JsonOptions(omit=True)), SCHEMA[:3], members=members))
+    tuples = pa.RecordBatch.from_pylist(ROWS, schema=arrow_schema(SCHEMA[:3]))
+    assert form.encode(tuples).to_pylist() == [b'{"o":{"a":1},"c":"x"}', b"{}", b'{"o":{"p":{"b":2.5}}}']

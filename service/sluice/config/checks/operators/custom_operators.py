@@ -13,7 +13,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Custom
-from sluice.model.types import Type, optional_of
+from sluice.model.types import Type, optional_of, takes
 from sluice.model.windows.kinds import kinds_of
 
 
@@ -51,7 +51,7 @@ def handler(typed: ExpressionChecks, index: int, shape: CustomShape) -> type[Win
         return None
     known = dict(typed.streams.schemas.get(shape.custom, ()))
     for name, kind in schema(made.input) if known else ():
-        if known.get(name) != kind:
+        if name not in known or not takes(kind, known[name]):
             is_ = _given(name, kind, known)
             hint = None if name in known else nearest(name, known)
             typed.report.problem(

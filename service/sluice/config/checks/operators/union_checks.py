@@ -10,7 +10,7 @@ from sluice.config.syntax.file_models.operator_models import JoinShape, input_ke
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Output, Stream, Union
-from sluice.model.types import Schema
+from sluice.model.types import Schema, Type, united
 
 
 class Unions:
@@ -40,11 +40,11 @@ class Unions:
         if len(known) < len(names):
             return None
         self._check_attributes(path, names, known)
-        self._streams.schemas[name] = known[0]
-        found = inherited([(self._streams.event_times.get(one), self._streams.schemas[one]) for one in names], known[0])
+        schema = self._streams.schemas[name] = united_schema(known)
+        found = inherited([(self._streams.event_times.get(one), self._streams.schemas[one]) for one in names], schema)
         if found is not None:
             self._streams.event_times[name] = found
-        unchanged = tuple((attribute, Attribute(attribute, kind)) for attribute, kind in known[0])
+        unchanged = tuple((attribute, Attribute(attribute, kind)) for attribute, kind in schema)
         self.found[name] = Union(name, tuple(names), (Output(name, unchanged),))
         return self.found[name]
 
@@ -58,16 +58,28 @@ class Unions:
                 self._streams.report.problem((*path, number), "each stream only once", name)
 
     def _check_attributes(self, path: Path, names: Sequence[str], schemas: Sequence[Schema]) -> None:
-        """Checks that all streams have the attributes of the first one, with the same types (R1)."""
+        """Checks that all streams have the attributes of the first one, with the same types but for their `?` (R1)."""
         first, wanted = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
             given = dict(schema)
             for attribute in [*wanted, *(one for one in given if one not in wanted)]:
-                if given.get(attribute) != wanted.get(attribute):
+                if _together(given.get(attribute), wanted.get(attribute)) is None:
                     has, needs = (_typed(attribute, of.get(attribute)) for of in (given, wanted))
                     what = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
                     self._streams.report.problem((*path, number), what, name)
                     break
+
+
+def united_schema(schemas: Sequence[Schema]) -> Schema:
+    """The attributes of the first schema: one is optional if it is in one of the schemas (R1, NU33)."""
+    first, *others = schemas
+    for other in map(dict, others):
+        first = tuple((name, _together(kind, other.get(name)) or kind) for name, kind in first)
+    return first
+
+
+def _together(one: Type | None, other: Type | None) -> Type | None:
+    return None if one is None or other is None else united(one, other)
 
 
 def _typed(attribute: str, kind: object) -> str:

@@ -143,13 +143,9 @@ class MemberChecks:
         """Checks that the record has one place for each attribute (PA8, PA9)."""
         paths = {attribute: _path(attribute, members) for attribute, _ in schema}
         nested = [attribute for attribute, path in paths.items() if len(path) > 1]
-        if nested and (shape.topic is None or shape.format not in NESTED):
-            what = (
-                f"flat attributes, as {name} has no topic: objects are made where records are written"
-                if shape.topic is None
-                else f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
-            )
-            self.report.problem(("streams", name, "topic" if shape.topic is None else "format"), what)
+        if nested and shape.topic is not None and shape.format not in NESTED:
+            what = f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
+            self.report.problem(("streams", name, "format"), what)
         for (attribute, path), (other, longer) in permutations(paths.items(), 2):
             earlier = list(paths).index(attribute) < list(paths).index(other)
             if longer[: len(path)] == path and (earlier or longer != path):
