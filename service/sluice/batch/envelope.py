@@ -242,7 +242,7 @@ def shares(
     rows: pa.RecordBatch, bucket_of: np.ndarray, buckets: int, steps: Steps | None
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
     """By bucket: the rows that it gets, and their numbers in `rows`. It gets its own tuples, all marks, and for each
-    tuple of another bucket that is a step a STEP.
+    tuple of another bucket that is a step a STEP (ET1).
 
     bucket_of   the bucket of each tuple
     steps       the tuples whose times all buckets need; None: none

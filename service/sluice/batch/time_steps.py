@@ -34,7 +34,7 @@ class Steps(NamedTuple):
 def steps_of(
     stream: Stream, shared: SharedTime | None, kinds: np.ndarray, stamps: np.ndarray, tuples: pa.RecordBatch
 ) -> Steps | None:
-    """The steps among consecutive rows of a topic partition; None if the buckets need none.
+    """The steps (ET2) among consecutive rows of a topic partition; None if the buckets need none.
 
     kinds    the kind of each row
     stamps   the time of each row, nanoseconds since 1970, which never decreases

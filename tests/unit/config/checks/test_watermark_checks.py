@@ -67,3 +67,16 @@ def test_an_event_time_whose_watermarks_are_written(tmp_path):
 
 def test_windows_that_need_no_watermark(tmp_path):
     assert cautions(tmp_path, "time", "tumbling, count(2)") == []
+
+
+def test_several_buckets_that_a_stage_cannot_have(tmp_path):
+    path = tmp_path / "p.yaml"
+    file = FILE.format(event_time="{attribute: time, lag: 5}", window=PANES)
+    path.write_text(f"buckets: 4\n{file}")
+    text = (
+        "one runs in one bucket: hourly: its window has no partitions; give hourly partition_by, and `partitioned` in its "
+        "clause, if its results may be those of each key"
+    )
+    assert [(one.line, one.path, one.text) for one in check(path).cautions] == [(1, "buckets", text)]
+    path.write_text(file)
+    assert check(path).cautions == ()

@@ -211,8 +211,9 @@ operators:
     return spread_by(load_text(text, "p", environment=None)) is not None
 
 
-def test_what_moves_watermarks_by_all_tuples_is_in_one_bucket():
+def test_the_times_of_all_tuples_are_known_of_an_input():
+    """ET3."""
     assert spreads("t")
-    assert not spreads("{attribute: t, lag: 1.0}")
-    assert not spreads("{attribute: t, idle_after: 1.0}")
+    assert spreads("{attribute: t, lag: 1.0}")
+    assert spreads("{attribute: t, idle_after: 1.0}")
     assert not spreads("t", "{attribute: t, lag: 1.0}")
