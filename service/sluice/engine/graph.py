@@ -25,7 +25,7 @@ from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
-from sluice.engine.operators.map_operator import MapOperator
+from sluice.engine.operators.map_operator import MapOperator, SplitOperator
 from sluice.engine.operators.operator import Operator, OperatorState
 from sluice.engine.operators.union_operator import UnionOperator
 from sluice.engine.operators.window_operators import windowed
@@ -62,6 +62,7 @@ from sluice.model.spec import (  # fmt: skip
     Map,
     Pipeline,
     Sort,
+    Split,
     Union,
     Windowed,
 )
@@ -427,7 +428,7 @@ class Graph:
     def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
             case Map():
-                return MapOperator(spec)
+                return SplitOperator(spec) if isinstance(spec, Split) else MapOperator(spec)
             case Union():
                 schema = arrow_schema(self._schemas[spec.outputs[0].stream])
                 return UnionOperator(spec, schema, [name in self._event_times for name in spec.inputs])

@@ -167,6 +167,18 @@ class Map(OneInput):
     each: Each | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Split(Map):
+    """SPL's Split: passes each tuple unchanged to the output whose condition holds, forwards marks to all of them.
+
+    conditions   by output; None: the output of the tuples for which no other condition holds, the last one
+    several      whether a tuple goes to all outputs whose conditions hold; else to the first of them (SW2)
+    """
+
+    conditions: tuple[Expression | None, ...] = ()
+    several: bool = False
+
+
 #: the window of each side of a join that has a window of its own
 STORES_NOTHING = Sliding(Count(0))
 

@@ -22,6 +22,7 @@ from sluice.model.spec import (
     Operator,
     Pipeline,
     Sort,
+    Split,
     Stream,
     Union,
     Windowed,
@@ -373,6 +374,8 @@ def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
                 "Tuples come in, and their lists were empty, or its `where` let no element through, within the "
                 "last minute."
             )
+        case Split():
+            yield Answer("Tuples come in, and no condition of its `to` held for one of them within the last minute.")
         case Map():
             yield Answer("Tuples come in, and its `where` let none of them through within the last minute.")
         case Dedup(keep="first"):

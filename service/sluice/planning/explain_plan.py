@@ -19,6 +19,7 @@ from sluice.model.spec import (  # fmt: skip
     Pipeline,
     Settings,
     Sort,
+    Split,
     Stream,
     Union,
 )
@@ -26,7 +27,7 @@ from sluice.model.spreading import layout
 from sluice.model.stages import keys_apart, stages
 from sluice.model.stream_marks import written_marks
 from sluice.model.topology import RETURNING
-from sluice.model.unparse import expressions, seconds
+from sluice.model.unparse import expression, expressions, seconds
 from sluice.planning.firing_words import firing, lateness
 from sluice.planning.footprint import Footprint, footprints
 
@@ -113,6 +114,9 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return (operator.window.clause() + _by(operator.partition_by),)
         case Dedup():
             return (f"{operator.clause} by {expressions(operator.by)}",)
+        case Split():
+            pairs = zip(operator.outputs, operator.conditions, strict=True)
+            return tuple(f"{o.stream}: {'all others' if c is None else expression(c)}" for o, c in pairs)
         case Map(each=Each() as each):
             return (f"each {each.clause}",)
         case Map() | Union():

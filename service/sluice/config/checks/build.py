@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from graphlib import CycleError
+from typing import Any
 
 from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.early_checks import early
@@ -17,6 +18,7 @@ from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
+from sluice.config.checks.operators.split_checks import split
 from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
@@ -31,7 +33,9 @@ from sluice.config.syntax.file_models.operator_models import (
     DedupShape,
     JoinShape,
     MapShape,
+    OperatorShape,
     SortShape,
+    SplitShape,
 )
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
@@ -95,21 +99,21 @@ def check_stages(pipeline: Pipeline, report: Report) -> None:
                 report.problem(("streams", name, "exchange"), expected)
 
 
+#: the operators whose checks have a module of their own
+BUILDERS: Mapping[type[OperatorShape], Callable[[ExpressionChecks, int, Any], Operator]] = {
+    JoinShape: join, SortShape: sort, DedupShape: dedup, CustomShape: custom, SplitShape: split,
+}  # fmt: skip
+
+
 class Operators(ExpressionChecks):
     def operator(self, index: int) -> Operator:
-        match self.streams.operators[index]:
-            case AggregateShape() as shape:
+        shape = self.streams.operators[index]
+        match shape:
+            case AggregateShape():
                 return self.aggregate(index, shape)
-            case MapShape() as shape:
+            case MapShape():
                 return self.map(index, shape)
-            case JoinShape() as shape:
-                return join(self, index, shape)
-            case SortShape() as shape:
-                return sort(self, index, shape)
-            case DedupShape() as shape:
-                return dedup(self, index, shape)
-            case CustomShape() as shape:
-                return custom(self, index, shape)
+        return BUILDERS[type(shape)](self, index, shape)
 
     def aggregate(self, index: int, shape: AggregateShape) -> Aggregate:
         scope = self.scope(shape.aggregate)

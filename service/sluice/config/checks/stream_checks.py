@@ -11,7 +11,7 @@ from sluice.config.checks.records.member_checks import is_path
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.table_checks import check_tables
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShape, OperatorShape, inputs_of
+from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShape, OperatorShape, SplitShape, inputs_of
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
 from sluice.config.syntax.file_models.value_models import NAME
@@ -374,6 +374,9 @@ def without_null(expression: Expression) -> str:
 
 def written_by(operator: OperatorShape) -> Iterator[tuple[Path, str]]:
     """The streams that an operator writes, each with its path within the operator."""
+    if isinstance(operator, SplitShape):
+        yield from operator.written
+        return
     for stream in operator.output:
         yield ("output", stream) if isinstance(operator.output, dict) else ("output",), stream
     if isinstance(operator, JoinShape):

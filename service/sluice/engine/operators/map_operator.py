@@ -1,9 +1,10 @@
-"""The Map operator, which does what Functor and Filter do in SPL. It has no state."""
+"""The Map operator, which does what Functor and Filter do in SPL, and the Split operator. They have no state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
@@ -15,7 +16,8 @@ from sluice.engine.stream.expression_eval import computed, evaluate
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
 from sluice.engine.stream.rejected_tuples import complete, joined, readable
 from sluice.engine.stream.unnesting import unnested
-from sluice.model.spec import Map
+from sluice.model.expressions import Expression
+from sluice.model.spec import Map, Split
 
 
 class MapOperator:
@@ -76,7 +78,32 @@ class MapOperator:
     def _kept(self, items: Items) -> Items:
         if self.spec.where is None:
             return items
-        holds = pc.fill_null(evaluate(self.spec.where, items.tuples), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-        kept = items.kind != TUPLE
-        kept[~kept] = holds
-        return items.only(kept)
+        return _only(items, _holding(self.spec.where, items))
+
+
+class SplitOperator(MapOperator):
+    """Runs one `Split`: each condition is computed once for all tuples of a batch (SW1 to SW3)."""
+
+    spec: Split
+
+    def feed(self, state: None, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
+        (items,) = inputs
+        outputs, taken = {}, np.zeros(len(items.tuples), np.bool_)
+        for output, condition in zip(self.spec.outputs, self.spec.conditions, strict=True):
+            holds = ~taken if condition is None else _holding(condition, items)
+            outputs[output.stream] = _only(items, holds if self.spec.several else holds & ~taken)
+            taken |= holds
+        return outputs
+
+
+def _holding(condition: Expression, items: Items) -> np.ndarray:
+    """For which tuples the condition is true; it is not if it is null (NU10)."""
+    holds: np.ndarray = pc.fill_null(evaluate(condition, items.tuples), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    return holds
+
+
+def _only(items: Items, holds: np.ndarray) -> Items:
+    """The marks, and the tuples for which `holds` is true (SW4)."""
+    kept = items.kind != TUPLE
+    kept[~kept] = holds
+    return items.only(kept)

@@ -25,6 +25,7 @@ from sluice.model.spec import (  # fmt: skip
     Side,
     Sliding,
     SlidingTime,
+    Split,
     TimeInterval,
     Tumbling,
     Union,
@@ -89,8 +90,8 @@ def own_tuples(pipeline: Pipeline, stream: str) -> OwnTuples | None:
 
 
 def _may_drop(operator: Map) -> bool:
-    """Whether a tuple may have no output: `where` may not hold, the list of `each` may be empty."""
-    return operator.where is not None or operator.each is not None
+    """Whether a tuple may be missing in an output: conditions may not hold, the list of `each` may be empty."""
+    return operator.where is not None or operator.each is not None or isinstance(operator, Split)
 
 
 def _unchanged(operator: Map, stream: str, of: EventTime) -> bool:

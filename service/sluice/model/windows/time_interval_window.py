@@ -47,7 +47,7 @@ class TimeInterval(SizedKind):
     no_partition_eviction = "no partition eviction in a timeInterval window (rule W17)"
     needs_event_time = True
     in_arrival_order = False
-    functions = (
+    functions: ClassVar[tuple[WindowFunction, ...]] = (
         WindowFunction(row("intervalStart", "start of the window, which is inside", "-> event time"), "start"),
         WindowFunction(
             row(

@@ -176,7 +176,10 @@ WRONG = {
     ),
     "a part in another window": (
         {"window": "sliding, count(1), discardAge(1)"},
-        "operators[0].window: expected discardAge only in a timeInterval window (rule W12), got discardAge(1)",
+        (
+            "operators[0].window: expected discardAge only in a timeInterval or cumulate window (rule W12), got "
+            "discardAge(1)"
+        ),
     ),
     "partition eviction": (
         {"window": f"{TIME_INTERVAL}, partitioned, partitionAge(1)", "by": "symbol"},
@@ -260,14 +263,14 @@ WRONG = {
     "pane functions elsewhere": (
         {"window": "sliding, count(1)", "output": "n: intervalStart()"},
         (
-            "operators[0].output.made.n: expected no intervalStart() outside of a timeInterval or slidingTime window "
-            "(rule E32), got intervalStart()"
+            "operators[0].output.made.n: expected no intervalStart() outside of a timeInterval, cumulate or "
+            "slidingTime window (rule E32), got intervalStart()"
         ),
     ),
     "paneIndex in slidingTime": (
         {"window": "slidingTime, timeDifference(1)", "output": "n: paneIndex()"},
         (
-            "operators[0].output.made.n: expected no paneIndex() outside of a timeInterval window (rule "
+            "operators[0].output.made.n: expected no paneIndex() outside of a timeInterval or cumulate window (rule "
             "E32), got paneIndex()"
         ),
     ),

@@ -117,7 +117,7 @@ WRONG = {
         ("intervalDuration, creationPeriod, discardAge, intervalOffset or partitioned in a timeInterval window "
         "(rule W12)"),
     ),
-    "sliding, count(2), maximumDuration(2)": ({}, "maximumDuration only in a session window (rule W12)"),
+    "sliding, count(2), maximumDuration(2)": ({}, "maximumDuration only in a cumulate or session window (rule W12)"),
     "sliding, count(2), grace(2)": ({}, "grace only in a slidingTime or session window (rule W12)"),
 }  # fmt: skip
 

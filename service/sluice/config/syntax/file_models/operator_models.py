@@ -18,6 +18,7 @@ from sluice.model.windows.policies.policy_table import POLICIES
 
 # tags of kinds of operators, and of an output that is a list
 AGGREGATE, MAP, JOIN, SORT, DEDUP, CUSTOM = "<aggregate>", "<map>", "<join>", "<sort>", "<dedup>", "<custom>"
+SPLIT = "<split>"
 LIST = "<list>"
 #: between the names of the streams of a union
 PLUS = "+"
@@ -197,6 +198,60 @@ class MapShape(FileModel):
         examples=["price > 0 and symbol != ''"],
     )
     output: Outputs
+
+
+#: a condition, or with `by` a value; of several one is enough
+Targets = Annotated[
+    list[str | bool | int | float],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "number", "boolean"]},
+                {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+            ]
+        }
+    ),
+]
+
+
+class SplitShape(FileModel):
+    """Passes each tuple unchanged to one of several streams, by conditions or by the value of an expression, and
+    forwards marks to all of them (SPL's Split).
+    """
+
+    name: Name = Field(description="The operator's name.")
+    split: Input = Field(description=INPUT)
+    by: ExpressionText | None = Field(
+        None,
+        description="An expression whose value decides. `to` then has values instead of conditions.",
+        examples=["country"],
+    )
+    to: dict[str, Targets] = Field(
+        description="For each output stream a condition or, with `by`, a value; or a list of them, of which one is "
+        "enough.",
+        examples=[{"large": "amount >= 1000", "urgent": "priority == 1"}, {"german": "DE", "nordic": ["DK", "SE"]}],
+        min_length=1,
+    )
+    otherwise: str | None = Field(
+        None, description="The stream of the tuples for which nothing in `to` holds. Without it they are dropped."
+    )
+    copies: Literal["first", "all"] = Field(
+        "first",
+        description="Whether a tuple goes to the first stream of `to` that takes it, or to all that do.",
+    )
+
+    @property
+    def output(self) -> list[str]:
+        """The output streams, which get the attributes of the input unchanged."""
+        return [stream for _, stream in self.written]
+
+    @property
+    def written(self) -> list[tuple[tuple[str, ...], str]]:
+        """The output streams, each with its path within the operator."""
+        rest = [] if self.otherwise is None else [(("otherwise",), self.otherwise)]
+        return [*((("to", stream), stream) for stream in self.to), *rest]
 
 
 def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
@@ -393,13 +448,21 @@ class CustomShape(StatefulShape):
 
 
 #: the key that gives the kind of an operator -> the tag of that kind
-KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "dedup": DEDUP, "custom": CUSTOM}
+KINDS = {
+    "aggregate": AGGREGATE,
+    "map": MAP,
+    "join": JOIN,
+    "sort": SORT,
+    "dedup": DEDUP,
+    "custom": CUSTOM,
+    "split": SPLIT,
+}
 #: tag -> model
 SHAPES: dict[str, type[FileModel]] = {
     AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, DEDUP: DedupShape,
-    CUSTOM: CustomShape,
+    CUSTOM: CustomShape, SPLIT: SplitShape,
 }  # fmt: skip
-OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | DedupShape | CustomShape
+OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | DedupShape | CustomShape | SplitShape
 #: the path of a value within an operator
 Inner = tuple[str | int, ...]
 #: keys besides `output` that name an output stream of an operator
@@ -432,6 +495,7 @@ AnyOperator = Annotated[
     | Annotated[JoinShape, Tag(JOIN)]
     | Annotated[SortShape, Tag(SORT)]
     | Annotated[DedupShape, Tag(DEDUP)]
-    | Annotated[CustomShape, Tag(CUSTOM)],
+    | Annotated[CustomShape, Tag(CUSTOM)]
+    | Annotated[SplitShape, Tag(SPLIT)],
     Discriminator(kind_of),
 ]

@@ -145,8 +145,8 @@ def _late_before(w: Window, g: Grid) -> int:
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
-    # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
-    # (E21)
+    # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is
+    # late (E21)
     if watermark != NEVER and time < _late_before(w, g):
         append_late(w, i, _late_before(w, g) - time)
         return
