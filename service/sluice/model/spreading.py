@@ -103,8 +103,8 @@ def layout(pipeline: Pipeline) -> SpreadPlan:
 
     Tuples that meet in a window partition of any operator, or in a join, must have equal keys. The key of a window is
     its `partition_by`, because tuples of different partitions never meet. If the window reads the output of another
-    operator, `partition_by` must be traced to attributes of the input stream. Event times of all keys, which windows need
-    together, are given to all buckets, unless ET3 names the case.
+    operator, `partition_by` must be traced to attributes of the input stream. Event times of all keys, which windows
+    need together, are given to all buckets, unless ET3 names the case.
     """
     keys: dict[str, Keys] = {}
     why: dict[str, str] = {}

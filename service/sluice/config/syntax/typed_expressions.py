@@ -214,7 +214,7 @@ class Typing:
         type_ = optional_of(members[name]) if value.type.optional else members[name]
         return Call(".", (value, Literal(name, STRING)), type_)
 
-    def no_members(self, tree: Tree[Token], value: Expression, written: str, name: str) -> None:
+    def no_members(self, tree: Tree[Token], value: Expression, written: str, name: str) -> Expression | None:
         """Reports a member of a value that is no struct, with what the value has in its place."""
         kind, instead = value.type.present, f", as {value.type.described} has no members"
         if isinstance(kind, MapType):

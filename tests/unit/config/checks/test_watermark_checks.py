@@ -74,8 +74,8 @@ def test_several_buckets_that_a_stage_cannot_have(tmp_path):
     file = FILE.format(event_time="{attribute: time, lag: 5}", window=PANES)
     path.write_text(f"buckets: 4\n{file}")
     text = (
-        "one runs in one bucket: hourly: its window has no partitions; give hourly partition_by, and `partitioned` in its "
-        "clause, if its results may be those of each key"
+        "one runs in one bucket: hourly: its window has no partitions; give hourly partition_by, and `partitioned` in "
+        "its clause, if its results may be those of each key"
     )
     assert [(one.line, one.path, one.text) for one in check(path).cautions] == [(1, "buckets", text)]
     path.write_text(file)

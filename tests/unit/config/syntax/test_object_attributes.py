@@ -52,10 +52,10 @@ def test_a_member_of_an_object_and_the_object(mid, expression, values):
 @pytest.mark.parametrize(
     ("operator", "tuples"),
     [
-        ("{name: b, aggregate: mid, window: 'sliding, count(1), partitioned', partition_by: [meta.by.id], "
-         "output: {out: {last: Last(meta.by.city)}}}", [{"last": None}, {"last": "x"}]),
-        ("{name: b, aggregate: mid, window: 'sliding, delta(meta.by.id, 0), count(2)', "
-         "output: {out: {ids: Collect(meta.by.id)}}}", [{"ids": [3, 2]}]),
+        (("{name: b, aggregate: mid, window: 'sliding, count(1), partitioned', partition_by: [meta.by.id], "
+          "output: {out: {last: Last(meta.by.city)}}}"), [{"last": None}, {"last": "x"}]),
+        (("{name: b, aggregate: mid, window: 'sliding, delta(meta.by.id, 0), count(2)', "
+          "output: {out: {ids: Collect(meta.by.id)}}}"), [{"ids": [3, 2]}]),
         ("{name: b, sort: mid, window: 'tumbling, count(2)', order_by: {meta.by.id: asc}, output: [out]}",
          [{"meta.ts": "2024-01-01T00:00:01Z", "meta.by.id": 2, "meta.by.city": "x", "n": 2},
           {"meta.ts": "2024-01-01T00:00:00Z", "meta.by.id": 3, "meta.by.city": None, "n": 3}]),

@@ -236,8 +236,8 @@ def _walk(
     at: np.ndarray, source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Writes the output items to `rows`, in order. Returns their number, the stream's watermark, which never decreases
-    (E5), and the steps of the clock in the present silence, which each item ends (Q4). A watermark that a tuple moves has
-    an event of its own (ET4).
+    (E5), and the steps of the clock in the present silence, which each item ends (Q4). A watermark that a tuple moves
+    has an event of its own (ET4).
     """
     count, last = 0, TIMER
     for i in range(len(kind) + 1):
