@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.window_variables import replace_variables
 from sluice.config.syntax.yaml_reader import Source, read, read_text
 from sluice.model.errors import MAX_FINDINGS, Hint, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
@@ -74,6 +75,7 @@ def check_source(source: Source, environment: Mapping[str, str] | None, override
     report = Report(source, source.problems[:MAX_FINDINGS])
     pipeline = None
     with suppress(TooManyError):
+        replace_variables(report, os.environ if environment is None else environment)
         shaped = parse_model(report)
         pipeline = build(shaped, environment, report) if shaped else None
     problems = sorted(report.problems, key=lambda problem: problem.line or 0)

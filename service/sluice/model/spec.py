@@ -120,6 +120,8 @@ class Aggregate(OneWindow):
     aggregate_evicted_partitions: bool = False
     early: Early | None = None
     limits: EngineLimits = LIMITS
+    #: whether the final mark flushes a tumbling window (H6)
+    emit_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,8 @@ class Sort(PassesOn):
     #: how many tuples of a window come out at most, the first in the order; None: all
     limit: int | None = None
     limits: EngineLimits = LIMITS
+    #: whether the final mark flushes a tumbling window (H6)
+    emit_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ Record = dict[str, Any]
 PARAMETERS = {
     "aggregate": (
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
-        "emit", "early", "window_set",
+        "emit", "early", "window_set", "emit_rest",
     ),
-    "sort": ("window", "partition_by", "align", "limit"),
+    "sort": ("window", "partition_by", "align", "limit", "emit_rest"),
     "dedup": ("by", "within", "keep"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (

@@ -8,7 +8,7 @@ from graphlib import CycleError
 from typing import Any
 
 from sluice.config.checks.cut_result_checks import check_cut_results
-from sluice.config.checks.early_checks import early
+from sluice.config.checks.early_checks import early, emitted_rest
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.late_result_checks import check_late_results
@@ -136,7 +136,7 @@ class Operators(ExpressionChecks):
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
             incomplete, shape.aggregate_evicted_partitions,
-            early(self, index, shape, clause, found),
+            early(self, index, shape, clause, found), emit_rest=emitted_rest(self, index, shape, clause),
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:

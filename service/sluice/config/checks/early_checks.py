@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.syntax.file_models.operator_models import AggregateShape
+from sluice.config.syntax.file_models.operator_models import AggregateShape, SortShape
 from sluice.config.syntax.window_clause import ParsedClause, read_early
 from sluice.model.spec import Early, Window
 from sluice.model.windows.kinds import kinds_with_early
@@ -50,3 +50,14 @@ def _warn(typed: ExpressionChecks, index: int, window: Window, counts: list[int]
             typed.report.caution(
                 path, f"time({time / SECOND:g}) gives no early result: the timer of the window fires by then"
             )
+
+
+def emitted_rest(
+    typed: ExpressionChecks, index: int, shape: AggregateShape | SortShape, clause: ParsedClause
+) -> bool:  # fmt: skip
+    """Whether the final mark flushes the window. Checks that it is tumbling (H6)."""
+    if shape.emit_rest and not clause.faults and not clause.tumbling:
+        closed = "the maximum watermark before the final mark fires it" if clause.sizes else "it has no open batch"
+        what = f"emit_rest only with a tumbling window; this one is a {clause.kind.word}, and {closed} (rule H6)"
+        typed.report.problem(typed.path(index, "emit_rest"), what)
+    return shape.emit_rest

@@ -33,8 +33,8 @@ from sluice.model.windows.policies.policy import Policy
 from sluice.model.windows.policies.since_policy import SinceFirst
 
 #: kinds of policies, which are also reasons why a tumbling window emits a partition; and the reasons beside them: no
-#: policy, eviction of the partition as a whole (V16), or an early result
-NONE, PARTITION, EARLY_RESULT, COUNT, TIME, DELTA, PUNCT, SINCE_FIRST = range(8)
+#: policy, eviction of the partition as a whole (V16), an early result, or the end of the stream (H6)
+NONE, PARTITION, EARLY_RESULT, COUNT, TIME, DELTA, PUNCT, SINCE_FIRST, END = range(9)
 #: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
@@ -185,7 +185,7 @@ LEAVING: Mapping[type[PartitionEviction], Callable[[Any], KernelPolicy]] = {
     TupleCount: lambda of: KernelPolicy(TUPLE_COUNT, of.most),
 }
 #: why a tumbling window emitted a partition, in words; no policy is behind the content that a snapshot shows
-REASONS: Mapping[int, str] = {NONE: "", PARTITION: "partition", EARLY_RESULT: "early"} | {
+REASONS: Mapping[int, str] = {NONE: "", PARTITION: "partition", EARLY_RESULT: "early", END: "end"} | {
     row.kind: policy.word for policy, row in ROWS.items()
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.config.checks.early_checks import emitted_rest
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
@@ -29,7 +30,10 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     if shape.limit is not None and found.sliding:
         what = "no limit, as each tuple of a sort over a sliding window comes out by itself"
         typed.report.problem(typed.path(index, "limit"), what)
-    return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit)
+    return Sort(
+        shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit,
+        emit_rest=emitted_rest(typed, index, shape, clause),
+    )  # fmt: skip
 
 
 def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:

@@ -119,6 +119,14 @@ def partitioned() -> Any:  # noqa: ANN401
     )
 
 
+def rest() -> Any:  # noqa: ANN401
+    return Field(
+        default=False,
+        description="Whether the final mark flushes a tumbling window, so that the tuples since the last flush come "
+        "out. `flushReason()` is then `end`. As in SPL they are lost by default.",
+    )
+
+
 class StatefulShape(FileModel):
     """What operators with a state have in common."""
 
@@ -159,6 +167,7 @@ class AggregateShape(StatefulShape):
         description="Whether a tumbling window emits results for a partition that is evicted by partitionAge, "
         "partitionCount or tupleCount.",
     )
+    emit_rest: bool = rest()
     align: AlignShape | None = aligned()
     emit: Literal["final", "updates"] = Field(
         "final",
@@ -388,6 +397,7 @@ class SortShape(StatefulShape):
     )
     partition_by: list[ExpressionText] = partitioned()
     align: AlignShape | None = aligned()
+    emit_rest: bool = rest()
     order_by: dict[str, DirectionOrOrder] = Field(
         description="Expressions, the most significant first, each ascending or descending, or a mapping that also "
         "says where null is.",

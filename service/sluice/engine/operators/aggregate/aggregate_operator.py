@@ -34,7 +34,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import KEY_MARK, MAX_TIME, WINDOW, Items
 from sluice.engine.windows import early_results, processing_time
 from sluice.engine.windows.policies import NONE as NO_POLICY
-from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
+from sluice.engine.windows.processing_time.window_records import HEAD, STORED, TAIL
 from sluice.engine.windows.timers import WallClock, timer
 from sluice.model.spec import Aggregate
 from sluice.model.types import Schema
@@ -91,8 +91,8 @@ class AggregateOperator(BatchOperator[AggregateState]):
     def _handle(
         self, state: AggregateState, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None
     ) -> Handled:
-        del last
-        rows, firings = self.run_windows(state, self.arrive(state, items, read), end)
+        rest = last if self.spec.emit_rest else None
+        rows, firings = self.run_windows(state, self.arrive(state, items, read), end, rest)
         outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
         compact(state, self.program)
         return outputs, [*unmade]
@@ -215,14 +215,18 @@ class AggregateOperator(BatchOperator[AggregateState]):
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
-    def run_windows(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
-        """Runs the windows over the arrivals. Gives the output rows of the firings, and the firings."""
+    def run_windows(
+        self, state: AggregateState, arrivals: np.ndarray, end: int, rest: tuple[int, int] | None = None
+    ) -> tuple[Rows, np.ndarray]:
+        """Runs the windows over the arrivals. Gives the output rows of the firings, and the firings. `rest`: the
+        (event, time) of the final mark that flushes what the windows then hold.
+        """
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self.program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
         (run, kernel), results = strategy(self.program, state, blocks), self._room(state, len(arrivals))
         parts: list[Rows] = []
-        for events, firings in self.window_events(state, arrivals, end):
+        for events, firings in self.window_events(state, arrivals, end, rest):
             take = partial(self._take, parts, state, firings)
             results = run_kernel(run, kernel, events, results, take, self.program.limits.listed)
         take(results)
@@ -237,9 +241,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
         parts.append(self._make_outputs.rows(self._found(state, firings, results)))
 
     def window_events(
-        self, state: AggregateState, arrivals: np.ndarray, end: int
+        self, state: AggregateState, arrivals: np.ndarray, end: int, rest: tuple[int, int] | None = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields the window events of the arrivals and of the timers due by `end`, in parts, and the firings so far.
+        """Yields the window events of the arrivals, of the timers due by `end` and of the `rest`, in parts, and the
+        firings so far.
 
         The events of a part are valid until the next part is requested.
         """
@@ -255,12 +260,26 @@ class AggregateOperator(BatchOperator[AggregateState]):
             first = processing_time.run(window, arrivals, end, first)
             yield events[: used[0]], firings[: used[1]]
             if first > len(arrivals):
-                return
+                break
             if used[0] < len(events) // 2:  # the next item may need more room than there is
                 events = np.empty(2 * len(events), processing_time.EVENT)
             known = int(used[1])
             firings = grown(firings, known, known + len(events))  # at most one firing for each event or item
             used[0] = 0
+        if rest is not None:
+            yield self._rest_events(state, rest, firings[: used[1]])
+
+    def _rest_events(
+        self, state: AggregateState, rest: tuple[int, int], firings: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The events and the firings of a final mark that flushes all partitions, behind the firings before it."""
+        event, at = rest
+        stored, known = int(state.scalars[STORED]), len(firings)
+        events, firings = np.empty(2 * stored, processing_time.EVENT), grown(firings, known, known + stored)
+        used = np.array([0, known])
+        window = processing_time.window_of(self.program.clause, state, state.sources, events, firings, used)
+        processing_time.flush_rest(window, at, event)
+        return events[: used[0]], firings[: used[1]]
 
     def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> FiredContents:
         rows, listed, _, pairs = results.used

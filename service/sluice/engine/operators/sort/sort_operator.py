@@ -137,4 +137,6 @@ def _collecting(spec: Sort, schema: Schema) -> Aggregate:
     kept = [*_attributes(schema), *(order.key for order in spec.order_by)]
     lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type.present))) for n, e in enumerate(kept))
     outputs = tuple(Output(output.stream, lists) for output in spec.outputs)
-    return Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits)
+    return Aggregate(
+        spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits, emit_rest=spec.emit_rest
+    )  # fmt: skip

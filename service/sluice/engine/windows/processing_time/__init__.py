@@ -26,6 +26,7 @@ from sluice.engine.windows.processing_time.eviction import evict, evict_expired,
 from sluice.engine.windows.processing_time.item_records import arrivals
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.time_queue import expired, leaves
+from sluice.engine.windows.processing_time.tumbling import flush_rest
 from sluice.engine.windows.processing_time.window_kernel import (
     MAX_EMPTY_TICKS,
     arrive,
@@ -65,5 +66,5 @@ __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
     "LIVE", "LOSE", "MAX_EMPTY_TICKS", "NUMBER", "PERIODIC", "STORED", "TICK", "Window", "Windowed", "arrivals",
     "arrive", "evict", "evict_aged", "evict_expired", "evict_oldest", "evict_surplus", "expire_tuples", "expired",
-    "leaves", "needed", "run", "scalars", "skip_empty_ticks", "window_of",
+    "flush_rest", "leaves", "needed", "run", "scalars", "skip_empty_ticks", "window_of",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.kernel import inlined
+from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import ALL, EMPTY_FIRING, TIMER
 from sluice.engine.windows import early_results
-from sluice.engine.windows.policies import COUNT, PUNCT, SINCE_FIRST, TIME, departs
+from sluice.engine.windows.policies import COUNT, END, PUNCT, SINCE_FIRST, TIME, departs
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
 from sluice.engine.windows.processing_time.window_steps import fire, fire_early, flush, insert
@@ -51,6 +51,14 @@ def flush_all(w: Window, at: int, event: int) -> None:
         following = w.partitions[p].following
         flush(w, p, at, event, TIME)
         p = following
+
+
+@kernel
+def flush_rest(w: Window, at: int, event: int) -> None:
+    """Flushes all stored partitions at the end of the stream (H6). The output tables have room for all of them."""
+    w.scalars[GROUP] += 1
+    while w.scalars[FIRST] != NIL:
+        flush(w, w.scalars[FIRST], at, event, END)
 
 
 @inlined
