@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+MICROSECOND = 1_000
 
 #: the largest time. A time that is due then is never due: the operator clock stays below it
 MAX_TIME = 2**63 - 1

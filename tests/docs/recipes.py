@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import sluice
+from sluice.config.syntax.function_names import rows
 from sluice.files import project_file
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
 from tests.docs.type_tables import TABLES
 
-BLOCK = re.compile(r"(<!-- (example|events|grid|speed|types): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+KINDS = "example|events|grid|speed|types|functions"
+BLOCK = re.compile(rf"(<!-- ({KINDS}): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 MARKS = {"window": "■", "final": "F"}
 #: seconds since 1970 from which `at` is shown as a date
 FIRST_DATE = 1e9
@@ -43,6 +45,7 @@ def written(text: str) -> str:
         "grid": grid,
         "speed": speed,
         "types": lambda name: TABLES[name](name),
+        "functions": functions_elsewhere,
     }
     return BLOCK.sub(lambda found: found[1] + kinds[found[2]](found[3]) + found[5], text)
 
@@ -71,6 +74,27 @@ def grid_windows() -> Iterator[tuple[str, str, dict[str, Any], list[dict[str, An
             name = "-".join(["grid", *(re.sub(r"\(v, |\W", "", policy) for policy in (eviction, trigger))])
             output = {"content": "Collect(v)"}
             yield name, window, {"window": window, "aggregate_incomplete_windows": True, "output": output}, events
+
+
+def functions_elsewhere(_: str) -> str:
+    """The scalar functions of Flink SQL and ksqlDB, and what to write here."""
+    lines = [["function", "Flink SQL", "ksqlDB", "here"], ["---"] * 4]
+    parts, group = list[str](), ""
+    for row in rows():
+        if row.group != group:
+            parts += [f"\n### {row.group}\n", *("| " + " | ".join(line) + " |" for line in lines)]
+            group = row.group
+        names = ", ".join(f"`{name}`" for name in row.names)
+        here = "the same name, in small letters" if row.here == "=" else row.here or f"no: {row.reason}"
+        marks = ["yes" if system in row.systems else "" for system in "FK"]
+        parts.append("| " + " | ".join([names, *marks, code_of(here)]) + " |")
+    return "\n".join(parts).lstrip("\n") + "\n"
+
+
+def code_of(text: str) -> str:
+    """The text with its calls and expressions as code."""
+    found = re.sub(r"(?<![\w`])(\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?:\[0\])?)", r"`\1`", text)
+    return found.replace("|", "\\|")
 
 
 def speed(_: str) -> str:

@@ -7,22 +7,37 @@
         def add(self, value): self.least, self.most = min(self.least, value), max(self.most, value)
         def result(self): return self.most - self.least
 
-docs/reference/spl-windows.md, section 7.4, has the rules. The class is imported when the pipeline file is checked and
-in each process that runs the pipeline, so importing it must have no side effects. Its results must depend only on the
-values: a batch may be computed again after a failure.
+A class with the one method `results` gets the tuples of all windows that fired as arrays, and returns an array:
+
+    class Spread:
+        signature = "float64 -> float64"
+
+        def results(self, offsets, values):
+            numbers = values.to_numpy()
+            return np.maximum.reduceat(numbers, offsets[:-1]) - np.minimum.reduceat(numbers, offsets[:-1])
+
+docs/reference/spl-windows.md, section 7.4, and docs/reference/functions.md have the rules. The class is imported when
+the pipeline file is checked and in each process that runs the pipeline, so importing it must have no side effects. Its
+results must depend only on the values: a batch may be computed again after a failure.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.api.class_loader import ClassError, resolve
 from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, never, read_signature
 from sluice.model.types import parse_type
 
+if TYPE_CHECKING:  # the check of a file imports neither of them
+    import numpy as np
+    import pyarrow as pa
+
 METHODS = ("init", "add", "result")
+#: the method of a class that computes all windows at once (FN6)
+AT_ONCE = "results"
 
 
 class Custom(Protocol):
@@ -48,6 +63,26 @@ class Custom(Protocol):
         """
 
 
+class CustomArrays(Protocol):
+    """The interface of the class of a `Custom` function that computes the results of all windows at once (FN6)."""
+
+    #: as that of `Custom`
+    signature: str
+
+    def results(self, offsets: np.ndarray, *columns: pa.Array) -> pa.Array | np.ndarray:
+        """The result of each window, in their order, as an array; null is as None of `Custom.result`.
+
+        columns  the arguments, in the order of the windows, and inside of a window in order of arrival. A timestamp is
+                 in nanoseconds, a null of a parameter with a `?` is null
+        offsets  window n has the tuples from offsets[n], inclusive, to offsets[n + 1], exclusive. No window is empty
+        """
+
+
+def at_once(given: object) -> bool:
+    """Whether the class computes all windows at once."""
+    return callable(getattr(given, AT_ONCE, None))
+
+
 def load(name: str) -> type[Custom]:
     """The class that `package.module:Class` names. Raises ClassError."""
     return _checked(resolve(name, object))
@@ -59,7 +94,8 @@ def function(given: type[Custom]) -> Function:
 
 
 def _checked(given: type[Any]) -> type[Custom]:
-    missing = [name for name in METHODS if not callable(getattr(given, name, None))]
+    methods = (AT_ONCE,) if at_once(given) else METHODS
+    missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
     text = getattr(given, "signature", None)
@@ -70,7 +106,8 @@ def _checked(given: type[Any]) -> type[Custom]:
         )
     try:
         inspect.signature(given).bind()
-        for name, count in (("init", 0), ("add", len(signature.parameters)), ("result", 0)):
+        counts = {"init": 0, "add": len(signature.parameters), "result": 0, AT_ONCE: 1 + len(signature.parameters)}
+        for name, count in ((name, counts[name]) for name in methods):
             inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
         raise ClassError(f"methods that fit the signature {signature} ({given.__name__}: {error})") from error

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sluice.api.class_loader import search_beside
 from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
@@ -35,6 +36,7 @@ def load(
     `environment` has the values of ${...} under `kafka` and `registry`. None leaves ${...} unchanged, for callers that
     do not connect to Kafka. `overrides` replaces top-level keys of the file; `kafka` is merged with that of the file.
     """
+    search_beside(path)
     return result(check_source(read(path), environment, overrides))
 
 
@@ -56,6 +58,7 @@ def check(
     overrides: Mapping[str, Any] | None = None,
 ) -> Checked:
     """The pipeline, all problems and all hints of a file. Raises no PipelineError."""
+    search_beside(path)
     try:
         return check_source(read(path), environment, overrides)
     except PipelineError as error:

@@ -132,6 +132,7 @@ WORDS: dict[str, str] = {
     "as": "a function that converts, such as int64(x) or float64(x), in place of CAST(x AS ...)",
     "over": "an aggregate whose window is sliding, with partition_by, in place of OVER",
     "concat": "texts with + between them, in place of concat; string(x) makes a text of a number",
+    **dict.fromkeys(("hash", "murmur", "fnv"), "md5(s), sha1(s), sha256(s), sha512(s) or crc32(s)"),
     "distinct": "CountDistinct(x) or CollectDistinct(x), in place of DISTINCT",
     **dict.fromkeys(("case", "when", "then", "else", "if", "iif"), "condition ? value : other value"),
     **dict.fromkeys(
@@ -156,10 +157,6 @@ WORDS_IN_SQL: dict[str, str] = {
     "filter": "where: as the last argument, as in 'Sum(x, where: x > 5)', in place of FILTER (WHERE ...)",
     **dict.fromkeys(("mod", "modulo", "fmod"), "x % y, in place of mod"),
     **dict.fromkeys(("div", "intdiv"), "floor(x / y), in place of div; a quotient of two int64 has no fraction"),
-    "radians": "x * 3.141592653589793 / 180.0, in place of radians",
-    "degrees": "x * 180.0 / 3.141592653589793, in place of degrees",
-    "pi": "3.141592653589793, in place of pi",
-    "cbrt": "pow(x, 1.0 / 3.0), in place of cbrt",
     "square": "x * x, in place of square",
     **dict.fromkeys(("clamp", "clip"), "min(max(x, low), high), in place of clamp"),
     **dict.fromkeys(("numeric", "number", "bigdecimal", "todecimal"), "decimal(x, scale), such as decimal(x, 2)"),
@@ -173,24 +170,9 @@ WORDS_IN_SQL: dict[str, str] = {
         "where: as the last argument, as in 'Count(where: x > 5)' or 'Sum(x, where: x > 5)'",
     ),
     **dict.fromkeys(
-        ("hash", "md5", "sha1", "sha256", "crc32", "murmur"), "an expression without hashes: there is no such function"
+        ("adddate", "subdate", "datetimeadd"),
+        't + 5m or t - 5m, a timestamp and a duration; or addTime(t, 1, "month")',
     ),
-    "left": "substring(x, 0, n), in place of left",
-    "right": "substring(x, length(x) - n), in place of right",
-    **dict.fromkeys(
-        ("json_extract", "json_value", "get_json_object", "json_query", "parse_json", "from_json", "json"),
-        "an attribute of its own: the schema of the input lists attributes, and no function reads JSON in a text",
-    ),
-    **dict.fromkeys(
-        ("dateadd", "date_add", "timestampadd", "adddate", "date_sub", "datesub"),
-        "t + 5m or t - 5m, a timestamp and a duration",
-    ),
-    **dict.fromkeys(
-        ("datediff", "date_diff", "timestampdiff", "time_diff", "timediff"),
-        "t - u, the seconds between two times",
-    ),
-    **dict.fromkeys(("extract", "date_part", "datepart"), "a function such as year(t), month(t), day(t) or hour(t)"),
-    "nullif": "x == y ? null : x",
     **dict.fromkeys(("lambda", "function", "def"), "an expression over the tuple: there are no functions of its own"),
     **{f"p{share}": f"Percentile(x, 0.{share})" for share in (50, 75, 90, 95, 99)},
 }

@@ -34,7 +34,8 @@ def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
         return False
     texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
              if isinstance(given, Literal)}  # fmt: skip
-    return "replacement" not in texts or is_regex(texts["regex"], texts["replacement"])
+    replacement = texts.get("replacement", rf"\{texts['group']}" if "group" in texts else None)
+    return replacement is None or is_regex(texts["regex"], replacement)
 
 
 def wrong_constant(signature: Signature, arguments: list[Expression]) -> tuple[str, str] | None:

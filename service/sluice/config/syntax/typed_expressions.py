@@ -13,6 +13,7 @@ from sluice.api import custom
 from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.expression_grammar import ExpressionError, parse_tree
+from sluice.config.syntax.function_names import function_elsewhere
 from sluice.config.syntax.object_attributes import of_attributes, of_objects, of_side
 from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
@@ -46,6 +47,8 @@ NO_ATTRIBUTE = "an attribute of "
 MAX_DIGITS = 1000
 #: functions of strings and of lists with the same meaning
 SAME_MEANING = {"length": "size", "size": "length"}
+#: name of a scalar function in small letters -> the name
+OF_OTHER_CASE = {name.lower(): name for name in FUNCTIONS if name.capitalize() not in AGGREGATES}
 #: functions of which an argument may be the constant null
 BESIDE_NULL = ("coalesce", "orElse")
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
@@ -426,7 +429,9 @@ class Typing:
         """Reports a call of an unknown name with `count` arguments."""
         if instead := word_of_sql(name):
             return self.fault(tree, instead, got=str(name))
-        other = small_word(name) or OTHER_NAMES.get(name.lower())
+        other = small_word(name) or OTHER_NAMES.get(name.lower()) or OF_OTHER_CASE.get(name.lower())
+        if other is None and (instead := function_elsewhere(name)):
+            return self.fault(tree, instead, got=str(name))
         if other is not None and other in SIGNATURES and other not in self.scope.panes:
             return self.pane(tree, SIGNATURES[other], [])
         if other in ("Max", "Min") and count > 1:  # Min and Max have one argument, min and max have two

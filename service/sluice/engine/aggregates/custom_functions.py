@@ -1,4 +1,5 @@
-"""Runs the Python classes of `Custom` functions (api/custom.py) tuple by tuple, slower than the other functions.
+"""Runs the Python classes of `Custom` functions (api/custom.py): tuple by tuple, slower than the other functions, or
+for all windows at once.
 
 Each group of each firing gets a new object, on which `init`, `add` and `result` are called. Objects are not shared
 between windows and not saved, so the results do not depend on how events are cut into batches.
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.api.custom import Custom
+from sluice.api.custom import Custom, at_once
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
 from sluice.engine.aggregates.aggregate_function import Finish, Results
@@ -28,7 +29,10 @@ def results(made: Callable[[], Custom], arguments: Sequence[Type], result: Type)
 
     def finish(found: FiredContents, columns: Sequence[int]) -> Results:
         left = iter(columns)
-        values = [form(type_).to_user(_listed(found, type_, left)) for type_ in arguments]
+        listed = [_listed(found, type_, left) for type_ in arguments]
+        if at_once(made):
+            return _of_all(made, found.size, listed, result)
+        values = [form(type_).to_user(column) for type_, column in zip(arguments, listed, strict=True)]
         rows = list(zip(*values, strict=True)) if values else [()] * int(found.size.sum())
         ends = np.cumsum(found.size).tolist()
         out = [_one(made, rows[a:b], result) for a, b in zip([0, *ends], ends, strict=False)]
@@ -40,6 +44,39 @@ def results(made: Callable[[], Custom], arguments: Sequence[Type], result: Type)
         return Results(form(optional_of(result)).from_user(made_values), failed)
 
     return finish
+
+
+def _of_all(made: Callable[[], Any], sizes: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> Results:
+    """The results of a class that computes all windows at once (FN6).
+
+    If the class raises an exception, it is called again for each window alone, so that only the results of the windows
+    at fault have no value (FN7).
+    """
+    if not len(sizes):
+        return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    try:
+        values = _called(made, offsets, columns, type_)
+    except Exception as error:
+        if len(sizes) == 1:
+            LOG.warning("a result of %s has no value:", made, exc_info=error)
+            return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
+        parts = [
+            _of_all(made, sizes[n : n + 1], [column[start:end] for column in columns], type_)
+            for n, (start, end) in enumerate(zip(offsets.tolist(), offsets[1:].tolist(), strict=False))
+        ]
+        return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([p.failed for p in parts]))
+    absent = values.is_null().to_numpy(zero_copy_only=False)
+    return Results(values, absent if not type_.optional else np.zeros(len(values), np.bool_))
+
+
+def _called(made: Callable[[], Any], offsets: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> pa.Array:
+    found = made().results(offsets, *columns)
+    array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    if not isinstance(array, pa.Array | np.ndarray) or len(array) != len(offsets) - 1:
+        message = f"results() returned {type(found).__name__}, not an array of {len(offsets) - 1} values"
+        raise TypeError(message)
+    return (array if isinstance(array, pa.Array) else pa.array(array)).cast(form(type_).arrow)
 
 
 def _listed(found: FiredContents, type_: Type, columns: Iterator[int]) -> pa.Array:

@@ -107,7 +107,7 @@ def _never(_: Sequence[Checked]) -> np.ndarray:
 
 #: name of a kernel -> in which rows a null of its result says that there is no value; other kernels: `_of_function`
 WITHOUT: Mapping[str, Callable[[Sequence[Checked]], np.ndarray]] = {
-    "entry": _never, "json_text": _never, "element_at": _of_element,
+    "entry": _never, "json_text": _never, "url_part": _never, "url_parameter": _never, "element_at": _of_element,
 }  # fmt: skip
 
 

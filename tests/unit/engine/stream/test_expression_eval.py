@@ -17,6 +17,7 @@ from sluice.engine.stream.value_errors import OF_ERRORS
 from sluice.model.expressions import AggregateCall
 from sluice.model.functions import FUNCTIONS, OPERATORS
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
+from tests.unit.engine.stream.function_examples import EXAMPLES
 
 LOW, HIGH = -(2**63), 2**63 - 1
 NAN, INF = math.nan, math.inf
@@ -243,6 +244,7 @@ BATCHES = [
     ("'a' + s", {"s": []}, []),
     ("string(f)", {"f": []}, []),
     ("int64(s) + i % 2", {"s": [], "i": []}, []),
+    *EXAMPLES,
 ]  # fmt: skip
 
 
@@ -262,7 +264,7 @@ def test_every_function_is_tested():
     called = {name for text, _, _ in BATCHES for name in re.findall(r"\w+(?=\()", text)}
     untested = FUNCTIONS.keys() - called
     of_nulls = {"isPresent", "coalesce", "try"}  # test_value_errors.py
-    of_insides = {"keys", "values", "jsonText", "json", "bytes"}  # test_insides.py
+    of_insides = {"keys", "values", "jsonText", "json"}  # test_insides.py
     of_decimals = {"decimal", "divide"}  # test_decimal_functions.py
     assert untested == {"exp", "log10", "sin", "cos"} | of_nulls | of_insides | of_decimals
 

@@ -41,7 +41,9 @@ def test_three_values(text, expected):
 SAMPLES = {
     "any": (INT64, [1, 2, 3]), "scalar": (STRING, ["a", "b", "c"]), "list<any>": (list_of(INT64), [[1, 2], [3], [4]]),
     "list<scalar>": (list_of(STRING), [["a"], ["b"], ["c"]]), "list<string>": (list_of(STRING), [["a"], ["b"], ["c"]]),
-    "int64": (INT64, [0, 0, 0]), "float64": (parse_type("float64"), [0.5, 0.25, 1.0]),
+    "list<int64>": (list_of(INT64), [[1, 2], [3], [4]]),
+    "list<float64>": (list_of(parse_type("float64")), [[0.5, 2.0], [3.0], [4.0]]),
+    "int64": (INT64, [0, 0, 0]), "float64": (parse_type("float64"), [0.5, 0.25, 0.75]),
     "string": (STRING, ["1", "2", "3"]), "boolean": (BOOLEAN, [True, False, True]),
     "timestamp": (parse_type("timestamp"), [1, 2, 3]), "key": (STRING, ["a", "b", "c"]),
     "map<key, any>": (parse_type("map<string, int64>"), [[("a", 1)], [("b", 2)], [("c", 3)]]),
@@ -50,9 +52,10 @@ SAMPLES = {
     **dict.fromkeys(("decimal", "exact"), (parse_type("decimal(2)"), ["1.25", "0.50", "-3.00"])),
 }  # fmt: skip
 FIXED = {
-    "width": 3, "character": "x", "separator": ",", "seconds": 60.0, "strftime": "%H", "format": "%Y", "regex": "[0-9]",
+    "width": 3, "character": "x", "separator": ",", "seconds": 60.0, "strftime": "%H", "format": "%Y",
+    "regex": "([0-9])",
     "replacement": "y", "zone": "Europe/Berlin", "int64 literal": 1, "path": "a",
-    "scale": 2, "digits": 30, "places": 2,
+    "unit": "day", "part": "host", "group": 1, "scale": 2, "digits": 30, "places": 2,
 }  # fmt: skip
 #: functions that give no null for a null of their arguments
 OWN = {"and", "or", "if", "?:", "!", "isPresent", "coalesce", "try", "hasValue", "orElse"}

@@ -12,6 +12,7 @@ from sluice.engine.stream.functions import (
     number_functions,
     text_functions,
     time_functions,
+    url_functions,
 )
 from sluice.engine.stream.functions.column_arguments import Column, Kernel, by_name
 
@@ -29,6 +30,7 @@ KERNELS: dict[str, Kernel] = {
     **list_functions.KERNELS,
     **inside_functions.KERNELS,
     **decimal_functions.KERNELS,
+    **url_functions.KERNELS,
 }
 
 

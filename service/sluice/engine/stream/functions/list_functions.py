@@ -100,6 +100,90 @@ def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
     return pc.greater_equal(list_index(values, wanted), 0)
 
 
+def _elements(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """The lengths of the lists, and each element with the row that it is of."""
+    starts, lengths = bounds(values)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return lengths, row, values.values.take(pa.array(starts[row] + place))
+
+
+def _of_rows(values: pa.ListArray, row: np.ndarray, elements: pa.Array) -> pa.ListArray:
+    """The lists of these elements, whose rows ascend; null where `values` is."""
+    offsets = np.searchsorted(row, np.arange(len(values) + 1)).astype(np.int32)
+    mask = values.is_null() if values.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets), elements, mask=mask)
+
+
+def list_sum(values: pa.ListArray) -> pa.Array:
+    """0 for an empty list; int64 wraps around."""
+    lengths, row, elements = _elements(values)
+    totals = np.zeros(len(lengths), elements.type.to_pandas_dtype())
+    np.add.at(totals, row, elements.to_numpy(zero_copy_only=False))
+    return pa.array(totals, mask=values.is_null().to_numpy(zero_copy_only=False))
+
+
+def list_mean(values: pa.ListArray) -> pa.Array:
+    """No value for an empty list."""
+    lengths, row, elements = _elements(values)
+    totals = np.zeros(len(lengths))
+    np.add.at(totals, row, elements.to_numpy(zero_copy_only=False).astype(np.float64))
+    return pa.array(totals / np.maximum(lengths, 1), mask=lengths == 0)
+
+
+def list_sort(values: pa.ListArray) -> pa.ListArray:
+    """The smallest first; a NaN is larger than all numbers (O4)."""
+    _, row, elements = _elements(values)
+    order = pc.sort_indices(
+        pa.table({"row": row, "element": elements}), [("row", "ascending"), ("element", "ascending")]
+    )
+    return _of_rows(values, row, elements.take(order))
+
+
+def list_min(values: pa.ListArray) -> pa.Array:
+    return element_at(list_sort(values), pa.array(np.zeros(len(values), np.int64)))
+
+
+def list_max(values: pa.ListArray) -> pa.Array:
+    return element_at(list_sort(values), pa.array(np.full(len(values), -1)))
+
+
+def list_distinct(values: pa.ListArray) -> pa.ListArray:
+    """Each value once, in its first place; all NaN are one value, and -0.0 is 0.0."""
+    _, row, elements = _elements(values)
+    alike = pc.add(elements, 0.0) if pa.types.is_floating(elements.type) else elements
+    codes = alike.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    _, first = np.unique(row * (len(codes) + 1) + codes, return_index=True)
+    first.sort()
+    return _of_rows(values, row[first], elements.take(pa.array(first)))
+
+
+def list_reverse(values: pa.ListArray) -> pa.ListArray:
+    lengths, row, elements = _elements(values)
+    ends = np.cumsum(lengths)
+    places = (2 * ends - lengths)[row] - 1 - np.arange(len(row))
+    return _of_rows(values, row, elements.take(pa.array(places)))
+
+
+def list_without(values: pa.ListArray, unwanted: pa.Array) -> pa.ListArray:
+    """The elements that do not equal the value; NaN equals nothing. Null if the value is."""
+    _, row, elements = _elements(values)
+    alike = pc.fill_null(pc.equal(elements, unwanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    kept = _of_rows(values, row[~alike], elements.filter(pa.array(~alike)))
+    return pc.if_else(unwanted.is_valid(), kept, pa.scalar(None, kept.type))
+
+
+def list_concatenate(values: pa.ListArray, others: pa.ListArray) -> pa.ListArray:
+    """Null if one of the lists is."""
+    (_, row, elements), (_, other_row, other_elements) = _elements(values), _elements(others)
+    rows = np.concatenate([row, other_row])
+    order = np.argsort(rows, kind="stable")
+    missing = pc.or_(values.is_null(), others.is_null())
+    joined = pa.concat_arrays([elements, other_elements]).take(pa.array(order))
+    offsets = np.searchsorted(rows[order], np.arange(len(values) + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), joined, mask=missing)
+
+
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
 
@@ -135,5 +219,22 @@ KERNELS = {
     "has_key": keyed(list_contains),
     "map_values": over_rows(map_values),
     "entry": over_rows(entry),
-    **{function.__name__: over_rows(function) for function in (element_at, sublist, list_index, list_contains)},
+    **{
+        function.__name__: over_rows(function)
+        for function in (
+            element_at,
+            sublist,
+            list_index,
+            list_contains,
+            list_sum,
+            list_mean,
+            list_sort,
+            list_min,
+            list_max,
+            list_distinct,
+            list_reverse,
+            list_without,
+            list_concatenate,
+        )
+    },
 }

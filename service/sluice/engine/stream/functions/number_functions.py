@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from sluice.engine.stream.functions.column_arguments import (
     Column,
+    Kernel,
     by_name,
     is_scalar,
     none,
@@ -20,6 +22,8 @@ from sluice.engine.stream.functions.column_arguments import (
 #: a float64 has no more decimals: 10^-340 is below the least one, 10^340 above the largest
 MOST_PLACES = 340
 HALF = 0.5
+#: the mean radius of the earth in metres
+EARTH = 6_371_008.8
 
 
 def remainder(left: Column, right: Column) -> Column:
@@ -93,4 +97,24 @@ def nonzero(value: Column) -> Column:
     return pc.not_equal(value, pa.scalar(0, value.type))
 
 
-KERNELS = by_name(remainder, sign, smaller, larger, round_half_away, nonzero)
+def pi() -> Column:
+    return pa.scalar(math.pi)
+
+
+def haversine(latitude: Column, longitude: Column, other_latitude: Column, other_longitude: Column) -> Column:
+    """The length of the great circle between two points in degrees, in metres on a sphere of EARTH."""
+    return by_numpy(_distance, latitude, longitude, other_latitude, other_longitude)
+
+
+def _distance(lat: np.ndarray, lon: np.ndarray, other_lat: np.ndarray, other_lon: np.ndarray) -> np.ndarray:
+    a, b = np.radians(lat), np.radians(other_lat)
+    across = np.sin((b - a) / 2) ** 2
+    along = np.cos(a) * np.cos(b) * np.sin(np.radians(np.subtract(other_lon, lon)) / 2) ** 2
+    distance: np.ndarray = 2 * EARTH * np.arcsin(np.sqrt(np.minimum(across + along, 1.0)))
+    return distance
+
+
+KERNELS: dict[str, Kernel] = {
+    **by_name(remainder, sign, smaller, larger, round_half_away, nonzero, pi, haversine),
+    **{name: partial(by_numpy, getattr(np, name)) for name in ("radians", "degrees", "cbrt", "sinh", "cosh", "tanh")},
+}

@@ -37,6 +37,20 @@ def cut(text: str, start: int, length: int = EDGE) -> str:
     return text[max(start, 0) : max(start, 0) + max(length, 0)]
 
 
+def left(text: Column, count: Column) -> Column:
+    return substring(text, pa.scalar(0, INT64), count)
+
+
+def right(text: Column, count: Column) -> Column:
+    if constants(count) and count.as_py() > 0:
+        return pc.utf8_slice_codeunits(text, -min(count.as_py(), EDGE - 1))
+    return by_row(lambda t, n: t[-n:] if n > 0 else "", STRING, text, count)
+
+
+def repeated(text: Column, times: Column) -> Column:
+    return pc.binary_repeat(text, times.as_py())
+
+
 def contains(text: Column, part: Column) -> Column:
     if constants(part):
         return pc.match_substring(text, pattern=part.as_py())
@@ -89,17 +103,23 @@ def regex_replace(text: Column, pattern: Column, new: Column) -> Column:
     return pc.replace_substring_regex(text, pattern=pattern.as_py(), replacement=new.as_py())
 
 
-def regex_extract(text: Column, pattern: Column) -> Column:
-    """The first match of the pattern, null if there is none. The whole text is replaced by the match, because pyarrow's
-    own extraction requires a name for every group.
+def regex_extract(text: Column, pattern: Column, group: Column | None = None) -> Column:
+    """The first match of the pattern, or a group of it; null if there is none. The whole text is replaced by the match,
+    because pyarrow's own extraction requires a name for every group.
     """
     found = regex_contains(text, pattern)
     whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
-    extracted = pc.replace_substring_regex(text, pattern=whole, replacement=r"\1")
+    number = 1 if group is None else group.as_py() + 1
+    extracted = pc.replace_substring_regex(text, pattern=whole, replacement=rf"\{number}")
     return pc.if_else(found, extracted, none(text))
 
 
+def regex_count(text: Column, pattern: Column) -> Column:
+    return pc.cast(pc.count_substring_regex(text, pattern=pattern.as_py()), INT64)
+
+
 KERNELS = by_name(
+    left, right, repeated, regex_count,
     concatenate, characters, substring, contains, starts_with, ends_with, index_of, replace, pad_start, pad_end, split,
     join, regex_contains, regex_extract, regex_replace,
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from sluice.columns.encoding import in_seconds
 from sluice.engine.stream.functions.column_arguments import (
     EDGE,
     INT64,
+    NAIVE,
     STRING,
     Column,
     Kernel,
@@ -21,9 +23,16 @@ from sluice.engine.stream.functions.column_arguments import (
     none,
 )
 from sluice.engine.stream.functions.conversions import instant, naive, ticks, to_float64, to_int64
+from sluice.engine.stream.functions.list_functions import over_rows
 from sluice.engine.stream.functions.number_functions import int_remainder
-from sluice.time_units import MILLISECOND, SECOND
+from sluice.time_units import MICROSECOND, MILLISECOND, SECOND
 
+#: unit -> its seconds, for units of one length; its days; its months
+SECONDS = {"second": 1, "minute": 60, "hour": 3_600}
+DAYS = {"day": 1, "week": 7}
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+#: the most days from 1970 that nanoseconds of int64 hold
+MOST_DAYS = 106_750
 #: the directives of a time format that show the zone
 ZONED = re.compile("%[zZ]")
 
@@ -70,6 +79,10 @@ def from_milliseconds(milliseconds: Column) -> Column:
     return instant(times(milliseconds, MILLISECOND))
 
 
+def from_microseconds(microseconds: Column) -> Column:
+    return instant(times(microseconds, MICROSECOND))
+
+
 def times(count: Column, unit: int) -> Column:
     """`count` units as nanoseconds; null if int64 cannot hold them."""
     most = (EDGE - 1) // unit - 1
@@ -82,10 +95,18 @@ def to_seconds(time: Column) -> Column:
 
 
 def to_milliseconds(time: Column) -> Column:
-    """Milliseconds since 1970, rounded down, also before 1970."""
+    return _whole(time, MILLISECOND)
+
+
+def to_microseconds(time: Column) -> Column:
+    return _whole(time, MICROSECOND)
+
+
+def _whole(time: Column, unit: int) -> Column:
+    """Units since 1970, rounded down, also before 1970."""
     nanoseconds = ticks(time)
-    cut_ = pc.divide(nanoseconds, MILLISECOND)
-    below = pc.less(nanoseconds, pc.multiply(cut_, MILLISECOND))
+    cut_ = pc.divide(nanoseconds, unit)
+    below = pc.less(nanoseconds, pc.multiply(cut_, unit))
     return pc.if_else(below, pc.subtract(cut_, 1), cut_)
 
 
@@ -103,16 +124,89 @@ def day_of_week(time: Column, zone: Column | None = None) -> Column:
 
 
 def start_of_day(time: Column, zone: Column | None = None) -> Column:
-    """The first instant of the local date. If midnight is skipped, this is the instant behind the gap; if midnight
+    return start_of(time, pa.scalar("day"), zone)
+
+
+def start_of(time: Column, unit: Column, zone: Column | None = None) -> Column:
+    """The first instant of the local date, month and so on. If it is skipped, this is the instant behind the gap; if it
     occurs twice, the first one.
 
     Null if the result is before 1677.
     """
-    wall = naive(time) if zone is None else pc.local_timestamp(local(time, zone))
-    midnight = pc.floor_temporal(wall, unit="day")
-    if zone is not None:
-        midnight = pc.assume_timezone(midnight, zone.as_py(), ambiguous="earliest", nonexistent="latest")
-    return not_after(ticks(time), ticks(midnight))
+    start = at_wall(pc.floor_temporal(wall_of(time, zone), unit=unit.as_py()), zone)
+    return not_after(ticks(time), ticks(start))
+
+
+def wall_of(time: Column, zone: Column | None) -> Column:
+    """What the clock on the wall shows, without its zone."""
+    return naive(time) if zone is None else pc.local_timestamp(local(time, zone))
+
+
+def at_wall(wall: Column, zone: Column | None) -> Column:
+    """The instant at which the clock on the wall shows this; behind a gap, and the first of two."""
+    if zone is None:
+        return wall
+    return pc.assume_timezone(wall, zone.as_py(), ambiguous="earliest", nonexistent="latest")
+
+
+def add_time(time: Column, count: Column, unit: Column, zone: Column | None = None) -> Column:
+    """The time `count` units later. Days and longer units count on the calendar of the zone: the clock on the wall
+    stays, and a day that the month lacks is its last one. Null outside of 1677 to 2262.
+    """
+    if unit.as_py() in SECONDS:
+        most = EDGE // SECOND // SECONDS[unit.as_py()]
+        fits = pc.and_(pc.greater_equal(count, -most), pc.less_equal(count, most))
+        return later(time, pc.multiply(pc.if_else(fits, count, none(count)), SECONDS[unit.as_py()]))
+    wall = over_rows(partial(_moved, unit=unit.as_py()))(pc.cast(wall_of(time, zone), INT64), count)
+    return instant(ticks(at_wall(pc.cast(wall, NAIVE), zone)))
+
+
+def _moved(wall: pa.Array, count: pa.Array, unit: str) -> pa.Array:
+    """`wall` in nanoseconds, moved by `count` days, weeks, months, quarters or years."""
+    missing = pc.or_(wall.is_null(), count.is_null()).to_numpy(zero_copy_only=False)
+    by = np.clip(pc.fill_null(count, 0).to_numpy(zero_copy_only=False), -MOST_DAYS * 2, MOST_DAYS * 2)
+    start = pc.fill_null(wall, 0).to_numpy(zero_copy_only=False).view("M8[ns]")
+    day = start.astype("M8[D]")
+    if unit in DAYS:
+        target = day.astype(np.int64) + by * DAYS[unit]
+    else:
+        month = start.astype("M8[M]")
+        there = month + by * MONTHS[unit]
+        first = there.astype("M8[D]").astype(np.int64)
+        last = (there + 1).astype("M8[D]").astype(np.int64) - 1
+        target = np.minimum(first + (day - month.astype("M8[D]")).astype(np.int64), last)
+    missing |= np.abs(target) > MOST_DAYS
+    moved = np.where(missing, 0, target) * (86_400 * SECOND) + (start - day).astype(np.int64)
+    return pa.array(moved, mask=missing)
+
+
+def time_between(start: Column, end: Column, unit: Column, zone: Column | None = None) -> Column:
+    """How many whole units there are from `start` to `end`; negative if `end` is earlier. Days and longer units are
+    those of the calendar of the zone.
+    """
+    whole = over_rows(partial(_between, unit=unit.as_py()))
+    if unit.as_py() in SECONDS:
+        return whole(ticks(start), ticks(end))
+    return whole(pc.cast(wall_of(start, zone), INT64), pc.cast(wall_of(end, zone), INT64))
+
+
+def _between(start: pa.Array, end: pa.Array, unit: str) -> pa.Array:
+    missing = pc.or_(start.is_null(), end.is_null()).to_numpy(zero_copy_only=False)
+    a, b = (pc.fill_null(one, 0).to_numpy(zero_copy_only=False) for one in (start, end))
+    if unit in MONTHS:
+        months, inside = zip(*(_in_month(one.view("M8[ns]")) for one in (a, b)), strict=True)
+        count, rest, size = months[1] - months[0], inside[1] - inside[0], MONTHS[unit]
+    else:
+        nanoseconds = SECONDS.get(unit, DAYS.get(unit, 0) * 86_400) * SECOND
+        count, rest, size = b // nanoseconds - a // nanoseconds, b % nanoseconds - a % nanoseconds, 1
+    count = count - ((count > 0) & (rest < 0)) + ((count < 0) & (rest > 0))
+    return pa.array(np.sign(count) * (np.abs(count) // size), mask=missing)
+
+
+def _in_month(wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of the month, and the nanoseconds since it began."""
+    month = wall.astype("M8[M]")
+    return month.astype(np.int64), (wall - month.astype("M8[ns]")).astype(np.int64)
 
 
 def floor_time(time: Column, seconds: Column) -> Column:
@@ -137,13 +231,14 @@ def format_time(time: Column, form: Column, zone: Column | None = None) -> Colum
     return pc.strftime(local(time, zone), format=form.as_py())
 
 
-def parse_time(text: Column, form: Column) -> Column:
+def parse_time(text: Column, form: Column, zone: Column | None = None) -> Column:
     """Parses a time in seconds, because pyarrow overflows silently if nanoseconds do not fit."""
     if is_scalar(text):
-        return parse_time(pa.array([text.as_py()], STRING), form)[0]
+        return parse_time(pa.array([text.as_py()], STRING), form, zone)[0]
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
     known = pc.invert(rolled_over(text, seconds, form.as_py()))
-    return instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
+    found = instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
+    return found if zone is None else instant(ticks(at_wall(naive(found), zone)))
 
 
 def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
@@ -174,9 +269,11 @@ def impossible(text: str, form: str) -> bool:
 KERNELS = {
     **by_name(
         later, earlier, seconds_between, from_seconds, from_milliseconds, to_seconds, to_milliseconds, day_of_week,
-        start_of_day, floor_time, format_time, parse_time,
+        start_of_day, start_of, add_time, time_between, from_microseconds, to_microseconds, floor_time, format_time,
+        parse_time,
     ),
     **{part.__name__: calendar(part) for part in (pc.year, pc.month, pc.day, pc.hour, pc.minute, pc.second)},
+    "quarter": calendar(pc.quarter),
     "day_of_year": calendar(pc.day_of_year),
     "iso_week": calendar(pc.iso_week),
 }  # fmt: skip
