@@ -75,6 +75,8 @@ class Plan:
     topic_ids: tuple[tuple[str, str], ...] = ()
     #: topics of inputs that were deleted and created again: no earlier batch can be read from them
     created_again: frozenset[str] = frozenset()
+    #: the output streams whose records the buckets write, each to its own topic partitions (model/bucket_outputs.py)
+    parted: frozenset[str] = frozenset()
 
     @property
     def server_name(self) -> str:

@@ -13,7 +13,8 @@ SluiceError
  |       +- TopicDeletedError           an input topic was deleted
  +- HeaderNameError     the name of a record's header is not UTF-8
  +- LedgerError         the checkpoint and the ledger do not belong together
- +- FencedError         another instance of the service has taken over
+ +- FencedError         another instance of the service has taken over, or another process writes the parts of a bucket
+ |   +- TakenOverError      another start of the service has taken over
  +- WriteError          a batch could not be written; no record of it is visible
      +- ExpiredError    the batch's transaction was open for too long, and the broker has aborted it
 """
@@ -73,6 +74,10 @@ class LedgerError(SluiceError):
 
 class FencedError(SluiceError):
     exit_code = 5
+
+
+class TakenOverError(FencedError):
+    pass
 
 
 class WriteError(SluiceError):

@@ -34,6 +34,7 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic, known_inputs
+from sluice.model.bucket_outputs import own_outputs
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import required_buckets
 from sluice.processes import processors
@@ -51,8 +52,9 @@ FIRST_BATCH = logging.getLogger("sluice")
 
 
 def open_checkpoint(
-    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False
-) -> Plan:
+    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    on_cluster: bool = False,
+) -> Plan:  # fmt: skip
     """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
 
     found          the topics by name
@@ -83,17 +85,59 @@ def open_checkpoint(
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
+    position, parted = ledger.read_position(kafka, pipeline.name), _wants_parts(pipeline, on_cluster=on_cluster)
+    in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
-    if buckets != plan.buckets:
+    if buckets != plan.buckets and in_parts is None:
         plan = _rescaled(plan, buckets, archive)
-    elif mismatch := _mismatch(plan, ledger.read_position(kafka, pipeline.name)):
+    elif mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch)
+    if in_parts is not None:
+        _plan_again(plan, *in_parts)
+    if in_parts is not None or parted:
+        plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
     if plan.created_again:
         _begin_anew(plan, found)
     write_ids(store, dict(plan.topic_ids))
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
+
+
+def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
+    """Whether the buckets write their outputs themselves, as far as the settings decide it."""
+    settings = pipeline.settings
+    writers = settings.writers or ("buckets" if on_cluster else "one")
+    return writers == "buckets" and settings.delivery == "exactly_once"
+
+
+def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) -> tuple[int, Planned] | None:
+    """Fences the writers of buckets that earlier starts have left, and ends their open transactions. Their driver is
+    fenced already, and `position` was read after that.
+
+    Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
+    closed it. None if there is none. `parted`: whether the buckets of this start may write.
+    """
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    wrote = ledger.owner(kafka, name)[1] if position is None else position.start
+    if not (parted or wrote):  # no bucket has written, and none will
+        return None
+    ledger.take_over(kafka, name, plan.query, plan.start)
+    parts = ledger.fenced_parts(kafka, name, plan.buckets)
+    batch = 0 if position is None else position.next_batch
+    planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
+    return None if planned is None else (batch, planned)
+
+
+def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
+    """Makes `planned` the plan of this batch in the checkpoint, which is at the batch before it: parts of it have this
+    plan.
+    """
+    if offset_log.digest(plan.store, batch) == planned.digest:
+        LOGGER.info("checkpoint %s: batch %d is in parts, and runs again", plan.checkpoint, batch)
+        return
+    LOGGER.warning("checkpoint %s: batch %d is in parts, with the plan that the ledger has", plan.checkpoint, batch)
+    offset_log.write_plan(plan.store, batch, planned, idle_clock=plan.has_idle_clock)
 
 
 def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:

@@ -93,7 +93,9 @@ class PipelineRun:
             if not self._reset_ledger:
                 require_accepted(self._pipeline, accept=self._accept)
             plans = [
-                prepare(stage, reset_ledger=self._reset_ledger, accept=self._accept)
+                prepare(
+                    stage, reset_ledger=self._reset_ledger, accept=self._accept, on_cluster=self._session.on_cluster
+                )
                 for stage in placed_stages(self._pipeline)
             ]
             self.prepared = True
@@ -230,7 +232,7 @@ def run(
             if not _have_ended(queries, opened, RESTART_S):  # Spark refuses another query with the same name
                 raise
             opened.close()
-            plans = [_prepared_again(plan.pipeline) for plan in plans]
+            plans = [_prepared_again(plan.pipeline, on_cluster=placed is not None) for plan in plans]
         finally:
             opened.end(STOP)
 
@@ -243,12 +245,12 @@ def restarts_of(*stages: Pipeline) -> Kinds:
     return (TopicsChangedError,) if may_lose else (TopicPartitionsAddedError,)
 
 
-def _prepared_again(pipeline: Pipeline) -> Plan:
+def _prepared_again(pipeline: Pipeline, *, on_cluster: bool) -> Plan:
     """As `prepare`. Waits for a topic that was deleted, for at most RETRY_TIMEOUT_S: it may be created again."""
     deadline = time.monotonic() + RETRY_TIMEOUT_S
     while True:
         try:
-            return prepare(pipeline)
+            return prepare(pipeline, on_cluster=on_cluster)
         except TopicMissingError:
             if time.monotonic() > deadline:
                 raise
