@@ -315,11 +315,10 @@ class TransactionalWriter:
     def _produce_plans(self, producer: Producer, batch: int, planned: Planned | None, before: Planned | None) -> None:
         """Keeps the batch's plan, and removes the one that has become too old."""
         settings = self._settings
-        if self._of_bucket:  # its entry has the plan
-            return
-        plans: dict[int, Planned | None] = {} if planned is None else {batch: planned}
+        # The entry of a part has its plan, and the driver keeps those of closed batches.
+        plans: dict[int, Planned | None] = {} if planned is None or self._of_bucket else {batch: planned}
         plans |= {} if before is None else {batch - 1: before}
-        if settings.keep and batch >= settings.keep:
+        if settings.keep and batch >= settings.keep and not self._of_bucket:
             plans |= {batch - settings.keep - 1: None}
         for value, key in ledger.plan_records(settings.query, settings.query_id, plans):
             produce_row(producer, ledger.TOPIC, (value, key, ledger.PARTITION))

@@ -11,6 +11,7 @@ SluiceError
  |       +- TopicPartitionsAddedError   a topic has more topic partitions than when the query started
  |       +- TopicCreatedAgainError      an input topic was deleted and created again, and records may be lost
  |       +- TopicDeletedError           an input topic was deleted
+ +- PartsClosedError    a batch in parts is closed; the query starts again, with other buckets or with one writer
  +- HeaderNameError     the name of a record's header is not UTF-8
  +- LedgerError         the checkpoint and the ledger do not belong together
  +- FencedError         another instance of the service has taken over, or another process writes the parts of a bucket
@@ -61,6 +62,10 @@ class TopicCreatedAgainError(TopicsChangedError):
 
 
 class TopicDeletedError(TopicsChangedError):
+    pass
+
+
+class PartsClosedError(SluiceError):
     pass
 
 

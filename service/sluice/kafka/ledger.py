@@ -234,6 +234,29 @@ def reset(
     _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, offset)
 
 
+def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
+    """Removes the positions of the parts of all buckets."""
+    for part in (part_of(query, bucket) for bucket in range(buckets)):
+        if part_position(kafka, part, in_topic=False) is not None:
+            _overwrite(kafka, part, None, [], _offset(0, ""))
+
+
+def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
+    """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none."""
+    if not owner(kafka, query)[1]:
+        return None
+    found: dict[bytes, Entry] = {}
+    before = part_of(query, 0)[:-1].encode()
+
+    def keep(message: Message) -> None:
+        key = message.key() or b""
+        if key.startswith(before) and key.removeprefix(before).isdigit() and message.value():
+            found[key] = Entry.from_json(message.value())
+
+    _read_entries(kafka, keep, lambda: False)
+    return next((entry for entry in found.values() if entry.batch == 0), None)
+
+
 def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
     """Writes the entry of a batch without outputs that stands for a change of the states (state/upgrade/).
 

@@ -34,9 +34,8 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic, known_inputs
-from sluice.model.bucket_outputs import own_outputs
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import required_buckets
+from sluice.model.spreading import own_outputs, required_buckets, why_driver
 from sluice.processes import processors
 from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
@@ -94,8 +93,15 @@ def open_checkpoint(
         _restore(plan, archive, mismatch=mismatch)
     if in_parts is not None:
         _plan_again(plan, *in_parts)
+        if not parted or buckets != plan.buckets:
+            LOGGER.warning(
+                "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
+                plan.checkpoint, in_parts[0], f"{buckets} buckets" if parted else "one writer",
+            )  # fmt: skip
+            plan = replace(plan, finishing=in_parts[0])
     if in_parts is not None or parted:
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
+        _log_outputs(plan)
     if plan.created_again:
         _begin_anew(plan, found)
     write_ids(store, dict(plan.topic_ids))
@@ -129,10 +135,21 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     return None if planned is None else (batch, planned)
 
 
+def _log_outputs(plan: Plan) -> None:
+    """Says which outputs go through the driver, and why."""
+    for stream in plan.pipeline.outputs:
+        why = why_driver(plan.pipeline, stream, plan.buckets, plan.topic_partitions[stream.name])
+        if why:
+            LOGGER.info("the driver writes %s: %s", stream.name, why)
+
+
 def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
     """Makes `planned` the plan of this batch in the checkpoint, which is at the batch before it: parts of it have this
     plan.
     """
+    if batch == 0 and not offset_log.batches_in(plan.store, offset_log.PLANNED):
+        before = ledger.plans(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query)[-1]
+        write_first_plan(plan.store, before, planned, idle_clock=plan.has_idle_clock)
     if offset_log.digest(plan.store, batch) == planned.digest:
         LOGGER.info("checkpoint %s: batch %d is in parts, and runs again", plan.checkpoint, batch)
         return
@@ -195,9 +212,25 @@ def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Top
     """Converts the checkpoint if the pipeline file has changed, or finishes a conversion that was killed."""
     changed = changed_stage(pipeline, store) is not None and not converted_elsewhere(pipeline, store)
     if changed or CHANGE in store.list(CHANGE):
+        _require_closed(pipeline, store)
         from sluice.state.upgrade.state_conversion import convert_if_changed  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
         convert_if_changed(pipeline, store, found, accept=accept)
+
+
+def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
+    """Raises CheckpointError if a batch of the pipeline as it was is in parts."""
+    kafka, name, identity = pipeline.settings.kafka, pipeline.name, checkpoint_identity.stored(store)
+    position = ledger.read_position(kafka, name, ledger.OPEN)
+    if identity is None or position is None or not position.start:
+        return
+    parts = (ledger.part_position(kafka, ledger.part_of(name, b), in_topic=False) for b in range(identity.buckets))
+    if any(part is not None and part.next_batch > position.next_batch for part in parts):
+        message = (
+            f"checkpoint {store.location()}: some buckets have written batch {position.next_batch}, with the pipeline "
+            "file as it was before. Start once with the file as it was, until the batch is written; then with the changed file"
+        )
+        raise CheckpointError(message)
 
 
 def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan:
@@ -279,8 +312,12 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     lost = None
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-        if entry is not None and entry.buckets:
-            lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
+    elif position is None and checkpoint_identity.stored(store) is None:
+        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
+    else:
+        entry = None
+    if entry is not None and entry.buckets:
+        lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
     return checkpoint_identity.claim(
         store, pipeline.name, fingerprint, required_buckets(pipeline), processors(),
         definition=checkpoint_identity.definition_of(pipeline), lost=lost,
@@ -352,6 +389,7 @@ def _reset(plan: Plan) -> None:
     committed, _ = offset_log.batches(plan.store)
     known = offset_log.known(plan.store, committed)
     ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
+    ledger.reset_parts(plan.pipeline.settings.kafka, plan.pipeline.name, plan.buckets)
 
 
 def plan_first_batch(plan: Plan) -> None:

@@ -30,9 +30,11 @@ from inotify_simple import INotify, flags
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.commit import Deliver, commit, settings_of
+from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import PLANNED, force_plan
 from sluice.kafka.batch_writer import close_writers
+from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.requests import clients
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.spark.batch_interval import BatchInterval
@@ -100,7 +102,7 @@ class BatchLanes:
             timer.ended(Step.JOB)
             self._topics.begin()
             self._topics.require()
-            self._deliver(self._plan, batch, outputs, self._observe)
+            self._closed(batch, outputs)
 
     def _written_directly(self, direct: DirectLane, batch: int) -> bool:
         """Writes the batch without a job of Spark, if it can. Returns whether it has."""
@@ -109,8 +111,16 @@ class BatchLanes:
         if outputs is None:
             return False
         self._topics.require()
-        self._deliver(self._plan, batch, outputs, self._observe)
+        self._closed(batch, outputs)
         return True
+
+    def _closed(self, batch: int, outputs: list[Packed]) -> None:
+        """Writes what the buckets have not written, and the ledger. Raises PartsClosedError if the query was started
+        for this batch alone.
+        """
+        self._deliver(self._plan, batch, outputs, self._observe)
+        if batch == self._plan.finishing:
+            raise PartsClosedError(f"all parts of batch {batch} are written")
 
     def _force_plan(self, batch: int) -> None:
         """Forces the plan to the disk before buckets write parts of the batch, if the disk must have it."""

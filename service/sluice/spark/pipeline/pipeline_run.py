@@ -22,7 +22,7 @@ from sluice.kafka import ledger
 from sluice.kafka.batch_report import Counts, Entry, Report, flat
 from sluice.kafka.batch_writer import open_early
 from sluice.kafka.consumer_groups import InputOffsets
-from sluice.kafka.kafka_errors import TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
+from sluice.kafka.kafka_errors import PartsClosedError, TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.range_reader import Offsets
 from sluice.kafka.requests import RETRY_TIMEOUT_S
@@ -242,7 +242,7 @@ def restarts_of(*stages: Pipeline) -> Kinds:
     after a topic was deleted.
     """
     may_lose = any(stage.settings.on_data_loss == "continue" for stage in stages)
-    return (TopicsChangedError,) if may_lose else (TopicPartitionsAddedError,)
+    return (PartsClosedError, TopicsChangedError if may_lose else TopicPartitionsAddedError)
 
 
 def _prepared_again(pipeline: Pipeline, *, on_cluster: bool) -> Plan:
