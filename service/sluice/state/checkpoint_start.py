@@ -228,7 +228,8 @@ def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
     if any(part is not None and part.next_batch > position.next_batch for part in parts):
         message = (
             f"checkpoint {store.location()}: some buckets have written batch {position.next_batch}, with the pipeline "
-            "file as it was before. Start once with the file as it was, until the batch is written; then with the changed file"
+            "file as it was before. Start once with the file as it was, until the batch is written; then with the "
+            "changed file"
         )
         raise CheckpointError(message)
 
