@@ -116,7 +116,7 @@ class Cluster:
 
     def parts(self) -> list[int]:
         kafka = {"bootstrap.servers": self.broker}
-        found = (ledger.part_position(kafka, ledger.part_of(self.service.name, b), in_topic=False) for b in (0, 1))
+        found = (ledger.part_position(kafka, ledger.part_of(self.service.name, b)) for b in (0, 1))
         return [0 if one is None else one.next_batch for one in found]
 
 
@@ -135,7 +135,7 @@ def test_each_topic_partition_has_what_local_mode_writes(stack, broker, tmp_path
 
 
 @pytest.mark.parametrize("moment", ["part", "produced", "part-written"])
-def test_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, tmp_path, local, moment):
+def test_p09_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, tmp_path, local, moment):
     cluster = Cluster(stack, broker, tmp_path, f"writers-{moment}", "local-cluster[2,1,1024]")
     cluster.send(1000)
     cluster.start()
@@ -150,7 +150,7 @@ def test_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, tmp_p
     cluster.service.end()
 
 
-def test_an_executor_that_stands_still_and_goes_on_writes_nothing_twice(stack, broker, tmp_path, local):
+def test_p10_an_executor_that_stands_still_and_goes_on_writes_nothing_twice(stack, broker, tmp_path, local):
     """Its state servers and its Java stand still while they write; others write for them; then they go on."""
     cluster = Cluster(stack, broker, tmp_path, "writers-zombie", "local-cluster[2,1,1024]")
     cluster.send(1000)

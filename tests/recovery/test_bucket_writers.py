@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from tests.unit.kafka.tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+#: seconds of a commit that counts as slow (TimeLimits.slow_commit)
+SLOW_S = 4.0
 PARTED = f"{FILE}direct_records: 20\nwriters: buckets\n"
 
 
@@ -44,7 +47,7 @@ def paused(service: Service, moment: str) -> None:
 
 def parts(service: Service) -> list[int]:
     """The next batch by the ledger of each bucket, and by that of the driver."""
-    found = [ledger.part_position(service.kafka, ledger.part_of(service.name, n), in_topic=False) for n in (0, 1)]
+    found = [ledger.part_position(service.kafka, ledger.part_of(service.name, n)) for n in (0, 1)]
     return [*(0 if one is None else one.next_batch for one in found), service.position().next_batch]
 
 
@@ -81,19 +84,33 @@ def test_p02_a_state_server_is_killed_while_it_produces(service):
     service.await_outputs()
 
 
-@pytest.mark.parametrize("moment", ["part-written", "written"])
-def test_p03_killed_between_the_commits_of_two_writers(service, moment):
+def test_p03_killed_between_the_commits_of_two_writers(service):
     """One bucket stands still when its part is written, and the other one has not begun: it stands still before."""
+    before = in_parts(service, "part-written")
+    service.kill()
+    restarted(service)
+    assert min(parts(service)) > before[2]
+
+
+def test_p11_a_start_finds_some_parts_of_a_batch(service):
+    in_parts(service, "written")
+    service.kill()
+    service.start()
+    service.await_log("is in parts, and runs again")
+    service.await_outputs()
+
+
+def in_parts(service: Service, moment: str) -> list[int]:
+    """A batch of which one bucket has written its part; the positions then."""
     service.at("part")  # the first of the two
     service.at(moment)
     service.send("in", tuples(300))
     service.await_moment("part")
     service.await_moment(moment)
     before = parts(service)
-    service.kill()
     assert len(set(before[:2])) == 2, "the batch is in parts"
     assert before[2] == min(before[:2])
-    restarted(service)
+    return before
 
 
 @pytest.mark.parametrize("moment", ["committing", "committed"])
@@ -108,6 +125,17 @@ def test_p07_the_commit_of_a_part_is_on_its_way(service, moment):
 def test_p04_a_state_server_is_killed_after_the_commit_of_its_part(service):
     paused(service, "part-written")
     service.signal("state", signal.SIGKILL)
+    service.await_outputs()
+
+
+def test_p08_a_commit_that_was_slow(service):
+    """It may arrive twice: the next part has a new producer."""
+    paused(service, "committing")
+    time.sleep(SLOW_S)
+    service.go_on("committing")
+    service.await_outputs()
+    service.await_log("is written; the next one gets a new producer: the commit took")
+    service.send("in", tuples(300))
     service.await_outputs()
 
 
@@ -212,3 +240,40 @@ def test_p18_the_ledger_is_reset(service):
     service.wait_until(lambda: service.count(*OUTPUTS) > before, "all is written again")
     service.end()
     service.clean_up()
+
+
+def test_p19_a_record_is_larger_than_its_topic_takes(services):
+    """It is a dead letter once, also where its part is found by another start, and the others come out."""
+    service = services("""
+max_records_per_batch: 100
+clock: records
+writers: buckets
+streams:
+  in: {schema: {k: string, v: int64, size: int64, text: string}}
+  out: {marks: none}
+  dead: {}
+operators:
+  - name: copies
+    aggregate: in
+    window: sliding, count(1), count(1), partitioned
+    partition_by: [k]
+    output: {out: {k: k, v: Last(v), text: Last(text)}}
+dead_letters: dead
+""")
+    service.create("in")
+    service.create("out", **{"max.message.bytes": "2000"})
+    made = [{"k": f"key {n % 7}", "v": n, "size": (3000 if n % 19 == 0 else 10)} for n in range(200)]
+    service.at("part-written")
+    service.start()
+    service.send("in", [one | {"text": "x" * one["size"]} for one in made])
+    service.await_moment("part-written")
+    service.kill()
+    service.start()
+    small = [one["v"] for one in made if one["size"] == 10]
+    service.wait_until(lambda: service.records("out") >= len(small), "the small ones are there")
+    service.await_rest()
+    found = [one["tuple"]["v"] for place in (0, 1) for one in service.outputs("out").get(("out", place), ())]
+    assert sorted(found) == small
+    assert service.records("dead") == len(made) - len(small)
+    assert written(service) == len(small)
+    service.end()

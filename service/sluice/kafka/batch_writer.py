@@ -228,7 +228,7 @@ class TransactionalWriter:
 
     def _has(self, batch: int, planned: Planned | None) -> bool:
         """Whether the ledger of the bucket has the part already. Then no writer needs to be fenced to find that out."""
-        next_batch, digest = self._read_parts(in_topic=False)
+        next_batch, digest = self._read_parts(fenced=False)
         return next_batch == batch + 1 and bool(digest) and _may_be(digest, planned)
 
     def _require_owner(self, batch: int) -> None:
@@ -279,7 +279,7 @@ class TransactionalWriter:
         """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
         settings = self._settings
         if self._of_bucket:
-            return self._read_parts(in_topic=isolation == "read_committed")
+            return self._read_parts(fenced=isolation == "read_committed")
         position = ledger.read_position(dict(settings.kafka), settings.name, isolation)
         if position is None and batch > 0 and isolation != "read_committed":
             # The first transaction is committed, but the brokers have not marked it as such in all topic partitions.
@@ -292,12 +292,12 @@ class TransactionalWriter:
             raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, position))
         return position.next_batch, position.digest
 
-    def _read_parts(self, *, in_topic: bool) -> tuple[int, str]:
+    def _read_parts(self, *, fenced: bool) -> tuple[int, str]:
         """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and those of an earlier checkpoint
-        do not count. Reads the whole topic if the group has no offset and `in_topic` is true.
+        do not count. `fenced` as in `ledger.part_position`.
         """
         settings = self._settings
-        position = ledger.part_position(dict(settings.kafka), settings.name, in_topic=in_topic)
+        position = ledger.part_position(dict(settings.kafka), settings.name, fenced=fenced)
         if position is None or position.query_id != settings.query_id:
             return 0, ""
         return position.next_batch, position.digest

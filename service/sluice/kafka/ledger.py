@@ -194,7 +194,7 @@ def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[Led
 
     def position(bucket: int) -> LedgerPosition | None:
         end_open_transaction(kafka, part_of(query, bucket))
-        return part_position(kafka, part_of(query, bucket), in_topic=True)
+        return part_position(kafka, part_of(query, bucket), fenced=True)
 
     with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="sluice-parts") as threads:
         return list(threads.map(position, range(buckets)))
@@ -237,7 +237,7 @@ def reset(
 def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
     """Removes the positions of the parts of all buckets."""
     for part in (part_of(query, bucket) for bucket in range(buckets)):
-        if part_position(kafka, part, in_topic=False) is not None:
+        if part_position(kafka, part) is not None:
             _overwrite(kafka, part, None, [], _offset(0, ""))
 
 
@@ -317,9 +317,15 @@ def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_c
     return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
-def part_position(kafka: Mapping[str, str], part: str, *, in_topic: bool) -> LedgerPosition | None:
-    """The position of the parts of a bucket (`part_of`), from the group or else, with `in_topic`, from the topic."""
-    return _from_group(kafka, part, "read_committed") or (_from_topic(kafka, part) if in_topic else None)
+def part_position(kafka: Mapping[str, str], part: str, *, fenced: bool = False) -> LedgerPosition | None:
+    """The position of the parts of a bucket (`part_of`).
+
+    With `fenced` no earlier writer can write any more: waits for the outcome of a transaction that ends, and reads the
+    topic if the group has no position. Otherwise it may be the position before that transaction.
+    """
+    if not fenced:
+        return _from_group(kafka, part, OPEN)
+    return _from_group(kafka, part, "read_committed") or _from_topic(kafka, part)
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:

@@ -224,7 +224,7 @@ def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
     position = ledger.read_position(kafka, name, ledger.OPEN)
     if identity is None or position is None or not position.start:
         return
-    parts = (ledger.part_position(kafka, ledger.part_of(name, b), in_topic=False) for b in range(identity.buckets))
+    parts = (ledger.part_position(kafka, ledger.part_of(name, b)) for b in range(identity.buckets))
     if any(part is not None and part.next_batch > position.next_batch for part in parts):
         message = (
             f"checkpoint {store.location()}: some buckets have written batch {position.next_batch}, with the pipeline "
