@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -169,7 +170,7 @@ def test_p20_the_broker_dies_and_comes_back_while_buckets_write(services, shared
         with feeding(service) as source:
             service.at("produced")
             service.await_moment("produced")
-            codes = outage(network, lambda: service.go_on("produced"))
+            codes = outage(network, partial(service.go_on, "produced"))
             source.await_sent(50)
         await_outputs(service, codes)
     parted.end()
