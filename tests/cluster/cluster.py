@@ -78,15 +78,20 @@ class Service:
         self._stack = stack
         self._sent = list[Event]()
 
-    def start(self, master: str, properties: Mapping[str, str] | None = None) -> None:
-        """Starts the service on a master, with the event log of Spark on, and further Spark properties."""
+    def start(
+        self, master: str, properties: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts the service on a master, with the event log of Spark on, and further Spark properties and variables
+        of the environment.
+        """
         command = [sys.executable, "-m", "sluice", "run", str(self._file), "--no-http", "--master", master]
         own = {"eventLog.enabled": "true", "eventLog.dir": str(self._events), "eventLog.compress": "false"}
         settings = {
             f"SLUICE_SPARK_{key.replace('.', '_')}": text for key, text in (own | dict(properties or {})).items()
         }
-        environment = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1", **settings}
-        self.process = ChildProcess(command, self._folder / "nothing", self.log, environment)
+        variables = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1", **settings}
+        variables |= dict(environment or {})
+        self.process = ChildProcess(command, self._folder / "nothing", self.log, variables)
         self._stack.callback(self.process.kill)
         awaited(lambda: "message=running" in self.log.read_text(), self.log, self.process)
 

@@ -25,6 +25,7 @@ class Table(NamedTuple):
 FAULTS, STARTS = "What can fail, and when", "What is refused at the start"
 EXACTLY_ONCE = Table("docs/exactly-once.md", FAULTS)
 REFUSALS = Table("docs/exactly-once.md", STARTS, cells=2)
+PARTS = Table("docs/exactly-once.md", "Several writers")
 STATE = Table("docs/state.md", FAULTS)
 
 ROWS: dict[Table, dict[str, str]] = {
@@ -63,6 +64,28 @@ ROWS: dict[Table, dict[str, str]] = {
         "is damaged or missing | its own",
         "s10": "`sluice.json` is damaged or missing, and other files are there | its own",
         "s11": "to be restored, but what is needed is gone | its own",
+    },
+    PARTS: {
+        "p01": "killed before a part is committed",
+        "p02": "a state server or an executor is killed while it produces",
+        "p03": "killed between the commits of two writers",
+        "p04": "an executor is killed after the commit of its part, before its task has ended",
+        "p05": "the driver is killed when all parts are in, before it closes",
+        "p06": "killed after the close, before Spark's commit",
+        "p07": "the commit of a part is on its way, or its answer is lost",
+        "p08": "a commit that was slow or unclear may arrive twice",
+        "p09": "a bucket moves to another executor",
+        "p10": "an executor stands still, and goes on when another one has its bucket",
+        "p11": "a start finds some parts of a batch",
+        "p12": "a second instance starts with a copy of the checkpoint, which planned another batch 7 or none",
+        "p13": "the checkpoint is lost while a batch is in parts",
+        "p14": "the same with batch 0, before any batch was closed",
+        "p15": "the number of buckets is changed while a batch is in parts",
+        "p16": "`writers: one`, or local mode, while a batch is in parts",
+        "p17": "the pipeline file is changed while a batch is in parts",
+        "p18": "`--reset-ledger`",
+        "p19": "a record is larger than its topic takes",
+        "p20": "the broker is gone for a while",
     },
     STATE: {
         "k01": "the state server is killed, at rest or at work",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -71,9 +72,9 @@ def network() -> Iterator[Network]:
         yield Network(proxy, broker)
 
 
-def shared_service(services, network: Network, **settings) -> Shared:
+def shared_service(services, network: Network, text: str = FILE, **settings) -> Shared:
     def make() -> Service:
-        service = services(FILE, kafka=network.direct, through=network.through, http=True, **settings)
+        service = services(text, kafka=network.direct, through=network.through, http=True, **settings)
         service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
         service.create(*OUTPUTS)
         return service
@@ -158,6 +159,21 @@ def test_e11_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, ne
         codes = outage(network, lambda: service.go_on("produced"))
         source.await_sent(50)
     await_outputs(service, codes)
+
+
+@pytest.mark.slow
+def test_p20_the_broker_dies_and_comes_back_while_buckets_write(services, shared, network):
+    """Their writers and the driver's write again."""
+    shared.end()
+    parted = shared_service(services, network, text=f"{FILE}writers: buckets\n")
+    for service in running(parted, network):
+        with feeding(service) as source:
+            service.at("produced")
+            service.await_moment("produced")
+            codes = outage(network, partial(service.go_on, "produced"))
+            source.await_sent(50)
+        await_outputs(service, codes)
+    parted.end()
 
 
 @pytest.mark.slow

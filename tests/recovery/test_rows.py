@@ -8,7 +8,8 @@ import pytest
 
 from tests.recovery.rows import ROWS, Table, covering, documented
 
-COVERED = {row for row, _ in covering(Path(__file__).parent)}
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "cluster")
+COVERED = {row for folder in FOLDERS for row, _ in covering(folder)}
 
 
 @pytest.mark.parametrize("table", ROWS, ids=lambda table: f"{table.page}: {table.section}")

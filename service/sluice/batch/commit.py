@@ -1,4 +1,5 @@
-"""Writes the outputs of a batch's tasks to Kafka in one transaction. Runs in one process of the service.
+"""Writes the outputs of a batch's tasks to Kafka: in one transaction of one process of the service, or some of them in
+a transaction of each bucket before that (`commit_part`, in the bucket's state server).
 
 If Kafka does not take the batch because of a transient error, the batch is written again with a new producer, for
 `requests.RETRY_TIMEOUT_S` seconds. The ledger shows whether an earlier attempt has written the batch.
@@ -7,6 +8,7 @@ If Kafka does not take the batch because of a transient error, the batch is writ
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +26,9 @@ from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WI
 from sluice.invariants import all_checked, require_rising, violated
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.batch_report import Counts, Planned, Report
-from sluice.kafka.batch_writer import WriterSettings, writer
+from sluice.kafka.batch_writer import WriterSettings, within, writer
 from sluice.kafka.client import LOGGER
-from sluice.kafka.kafka_errors import UnavailableError
+from sluice.kafka.kafka_errors import FencedError, TakenOverError, UnavailableError
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut
@@ -58,6 +60,8 @@ HEADERS = SCHEMA.field("headers").type
 PLANS_KEPT = 50_000
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
+#: the most times that the writer of a bucket is fenced by another process at one batch
+MOST_FENCED = 5
 #: what takes the packed outputs of a batch: plan, number of the batch, rows, what is called with its steps -> the
 #: report of the batch, None if it is not known
 Deliver = Callable[[Plan, int, list[Packed], Observe], Report | None]
@@ -70,24 +74,63 @@ def commit(plan: Plan, batch: int, rows: list[Packed], observe: Observe = ignore
     earlier ones. Raises UnavailableError if Kafka does not take the batch within RETRY_TIMEOUT_S seconds (HungError, a
     subclass, if the last attempt did not return), and the other errors of `writer.write`.
     """
-    writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
-    held = list(in_memory(plan.checkpoint, rows))
-    reads = planned(plan.store, batch), before_all(plan.store) if batch == 0 else None
     if plan.forced:
         force_plan(Path(plan.checkpoint), batch)
+    gathered, written = _written_in_time(plan, settings_of(plan), batch, rows, observe)
+    remove_files(plan.checkpoint, batch)
+    return gathered.report if written else None
+
+
+def commit_part(plan: Plan, bucket: int, batch: int, rows: list[Packed]) -> Report:
+    """Writes a bucket's part of the batch: the records of streams that the buckets write (`Plan.parted`), in a
+    transaction of the bucket. Skips it if the bucket's ledger has it. Without records there is no part.
+
+    Returns the counts of the records. Raises as `commit` does, and TakenOverError if another start of the service has
+    taken over.
+    """
+    if not rows:
+        return Report()
+    settings = replace(settings_of(plan), bucket=bucket)
+    gathered, written = _written_in_time(plan, settings, batch, rows, ignored)
+    if not written:  # the records are only counted
+        deque(within(dict(plan.limits), gathered.records(), gathered.too_large), maxlen=0)
+    return gathered.report
+
+
+def split_parted(plan: Plan, rows: Iterable[Packed]) -> tuple[list[Packed], list[Packed]]:
+    """The rows with records of streams that the buckets write, and the other rows."""
+    own: list[Packed] = []
+    others: list[Packed] = []
+    for kind, body in in_memory(plan.checkpoint, rows):
+        mine = kind == RECORDS and unpack(body)[1]["stream"] in plan.parted
+        (own if mine else others).append((kind, body))
+    return own, others
+
+
+def _written_in_time(
+    plan: Plan, writing: WriterSettings, batch: int, rows: list[Packed], observe: Observe
+) -> tuple[BatchResult, bool]:
+    """The outputs, and whether they were written now, as `_written`. Tries again for RETRY_TIMEOUT_S.
+
+    The writer of a bucket may also be fenced by that of another process of the same start, which has the bucket since
+    then or had it before: the next attempt shows whether the part is written.
+    """
+    deadline, fenced = time.monotonic() + RETRY_TIMEOUT_S, 0
+    held = list(in_memory(plan.checkpoint, rows))
+    reads = planned(plan.store, batch), before_all(plan.store) if batch == 0 else None
     while True:
-        gathered = BatchResult(plan, held)
+        gathered = BatchResult(plan, held, writing.bucket)
         try:
-            written = _written(gathered, writing, batch, *reads, observe=observe)
-            break
-        except UnavailableError as error:
+            return gathered, _written(gathered, writing, batch, *reads, observe=observe)
+        except TakenOverError:
+            raise
+        except (UnavailableError, FencedError) as error:
             # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
-            if time.monotonic() > deadline:
+            fenced += isinstance(error, FencedError)
+            if time.monotonic() > deadline or (fenced and (writing.bucket is None or fenced > MOST_FENCED)):
                 raise
             LOGGER.warning("writing the batch again: %s", error)
         time.sleep(PAUSE)
-    remove_files(plan.checkpoint, batch)
-    return gathered.report if written else None
 
 
 def settings_of(plan: Plan) -> WriterSettings:
@@ -97,7 +140,7 @@ def settings_of(plan: Plan) -> WriterSettings:
     return WriterSettings(
         kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start,
         made_for=(plan.fingerprint, plan.buckets, plan.topic_ids), keep=0 if settings.state else PLANS_KEPT,
-        gapless=settings.on_data_loss == "fail",
+        gapless=settings.on_data_loss == "fail", parted=bool(plan.parted),
     )  # fmt: skip
 
 
@@ -159,8 +202,9 @@ class WrittenStream:
 class BatchResult:
     """The outputs of all tasks of a batch. Its report is complete when `records` has been read to the end."""
 
-    def __init__(self, plan: Plan, rows: list[Packed]) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, rows: list[Packed], bucket: int | None = None) -> None:
+        """With `bucket`, they are those of this bucket alone, for its own topic partitions."""
+        self._plan, self._bucket = plan, bucket
         self._rows = rows
         self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None
         self.report = Report()
@@ -254,6 +298,8 @@ class BatchResult:
             partition = np.where(np.repeat(every, times), _ranges(times), np.repeat(partition, times))
             batch = batch.take(pa.array(np.repeat(np.arange(len(kind)), times)))
             kind = np.repeat(kind, times)
+        if self._bucket is not None:
+            batch, kind, partition = self._own(name, batch, kind, partition)
         _count(self.report.written, name, kind)
         topic = str(self._plan.pipeline.streams[name].topic)
         names = batch.schema.names
@@ -265,6 +311,18 @@ class BatchResult:
         key = batch.column("own_key" if "own_key" in names else "key")
         headers = _headers(kind, batch.column("headers") if "headers" in names else None)
         return records(topic, batch.column("value"), key, partition, timestamps, headers)
+
+    def _own(
+        self, name: str, batch: pa.RecordBatch, kind: np.ndarray, partition: np.ndarray
+    ) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
+        """The records for the topic partitions of the bucket: it has the marks of the others, too.
+
+        Raises InvariantError if it has a tuple for a topic partition of another bucket.
+        """
+        own = partition % self._plan.buckets == self._bucket
+        if (~own & np.isin(kind, TUPLES)).any():
+            raise violated("one bucket for a topic partition", f"stream {name}, bucket {self._bucket}")
+        return (batch, kind, partition) if own.all() else (batch.filter(pa.array(own)), kind[own], partition[own])
 
     def _warn_of_times(self, name: str, count: int) -> None:
         """Says once for each start and stream that records got the operator clock as their timestamp."""

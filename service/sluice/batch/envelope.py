@@ -41,8 +41,8 @@ NO_ORDINAL = -1
 
 #: kinds of packed rows. RECORDS: Arrow rows of a topic partition or of an output; IDLE_CLOCK: a time of the idle clock;
 #: DEAD_LETTERS: Arrow rows; COUNTS: a part of the batch's report; TOPICS: the number of topic partitions of each
-#: stream
-RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
+#: stream; NOT_READ: why a task cannot read the records of the batch
+RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS, NOT_READ = 0, 1, 2, 3, 4, 5
 #: the kinds that go to the sink unchanged, past the bucket
 PASS_THROUGH = (DEAD_LETTERS, COUNTS)
 #: a flag that is added to a kind: the bytes are in a file, and the row has a reference to it (spool.py)

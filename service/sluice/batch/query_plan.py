@@ -76,6 +76,10 @@ class Plan:
     topic_ids: tuple[tuple[str, str], ...] = ()
     #: topics of inputs that were deleted and created again: no earlier batch can be read from them
     created_again: frozenset[str] = frozenset()
+    #: the output streams whose records the buckets write, each to its own topic partitions (model/spreading.py)
+    parted: frozenset[str] = frozenset()
+    #: the batch that the buckets write before the query starts again with other settings of them; -1: none
+    finishing: int = -1
 
     @property
     def server_name(self) -> str:

@@ -274,6 +274,17 @@ def write_first_plan(store: CheckpointStore, before: Planned, first: Planned, *,
     put_bytes(store, f"{PLANNED}/0", _offsets(first, idle_clock=idle_clock))
 
 
+def write_plan(store: CheckpointStore, batch: int, planned: Planned, *, idle_clock: bool) -> None:
+    """Makes this the plan of a batch, in place of another one: Spark runs it first when it starts the query. The batch
+    before is committed, or there is none.
+    """
+    for number in batches_in(store, PLANNED):
+        if number > batch:
+            store.delete(f"{PLANNED}/{number}")
+    store.delete(f"{PLANNED}/.{batch}.crc")
+    put_bytes(store, f"{PLANNED}/{batch}", _offsets(planned, idle_clock=idle_clock))
+
+
 def write_first_offsets(store: CheckpointStore, before: Planned) -> None:
     """Writes the position at which a query that has not begun begins, in place of the one that an earlier start wrote.
 

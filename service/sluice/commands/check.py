@@ -13,6 +13,8 @@ from sluice.model.envelopes.change_events import Envelope
 from sluice.model.errors import MAX_FINDINGS
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Output, Pipeline, Stream
+from sluice.model.spreading import writer_lines
+from sluice.model.stages import stages
 from sluice.model.stream_marks import written_marks
 from sluice.model.types import Schema
 from sluice.model.unparse import nulls
@@ -73,6 +75,14 @@ def summary(pipeline: Pipeline) -> Iterator[str]:
         yield f"  operator {operator.name}: {', '.join(operator.inputs)} -> {outputs}"
         for output in operator.outputs:
             yield from (f"    {output.stream}.{line}" for line in nulls_of(output))
+    yield from writers_of(pipeline)
+
+
+def writers_of(pipeline: Pipeline) -> Iterator[str]:
+    """A line for each output, if the buckets write what they can: who writes it."""
+    if pipeline.settings.writers == "buckets":
+        for stage in stages(pipeline):
+            yield from (f"  writer of {line}" for line in writer_lines(stage))
 
 
 def nulls_of(output: Output) -> Iterator[str]:

@@ -21,7 +21,14 @@ from sluice.kafka import ledger
 from sluice.kafka.batch_producers import BATCH_PRODUCERS, DEFAULT_LIMIT, DEFAULTS, BatchProducer, TimeLimits
 from sluice.kafka.batch_report import Entry, Planned, Report
 from sluice.kafka.client import LOGGER
-from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
+from sluice.kafka.kafka_errors import (
+    ExpiredError,
+    FencedError,
+    LedgerError,
+    TakenOverError,
+    UnavailableError,
+    WriteError,
+)
 from sluice.kafka.records import Records
 from sluice.kafka.requests import produce_row, transient
 from sluice.model.errors import SluiceError
@@ -60,6 +67,8 @@ class WriterSettings:
     made_for  the fingerprint of the pipeline, its number of buckets and the ids of its input topics, for the entries
     gapless   whether no topic partition may go back: with `on_data_loss: continue` one may, after a loss
     keep      number of batches whose plans the ledger keeps; 0: all of them stay until something else removes them
+    parted    whether each bucket writes its part of a batch before this writer closes the batch
+    bucket    the bucket whose parts it writes; None: it writes or closes whole batches
     """
 
     kafka: tuple[tuple[str, str], ...] = field(repr=False)
@@ -73,6 +82,13 @@ class WriterSettings:
     made_for: tuple[str, int, tuple[tuple[str, str], ...]] = ("", 0, ())
     keep: int = 0
     gapless: bool = True
+    parted: bool = False
+    bucket: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the ledger, of its group and of the transactional id."""
+        return self.query if self.bucket is None else ledger.part_of(self.query, self.bucket)
 
 
 _writers: dict[WriterSettings, TransactionalWriter] = {}
@@ -146,14 +162,16 @@ class TransactionalWriter:
         FencedError if another instance wrote that. Raises FencedError, ExpiredError, UnavailableError or WriteError if
         Kafka does not take the batch, and HungError if a call of the client library does not return.
         """
-        if batch > self._next_batch:  # the writer of the other size (`large`) has written batches
+        if batch > self._next_batch and not self._of_bucket:  # the writer of the other size (`large`) has written some
             self.close()
+        if self._of_bucket and self._producer is None and self._has(batch, planned):
+            return False
         producer = self._opened(batch, planned)
         if batch < self._next_batch:
             self._require_last(batch, planned)
             self._skipped += 1
             return False
-        if batch > self._next_batch:
+        if batch > self._next_batch and not self._of_bucket:
             message = (
                 f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
             )
@@ -162,7 +180,8 @@ class TransactionalWriter:
             require_offsets(self._planned.offsets, planned.offsets)
         # a batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header
         with self._closing_on_error("write the batch", batch), without_garbage_collection():
-            producer.begin(ledger.offset_after(batch, self._settings.query_id, planned))
+            start = self._settings.start if self._settings.parted and not self._of_bucket else ""
+            producer.begin(ledger.offset_after(batch, self._settings.query_id, planned, start))
             self._began = began = Moment.now()
             for some in within(self._limits, records, too_large):
                 producer.produce(some)
@@ -197,16 +216,42 @@ class TransactionalWriter:
                     self._require_turn(batch, planned)
                     settings = self._settings
                     made = BATCH_PRODUCERS[settings.delivery]
-                    self._producer = made(self._kafka, settings.query, self._limits.values(), settings.times)
+                    self._producer = made(self._kafka, settings.name, self._limits.values(), settings.times)
+                    if self._of_bucket:
+                        self._require_owner(batch)
                     self._next_batch, self._digest = self._read_ledger(batch)
             return self._producer
+
+    @property
+    def _of_bucket(self) -> bool:
+        return self._settings.bucket is not None
+
+    def _has(self, batch: int, planned: Planned | None) -> bool:
+        """Whether the ledger of the bucket has the part already. Then no writer needs to be fenced to find that out."""
+        next_batch, digest = self._read_parts(fenced=False)
+        return next_batch == batch + 1 and bool(digest) and _may_be(digest, planned)
+
+    def _require_owner(self, batch: int) -> None:
+        """Raises TakenOverError unless the buckets of this start may write. The writer has fenced all others before:
+        one that opens later does so after this check.
+        """
+        settings = self._settings
+        if ledger.owner(dict(settings.kafka), settings.query) != (settings.query_id, settings.start):
+            raise TakenOverError(
+                f"cannot write the part of bucket {settings.bucket} of batch {batch} of {settings.query!r}: another "
+                "instance of this pipeline has started and taken over; this one must stop"
+            )
 
     def _require_turn(self, batch: int, planned: Planned | None) -> None:
         """Raises FencedError if another instance has written this batch or a later one, and LedgerError if the ledger
         is that of another checkpoint. A new producer would fence that instance.
 
+        A bucket's writer does not open for another start than the one that owns the ledger.
+
         At its start the service has brought the checkpoint to the ledger, so only another instance can be ahead of it.
         """
+        if self._of_bucket:
+            self._require_owner(batch)
         next_batch, digest = self._read_ledger(batch, ledger.OPEN)
         if next_batch > batch + 1 or (next_batch == batch + 1 and not _may_be(digest, planned)):
             raise FencedError(
@@ -233,7 +278,9 @@ class TransactionalWriter:
     def _read_ledger(self, batch: int, isolation: str = "read_committed") -> tuple[int, str]:
         """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
         settings = self._settings
-        position = ledger.read_position(dict(settings.kafka), settings.query, isolation)
+        if self._of_bucket:
+            return self._read_parts(fenced=isolation == "read_committed")
+        position = ledger.read_position(dict(settings.kafka), settings.name, isolation)
         if position is None and batch > 0 and isolation != "read_committed":
             # The first transaction is committed, but the brokers have not marked it as such in all topic partitions.
             position = ledger.read_position(dict(settings.kafka), settings.query)
@@ -245,6 +292,16 @@ class TransactionalWriter:
             raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, position))
         return position.next_batch, position.digest
 
+    def _read_parts(self, *, fenced: bool) -> tuple[int, str]:
+        """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and those of an earlier checkpoint
+        do not count. `fenced` as in `ledger.part_position`.
+        """
+        settings = self._settings
+        position = ledger.part_position(dict(settings.kafka), settings.name, fenced=fenced)
+        if position is None or position.query_id != settings.query_id:
+            return 0, ""
+        return position.next_batch, position.digest
+
     def _produce_entry(
         self, producer: Producer, batch: int, report: Report, planned: Planned | None, began: Moment
     ) -> None:
@@ -253,14 +310,15 @@ class TransactionalWriter:
         outcome = (now, self._skipped, report, since, planned)
         fingerprint, buckets, topics = settings.made_for
         entry = Entry(settings.query, settings.query_id, batch, *outcome, fingerprint, buckets, dict(topics))
-        produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
+        produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.name.encode(), ledger.PARTITION))
 
     def _produce_plans(self, producer: Producer, batch: int, planned: Planned | None, before: Planned | None) -> None:
         """Keeps the batch's plan, and removes the one that has become too old."""
         settings = self._settings
-        plans: dict[int, Planned | None] = {} if planned is None else {batch: planned}
+        # The entry of a part has its plan, and the driver keeps those of closed batches.
+        plans: dict[int, Planned | None] = {} if planned is None or self._of_bucket else {batch: planned}
         plans |= {} if before is None else {batch - 1: before}
-        if settings.keep and batch >= settings.keep:
+        if settings.keep and batch >= settings.keep and not self._of_bucket:
             plans |= {batch - settings.keep - 1: None}
         for value, key in ledger.plan_records(settings.query, settings.query_id, plans):
             produce_row(producer, ledger.TOPIC, (value, key, ledger.PARTITION))
@@ -291,7 +349,7 @@ class TransactionalWriter:
         if open_for < self._limit:
             return False
         with suppress(UnavailableError):
-            position = ledger.read_position(dict(self._settings.kafka), self._settings.query, ledger.OPEN)
+            position = ledger.read_position(dict(self._settings.kafka), self._settings.name, ledger.OPEN)
             return position is None or position.next_batch <= batch
         return True
 

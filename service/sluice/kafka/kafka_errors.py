@@ -11,9 +11,11 @@ SluiceError
  |       +- TopicPartitionsAddedError   a topic has more topic partitions than when the query started
  |       +- TopicCreatedAgainError      an input topic was deleted and created again, and records may be lost
  |       +- TopicDeletedError           an input topic was deleted
+ +- PartsClosedError    a batch in parts is closed; the query starts again, with other buckets or with one writer
  +- HeaderNameError     the name of a record's header is not UTF-8
  +- LedgerError         the checkpoint and the ledger do not belong together
- +- FencedError         another instance of the service has taken over
+ +- FencedError         another instance of the service has taken over, or another process writes the parts of a bucket
+ |   +- TakenOverError      another start of the service has taken over
  +- WriteError          a batch could not be written; no record of it is visible
      +- ExpiredError    the batch's transaction was open for too long, and the broker has aborted it
 """
@@ -63,6 +65,10 @@ class TopicDeletedError(TopicsChangedError):
     pass
 
 
+class PartsClosedError(SluiceError):
+    pass
+
+
 class HeaderNameError(SluiceError):
     exit_code = 3
 
@@ -73,6 +79,10 @@ class LedgerError(SluiceError):
 
 class FencedError(SluiceError):
     exit_code = 5
+
+
+class TakenOverError(FencedError):
+    pass
 
 
 class WriteError(SluiceError):

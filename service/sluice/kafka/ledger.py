@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -32,6 +33,8 @@ TOPIC = "sluice.ledger"
 PARTITION = 0
 #: between the parts of the key of a plan; the names of queries have no such character
 KEY_PARTS = "/"
+#: in place of an unknown digest before the id of a start
+UNKNOWN = "-"
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
 #: The isolation level of a read of the position while a transaction of the query itself may be open: the read gives the
@@ -42,6 +45,9 @@ OPEN = "read_uncommitted"
 #: after 60 s by default, and look every 10 s
 OPEN_S = 90.0
 
+#: the most buckets whose writers are fenced at the same time
+CONCURRENT = 8
+
 START_OVER = "to use this checkpoint nevertheless, start once with --reset-ledger (outputs may repeat)"
 
 
@@ -51,11 +57,13 @@ class LedgerPosition(NamedTuple):
     next_batch   number of the batch that is to be written next
     query_id     id of the checkpoint that numbers the batches
     digest       digest of the input of batch `next_batch - 1`; empty if an earlier version wrote that batch
+    start        id of the start whose buckets may write parts of batches; empty if there is one writer
     """
 
     next_batch: int
     query_id: str
     digest: str = ""
+    start: str = ""
 
 
 #: the digest of a batch's input according to the checkpoint; None if the checkpoint does not have the batch
@@ -68,6 +76,11 @@ def group_of(query: str) -> str:
 
 def transactional_id_of(query: str) -> str:
     return f"sluice.{query}"
+
+
+def part_of(query: str, bucket: int) -> str:
+    """The name of the ledger of a bucket's parts of batches, in place of the name of a query."""
+    return f"{query}{KEY_PARTS}{bucket}"
 
 
 def require_same_checkpoint(position: LedgerPosition | None, query: str, query_id: str, committed: int | None) -> None:
@@ -141,6 +154,72 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     send_request(kafka, "producer", "end the open transaction", initialise, own, seconds=SECONDS)
 
 
+def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -> None:
+    """Does what `end_open_transaction` does, and notes that the buckets of this start alone may write from now on.
+
+    Writers of earlier starts that open after this find the id of another start (`owner`).
+    """
+    own = {"transactional.id": transactional_id_of(query)}
+
+    def write(producer: Producer) -> None:
+        group = group_member(kafka, query)
+        try:
+            producer.init_transactions(SECONDS)
+            position = read_position(kafka, query)
+            at, digest = (position.next_batch, position.digest) if position else (0, "")
+            producer.begin_transaction()
+            offset = _offset(at, _metadata(query_id, digest, start))
+            producer.send_offsets_to_transaction([offset], group.consumer_group_metadata(), SECONDS)
+            producer.commit_transaction(SECONDS)
+        finally:
+            group.close()
+
+    send_request(kafka, "producer", "take over the ledger", write, own, seconds=3 * SECONDS)
+
+
+def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
+    """The ids of the checkpoint and of the start that `take_over` has noted last; empty if it never has.
+
+    Waits until it is known whether a transaction that ends has noted another one.
+    """
+    query_id, _, start = [*(_group_offset(kafka, query, "read_committed").metadata or "").split(" "), "", ""][:3]
+    return (query_id, start) if start else ("", "")
+
+
+def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[LedgerPosition | None]:
+    """Fences the writers of all buckets, aborts their open transactions, and reads the position of each.
+
+    No writer of an earlier start can write any more if `take_over` was called before.
+    """
+
+    def position(bucket: int) -> LedgerPosition | None:
+        end_open_transaction(kafka, part_of(query, bucket))
+        return part_position(kafka, part_of(query, bucket), fenced=True)
+
+    with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="sluice-parts") as threads:
+        return list(threads.map(position, range(buckets)))
+
+
+def plan_in_parts(
+    kafka: Mapping[str, str], query: str, query_id: str, next_batch: int, parts: Sequence[LedgerPosition | None]
+) -> Planned | None:
+    """The plan of the batch `next_batch`, if a bucket has written its part of it; else None. `parts`: by bucket.
+
+    Raises LedgerError if a bucket has written a later batch, or if the plan is lost.
+    """
+    own = {number: part for number, part in enumerate(parts) if part is not None and part.query_id == query_id}
+    ahead = {number: part for number, part in own.items() if part.next_batch > next_batch}
+    for number, part in ahead.items():
+        entry = last_entry(kafka, part_of(query, number))
+        if part.next_batch > next_batch + 1 or entry is None or entry.planned is None or entry.batch != next_batch:
+            raise LedgerError(
+                f"the ledger of {query!r} expects batch {next_batch}, and bucket {number} has written batch "
+                f"{part.next_batch - 1} already: entries of topic {TOPIC!r} are lost. {START_OVER}"
+            )
+        return entry.planned
+    return None
+
+
 def reset(
     kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: Planned | None = None
 ) -> None:
@@ -153,6 +232,29 @@ def reset(
     known = {} if committed is None or planned is None else {committed: planned}
     plans = plan_records(query, query_id, known)
     _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, offset)
+
+
+def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
+    """Removes the positions of the parts of all buckets."""
+    for part in (part_of(query, bucket) for bucket in range(buckets)):
+        if part_position(kafka, part) is not None:
+            _overwrite(kafka, part, None, [], _offset(0, ""))
+
+
+def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
+    """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none."""
+    if not owner(kafka, query)[1]:
+        return None
+    found: dict[bytes, Entry] = {}
+    before = part_of(query, 0)[:-1].encode()
+
+    def keep(message: Message) -> None:
+        key = message.key() or b""
+        if key.startswith(before) and key.removeprefix(before).isdigit() and message.value():
+            found[key] = Entry.from_json(message.value())
+
+    _read_entries(kafka, keep, lambda: False)
+    return next((entry for entry in found.values() if entry.batch == 0), None)
 
 
 def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
@@ -215,6 +317,17 @@ def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_c
     return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
+def part_position(kafka: Mapping[str, str], part: str, *, fenced: bool = False) -> LedgerPosition | None:
+    """The position of the parts of a bucket (`part_of`).
+
+    With `fenced` no earlier writer can write any more: waits for the outcome of a transaction that ends, and reads the
+    topic if the group has no position. Otherwise it may be the position before that transaction.
+    """
+    if not fenced:
+        return _from_group(kafka, part, OPEN)
+    return _from_group(kafka, part, "read_committed") or _from_topic(kafka, part)
+
+
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:
     return _position_of(_group_offset(kafka, query, isolation))
 
@@ -223,8 +336,9 @@ def _position_of(offset: TopicPartition) -> LedgerPosition | None:
     """The position that this offset of the group stands for. None without one, and for one without metadata: it is not
     an offset of the ledger, since the group was reset from outside.
     """
-    query_id, _, digest = (offset.metadata or "").partition(" ")
-    return LedgerPosition(offset.offset, query_id, digest) if offset.offset > 0 and query_id else None
+    query_id, digest, start = [*(offset.metadata or "").split(" "), "", ""][:3]
+    found = LedgerPosition(offset.offset, query_id, digest.removeprefix(UNKNOWN), start)
+    return found if offset.offset > 0 and query_id else None
 
 
 def _group_offset(kafka: Mapping[str, str], query: str, isolation: str) -> TopicPartition:
@@ -413,9 +527,13 @@ def _offset(offset: int, metadata: str) -> TopicPartition:
     return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
 
 
-def offset_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
-    """The offset, with its metadata, that the group commits with a batch."""
-    return _offset(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
+def offset_after(batch: int, query_id: str, planned: Planned | None, start: str = "") -> TopicPartition:
+    """The offset, with its metadata, that the group commits with a batch. `start` as in `LedgerPosition`."""
+    return _offset(batch + 1, _metadata(query_id, _digest(planned), start))
+
+
+def _metadata(query_id: str, digest: str, start: str) -> str:
+    return f"{query_id} {digest or UNKNOWN} {start}" if start else f"{query_id} {digest}".rstrip()
 
 
 def _digest(planned: Planned | None) -> str:

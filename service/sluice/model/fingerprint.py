@@ -32,6 +32,7 @@ IGNORED = {
         "snapshot_records",
         "durability",
         "delivery",
+        "writers",
         "on_data_loss",
         "start",
         "restart",

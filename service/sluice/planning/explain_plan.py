@@ -23,7 +23,7 @@ from sluice.model.spec import (  # fmt: skip
     Stream,
     Union,
 )
-from sluice.model.spreading import layout
+from sluice.model.spreading import layout, writer_lines
 from sluice.model.stages import keys_apart, stages
 from sluice.model.stream_marks import written_marks
 from sluice.model.topology import RETURNING
@@ -60,6 +60,7 @@ class Stage:
     together    the reasons why all tuples are in one bucket
     instead     what to change in the file so that the tuples are spread
     apart       the reasons why operators that read the same inputs are in other stages
+    writers     who writes each output, if the buckets write what they can
     """
 
     name: str
@@ -71,6 +72,7 @@ class Stage:
     instead: tuple[str, ...]
     apart: tuple[str, ...]
     steps: tuple[Step, ...]
+    writers: tuple[str, ...] = ()
 
 
 def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
@@ -95,7 +97,10 @@ def _stage(
     )
     waits = any(not isinstance(operator, Map | Union) for operator in stage.operators)
     instead = placing.instead if waits and stage.settings.buckets != 1 else ()
-    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, placing.why, instead, other, steps)
+    writers = tuple(writer_lines(stage)) if stage.settings.writers == "buckets" else ()
+    return Stage(
+        stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, placing.why, instead, other, steps, writers
+    )  # fmt: skip
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None, behind: tuple[str, ...]) -> Step:
@@ -230,6 +235,7 @@ def _stage_lines(pipeline: Pipeline, stage: Stage, number: int) -> Iterator[str]
     yield from _listed("writes", written)
     yield from _listed("apart", [f"since {why}" for why in stage.apart])
     yield from _buckets(stage)
+    yield from _listed("writers", stage.writers)
     if len(stage.steps) > 1:
         yield f"  fused       {', '.join(step.name for step in stage.steps)}: tuples pass between them in memory"
     for step in stage.steps:

@@ -22,6 +22,7 @@ from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.kafka.kafka_errors import (
     DataLossError,
     FencedError,
+    PartsClosedError,
     TopicDeletedError,
     TopicError,
     TopicsChangedError,
@@ -130,7 +131,7 @@ def explained(failure: str) -> SluiceError:
     topics have changed: then the query may start again, and the sentence says it all.
     """
     found = _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
-    level = logging.DEBUG if isinstance(found, TopicsChangedError) else logging.ERROR
+    level = logging.DEBUG if isinstance(found, TopicsChangedError | PartsClosedError) else logging.ERROR
     LOGGER.log(level, "a query failed; Spark's description follows", extra={"failure": failure})
     return found
 

@@ -65,6 +65,11 @@ class PlacementTable:
         self._table, self._places = located_rows(spark, LABEL, labels(buckets))
         self.move({})
 
+    @property
+    def rows(self) -> DataFrame:
+        """The table itself: the partition of a bucket's number has one row, and its task runs where the bucket is."""
+        return self._table
+
     def joined(self, rows: DataFrame) -> DataFrame:
         """The same rows, which are spread by their column `bucket` over as many partitions as the table has rows."""
         table = self._table.hint("shuffle_hash")
@@ -123,6 +128,11 @@ class Placement:
             now = len(self._executors())
             same = same + INTERVAL if now == found else 0.0
             found = now
+
+    @property
+    def cores(self) -> int:
+        """The number of cores of all present executors together; 1 if there are none."""
+        return max(1, sum(executor.cores for executor in self._executors()))
 
     def table(self, query: str, buckets: int) -> PlacementTable:
         """The table of a query with this number of buckets."""

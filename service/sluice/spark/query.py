@@ -32,14 +32,16 @@ from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records
 
 
-def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = False) -> Plan:
+def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = False, on_cluster: bool = False) -> Plan:
     """Checks that topics, checkpoint and ledger exist and fit together, and creates or restores the missing ones.
 
     With `reset_ledger` it first overwrites the ledger with the position of this checkpoint. With `accept`, the states
     of operators may be lost by a change of the pipeline file.
     """
-    found = check_topics(pipeline)
-    return open_checkpoint(pipeline, found, str(uuid.uuid4()), reset_ledger=reset_ledger, accept=accept)
+    found, start_id = check_topics(pipeline), str(uuid.uuid4())
+    return open_checkpoint(
+        pipeline, found, start_id, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster
+    )  # fmt: skip
 
 
 def check_topics(pipeline: Pipeline) -> dict[str, Topic]:
@@ -68,11 +70,12 @@ def start(
     to close after the query has ended. Without it their Kafka clients stay open until the process ends.
     """
     table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
+    cores = 1 if placed is None else placed.cores
     due = NextDueTime()
     lanes = _lanes(plan, table, due.of_batches(deliver), observe)
     (opened or OpenLanes()).add(lanes)
     return (
-        inputs(spark, plan, measured(plan), due, lanes)
+        inputs(spark, plan, measured(plan, cores), due, lanes)
         .writeStream.foreachBatch(lanes)
         .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
@@ -84,10 +87,11 @@ def start(
 def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
     """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
     settings, check, direct = plan.pipeline.settings, TopicCheck(plan), None
-    spark = SparkLane(plan) if table is None else SparkLane(plan, table.joined)
     if table is None and settings.direct_records:
-        direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=check.begin)
+        all_read = check.passed if plan.parted else check.begin
+        direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=all_read)
     interval = BatchInterval(settings)
+    spark = SparkLane(plan, table)
     lanes = BatchLanes(plan, spark, direct, check, deliver, observe=observe, pause=interval.batch_ended)
     lanes.also_wake(interval.end)
     return lanes

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
-from sluice.batch.envelope import Packed, passes_through, split_pass_through
+from sluice.batch.envelope import NOT_READ, Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
 from sluice.state.server.request import request
@@ -21,12 +21,17 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
 
     The number of the batch is the version of the state that the rows are applied to. The bucket's state server holds
     the state.
+
+    If the records of the batch could not be read, it returns the NOT_READ rows, and the state stays.
     """
     task = Task.now()
     folder, held = plan.checkpoint, plan.bounds.held
     with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
         rows = ((past if passes_through(row) else fed).stored(row) for row in arrived)
         through, rest = split_pass_through(plan.topic_partitions, rows)
+        if not_read := [row for row in rest if row[0] == NOT_READ]:
+            fed.remove()
+            return not_read
         fed.flush()
         made = request(plan, task.number, task.batch, rest)
         fed.remove()

@@ -29,7 +29,7 @@ from sluice.kafka.client import client_properties, java_properties
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.range_reader import READER_PROPERTIES, Offsets, headers_of
 from sluice.kafka.requests import discard
-from sluice.model.spec import Stream
+from sluice.model.spec import Properties, Settings, Stream
 
 #: Consumer properties unless the pipeline file sets them: fetches are fewer and larger than by default, and the broker
 #: answers after 10 ms at most. A consumer sends its next fetch as soon as it has records. With few records, a batch
@@ -38,6 +38,8 @@ FETCHES = {"max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
 
 
 LOGGER = logging.getLogger("sluice")
+#: the settings of a file that sets none
+DEFAULTS = Settings(Properties())
 #: target for the bytes of records that one poll of Spark's Kafka consumer returns, in each task that reads
 POLL = 16 << 20
 #: maximum number of records of a poll, which bounds a poll of small records
@@ -110,8 +112,11 @@ def pace(most_records: int, most_bytes: int, size: float) -> Pace:
     )
 
 
-def measured(plan: Plan) -> Pace:
-    """The pace for the next records, whose sizes are sampled from Kafka. A Kafka error is only logged."""
+def measured(plan: Plan, cores: int = 1) -> Pace:
+    """The pace for the next records, whose sizes are sampled from Kafka. A Kafka error is only logged.
+
+    A batch of a cluster is as much larger as it has cores, unless the file sets its size.
+    """
     settings = plan.pipeline.settings
     size, clients = 0.0, []
     try:
@@ -121,8 +126,11 @@ def measured(plan: Plan) -> Pace:
         LOGGER.warning("sizes of the next records are unknown: %s", error.args[0].str())
     finally:
         discard(clients)
-    found = pace(settings.max_records_per_batch, settings.max_bytes_per_batch, size)
-    if found.batch < settings.max_records_per_batch:
+    most, most_bytes = settings.max_records_per_batch, settings.max_bytes_per_batch
+    if (most, most_bytes) == (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch):
+        most, most_bytes = most * cores, most_bytes * cores
+    found = pace(most, most_bytes, size)
+    if found.batch < most:
         LOGGER.info("batches take %s records at most, of about %.0f bytes each", found.batch, size)
     return found
 

@@ -35,7 +35,7 @@ from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic, known_inputs
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import required_buckets
+from sluice.model.spreading import own_outputs, required_buckets, why_driver
 from sluice.processes import processors
 from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
@@ -51,8 +51,9 @@ FIRST_BATCH = logging.getLogger("sluice")
 
 
 def open_checkpoint(
-    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False
-) -> Plan:
+    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    on_cluster: bool = False,
+) -> Plan:  # fmt: skip
     """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
 
     found          the topics by name
@@ -83,17 +84,77 @@ def open_checkpoint(
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
+    position, parted = ledger.read_position(kafka, pipeline.name), _wants_parts(pipeline, on_cluster=on_cluster)
+    in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
-    if buckets != plan.buckets:
+    if buckets != plan.buckets and in_parts is None:
         plan = _rescaled(plan, buckets, archive)
-    elif mismatch := _mismatch(plan, ledger.read_position(kafka, pipeline.name)):
+    elif mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch)
+    if in_parts is not None:
+        _plan_again(plan, *in_parts)
+        if not parted or buckets != plan.buckets:
+            LOGGER.warning(
+                "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
+                plan.checkpoint, in_parts[0], f"{buckets} buckets" if parted else "one writer",
+            )  # fmt: skip
+            plan = replace(plan, finishing=in_parts[0])
+    if in_parts is not None or parted:
+        plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
+        _log_outputs(plan)
     if plan.created_again:
         _begin_anew(plan, found)
     write_ids(store, dict(plan.topic_ids))
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
+
+
+def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
+    """Whether the buckets write their outputs themselves, as far as the settings decide it."""
+    settings = pipeline.settings
+    writers = settings.writers or ("buckets" if on_cluster else "one")
+    return writers == "buckets" and settings.delivery == "exactly_once"
+
+
+def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) -> tuple[int, Planned] | None:
+    """Fences the writers of buckets that earlier starts have left, and ends their open transactions. Their driver is
+    fenced already, and `position` was read after that.
+
+    Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
+    closed it. None if there is none. `parted`: whether the buckets of this start may write.
+    """
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    wrote = ledger.owner(kafka, name)[1] if position is None else position.start
+    if not (parted or wrote):  # no bucket has written, and none will
+        return None
+    ledger.take_over(kafka, name, plan.query, plan.start)
+    parts = ledger.fenced_parts(kafka, name, plan.buckets)
+    batch = 0 if position is None else position.next_batch
+    planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
+    return None if planned is None else (batch, planned)
+
+
+def _log_outputs(plan: Plan) -> None:
+    """Says which outputs go through the driver, and why."""
+    for stream in plan.pipeline.outputs:
+        why = why_driver(plan.pipeline, stream, plan.buckets, plan.topic_partitions[stream.name])
+        if why:
+            LOGGER.info("the driver writes %s: %s", stream.name, why)
+
+
+def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
+    """Makes `planned` the plan of this batch in the checkpoint, which is at the batch before it: parts of it have this
+    plan.
+    """
+    if batch == 0 and not offset_log.batches_in(plan.store, offset_log.PLANNED):
+        before = ledger.plans(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query)[-1]
+        write_first_plan(plan.store, before, planned, idle_clock=plan.has_idle_clock)
+    if offset_log.digest(plan.store, batch) == planned.digest:
+        LOGGER.info("checkpoint %s: batch %d is in parts, and runs again", plan.checkpoint, batch)
+        return
+    LOGGER.warning("checkpoint %s: batch %d is in parts, with the plan that the ledger has", plan.checkpoint, batch)
+    offset_log.write_plan(plan.store, batch, planned, idle_clock=plan.has_idle_clock)
 
 
 def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
@@ -151,9 +212,26 @@ def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Top
     """Converts the checkpoint if the pipeline file has changed, or finishes a conversion that was killed."""
     changed = changed_stage(pipeline, store) is not None and not converted_elsewhere(pipeline, store)
     if changed or CHANGE in store.list(CHANGE):
+        _require_closed(pipeline, store)
         from sluice.state.upgrade.state_conversion import convert_if_changed  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
         convert_if_changed(pipeline, store, found, accept=accept)
+
+
+def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
+    """Raises CheckpointError if a batch of the pipeline as it was is in parts."""
+    kafka, name, identity = pipeline.settings.kafka, pipeline.name, checkpoint_identity.stored(store)
+    position = ledger.read_position(kafka, name, ledger.OPEN)
+    if identity is None or position is None or not position.start:
+        return
+    parts = (ledger.part_position(kafka, ledger.part_of(name, b)) for b in range(identity.buckets))
+    if any(part is not None and part.next_batch > position.next_batch for part in parts):
+        message = (
+            f"checkpoint {store.location()}: some buckets have written batch {position.next_batch}, with the pipeline "
+            "file as it was before. Start once with the file as it was, until the batch is written; then with the "
+            "changed file"
+        )
+        raise CheckpointError(message)
 
 
 def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan:
@@ -235,8 +313,12 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     lost = None
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-        if entry is not None and entry.buckets:
-            lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
+    elif position is None and checkpoint_identity.stored(store) is None:
+        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
+    else:
+        entry = None
+    if entry is not None and entry.buckets:
+        lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
     return checkpoint_identity.claim(
         store, pipeline.name, fingerprint, required_buckets(pipeline), processors(),
         definition=checkpoint_identity.definition_of(pipeline), lost=lost,
@@ -308,6 +390,7 @@ def _reset(plan: Plan) -> None:
     committed, _ = offset_log.batches(plan.store)
     known = offset_log.known(plan.store, committed)
     ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
+    ledger.reset_parts(plan.pipeline.settings.kafka, plan.pipeline.name, plan.buckets)
 
 
 def plan_first_batch(plan: Plan) -> None:

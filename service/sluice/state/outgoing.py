@@ -159,7 +159,8 @@ def records(plan: Plan, stream: Stream, items: Items, ordinals: np.ndarray, buck
     stamp            timestamp of the record in milliseconds, UNUSABLE: the operator clock; only for a stream with a
                      `record_timestamp`
     """
-    kind, kept = _kinds(stream, items, plan.buckets, bucket)
+    # A bucket that writes its own topic partitions needs all marks: those of other topic partitions are left out later.
+    kind, kept = _kinds(stream, items, plan.buckets, 0 if stream.name in plan.parted else bucket)
     written = Records.of(stream, plan.pipeline.settings.registry)
     values = written.encode_values(items.tuples)
     columns = {

@@ -144,6 +144,12 @@ MOMENTS = {
         ("", "Producer", hanging),
     ],
     "sluice.kafka.batch_writer": [("TransactionalWriter", "write", after("written"))],
+    "sluice.batch.commit": [
+        ("", "commit", before("closing")),
+        ("", "commit", after("closed")),
+        ("", "commit_part", before("part")),
+        ("", "commit_part", after("part-written")),
+    ],
     "sluice.spark.query": [("", "prepare", before("preparing"))],
     "sluice.spark.lanes.direct_lane": [("DirectLane", "_made", before("direct"))],
     "sluice.state.restore": [("", "write_logs", before("restoring")), ("", "adopt", before("restored"))],

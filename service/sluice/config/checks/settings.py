@@ -48,6 +48,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         snapshot_records=file.snapshot_records,
         durability=file.durability,
         delivery=file.delivery,
+        writers=file.writers,
         on_data_loss=file.on_data_loss,
         start=file.start,
         restart=file.restart,

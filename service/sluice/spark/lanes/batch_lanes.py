@@ -30,9 +30,11 @@ from inotify_simple import INotify, flags
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.commit import Deliver, commit, settings_of
+from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.offset_log import PLANNED
+from sluice.checkpoint.offset_log import PLANNED, force_plan
 from sluice.kafka.batch_writer import close_writers
+from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.requests import clients
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
@@ -113,20 +115,35 @@ class BatchLanes:
     def _write(self, records: DataFrame, batch: int) -> None:
         if self._early is None or not self._early.result(batch):
             timer = StepTimer(self._observe)
+            self._force_plan(batch)
             outputs = [*lost_offsets(self._plan, batch, self._requests), *self._spark.outputs(records, batch)]
             timer.ended(Step.JOB)
             self._topics.begin()
             self._topics.require()
-            self._deliver(self._plan, batch, outputs, self._observe)
+            self._closed(batch, outputs)
 
     def _written_directly(self, direct: DirectLane, batch: int) -> bool:
         """Writes the batch without a job of Spark, if it can. Returns whether it has."""
+        self._force_plan(batch)
         outputs = direct.outputs(batch)
         if outputs is None:
             return False
         self._topics.require()
-        self._deliver(self._plan, batch, outputs, self._observe)
+        self._closed(batch, outputs)
         return True
+
+    def _closed(self, batch: int, outputs: list[Packed]) -> None:
+        """Writes what the buckets have not written, and the ledger. Raises PartsClosedError if the query was started
+        for this batch alone.
+        """
+        self._deliver(self._plan, batch, outputs, self._observe)
+        if batch == self._plan.finishing:
+            raise PartsClosedError(f"all parts of batch {batch} are written")
+
+    def _force_plan(self, batch: int) -> None:
+        """Forces the plan to the disk before buckets write parts of the batch, if the disk must have it."""
+        if self._plan.parted and self._plan.forced:
+            force_plan(Path(self._plan.checkpoint), batch)
 
     def look(self) -> None:
         """Looks after the input topics while no batch does. Raises as `TopicCheck.look` does."""

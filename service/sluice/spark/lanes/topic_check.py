@@ -87,6 +87,11 @@ class TopicCheck:
             found = self._created(found)
         self._compare(found)
 
+    def passed(self) -> None:
+        """The whole check at once, where a part of the batch is written before `require`."""
+        self.begin()
+        self.require()
+
     def look(self) -> None:
         """Sends a request if PERIOD_S have passed since the last one, and looks at its answer in a later call.
 

@@ -22,7 +22,7 @@ from sluice.kafka import ledger
 from sluice.kafka.batch_report import Counts, Entry, Report, flat
 from sluice.kafka.batch_writer import open_early
 from sluice.kafka.consumer_groups import InputOffsets
-from sluice.kafka.kafka_errors import TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
+from sluice.kafka.kafka_errors import PartsClosedError, TopicMissingError, TopicPartitionsAddedError, TopicsChangedError
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.range_reader import Offsets
 from sluice.kafka.requests import RETRY_TIMEOUT_S
@@ -93,7 +93,9 @@ class PipelineRun:
             if not self._reset_ledger:
                 require_accepted(self._pipeline, accept=self._accept)
             plans = [
-                prepare(stage, reset_ledger=self._reset_ledger, accept=self._accept)
+                prepare(
+                    stage, reset_ledger=self._reset_ledger, accept=self._accept, on_cluster=self._session.on_cluster
+                )
                 for stage in placed_stages(self._pipeline)
             ]
             self.prepared = True
@@ -238,7 +240,7 @@ def run(
             if not _have_ended(queries, opened, RESTART_S):  # Spark refuses another query with the same name
                 raise
             opened.close()
-            plans = [_prepared_again(plan.pipeline) for plan in plans]
+            plans = [_prepared_again(plan.pipeline, on_cluster=placed is not None) for plan in plans]
         finally:
             opened.end(STOP)
 
@@ -248,15 +250,15 @@ def restarts_of(*stages: Pipeline) -> Kinds:
     after a topic was deleted.
     """
     may_lose = any(stage.settings.on_data_loss == "continue" for stage in stages)
-    return (TopicsChangedError,) if may_lose else (TopicPartitionsAddedError,)
+    return (PartsClosedError, TopicsChangedError if may_lose else TopicPartitionsAddedError)
 
 
-def _prepared_again(pipeline: Pipeline) -> Plan:
+def _prepared_again(pipeline: Pipeline, *, on_cluster: bool) -> Plan:
     """As `prepare`. Waits for a topic that was deleted, for at most RETRY_TIMEOUT_S: it may be created again."""
     deadline = time.monotonic() + RETRY_TIMEOUT_S
     while True:
         try:
-            return prepare(pipeline)
+            return prepare(pipeline, on_cluster=on_cluster)
         except TopicMissingError:
             if time.monotonic() > deadline:
                 raise

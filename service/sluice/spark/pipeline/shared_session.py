@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
+from sluice.spark.cluster import is_cluster
 from sluice.spark.failures import stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.placement import Placement
@@ -38,6 +39,11 @@ class SharedSession:
         self._lock = threading.Lock()
         self._open: Future[Opened] | None = None
         self._stack = ExitStack()
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the session is one of a cluster."""
+        return is_cluster(self._master)
 
     def __enter__(self) -> Self:
         return self

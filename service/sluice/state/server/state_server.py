@@ -13,6 +13,7 @@ import socket
 import traceback
 from contextlib import suppress
 
+from sluice.batch.commit import commit_part, split_parted
 from sluice.batch.envelope import COUNTS, Packed
 from sluice.batch.spool import Spool, in_memory
 from sluice.columns.tables import StateError
@@ -100,7 +101,20 @@ def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
             return Message((DONE,), [])
         made.extend(map(spool.stored, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
     made.append((COUNTS, _report(bucket, fed).to_json()))
+    made = _without_part(bucket, version, made)
     return Message((DONE, *(kind for kind, _ in made)), [body for _, body in made])
+
+
+def _without_part(bucket: Bucket, batch: int, made: list[Packed]) -> list[Packed]:
+    """Writes the bucket's part of the batch, if the buckets write (`commit_part`). Returns the other rows of its
+    outputs, with the counts of what it has written.
+    """
+    plan = bucket.plan
+    if not plan.parted:
+        return made
+    own, others = split_parted(plan, made)
+    report = commit_part(plan, bucket.number, batch, own)
+    return [*others, (COUNTS, report.to_json())] if own else others
 
 
 def _report(bucket: Bucket, fed: BucketResult) -> Report:

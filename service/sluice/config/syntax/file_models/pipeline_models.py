@@ -136,6 +136,13 @@ class FileShape(FileModel):
         "`machine`, each batch waits until the disk has its files. It matters where the folder is the only copy.",
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
+    writers: Literal["one", "buckets"] | None = Field(
+        None,
+        description="Which processes write the outputs: `one`, in one transaction for each batch, or the process of "
+        "each of the `buckets`, each in a transaction of its own. The default is `one` on a single machine, and "
+        "`buckets` on a cluster.",
+        examples=["buckets"],
+    )
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",
         description="What to do if records were deleted before they were read, by retention or with their topic: "

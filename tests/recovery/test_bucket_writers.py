@@ -1,0 +1,279 @@
+"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (rows.py)."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import IsolationLevel
+
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry
+from tests.recovery.harness.service import Service
+from tests.recovery.harness.shared_service import Shared, created
+from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
+from tests.unit.kafka.tools import visible
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: seconds of a commit that counts as slow (TimeLimits.slow_commit)
+SLOW_S = 4.0
+PARTED = f"{FILE}direct_records: 20\nwriters: buckets\n"
+
+
+@pytest.fixture(scope="module")
+def shared(services) -> Shared:
+    return Shared(lambda: created(services(PARTED)))
+
+
+@pytest.fixture
+def service(shared) -> Service:
+    """It runs and rests, and 300 tuples went through it."""
+    one = shared.service()
+    one.send("in", tuples(300))
+    one.await_rest()
+    return one
+
+
+def paused(service: Service, moment: str) -> None:
+    """A batch is in hand, and the first process that comes to this moment stands still."""
+    service.at(moment)
+    service.send("in", tuples(300))
+    service.await_moment(moment)
+
+
+def parts(service: Service) -> list[int]:
+    """The next batch by the ledger of each bucket, and by that of the driver."""
+    found = [ledger.part_position(service.kafka, ledger.part_of(service.name, n)) for n in (0, 1)]
+    return [*(0 if one is None else one.next_batch for one in found), service.position().next_batch]
+
+
+def written(service: Service) -> int:
+    """The number of records that the driver's entries in the ledger have counted."""
+    messages = [one for one in visible(service.kafka, ledger.TOPIC) if one.key() == service.name.encode()]
+    reports = [Entry.from_json(one.value()).report for one in messages]
+    return sum(sum(counts.values()) for report in reports for counts in report.written.values())
+
+
+def restarted(service: Service) -> None:
+    """All that was sent comes out once."""
+    service.start()
+    service.await_outputs()
+
+
+def test_the_buckets_write_all_outputs(service):
+    service.await_outputs()
+    assert len(set(parts(service))) == 1
+    assert service.records(*OUTPUTS) == written(service), "the driver's entries count what the buckets have written"
+
+
+def test_p01_killed_before_a_part_is_committed(service):
+    visible = service.count(*OUTPUTS)
+    paused(service, "produced")
+    service.kill()
+    assert service.count(*OUTPUTS, isolation=IsolationLevel.READ_UNCOMMITTED) > visible, "a transaction is open"
+    restarted(service)
+
+
+def test_p02_a_state_server_is_killed_while_it_produces(service):
+    paused(service, "produced")
+    service.signal("state", signal.SIGKILL)
+    service.await_outputs()
+
+
+def test_p03_killed_between_the_commits_of_two_writers(service):
+    """One bucket stands still when its part is written, and the other one has not begun: it stands still before."""
+    before = in_parts(service, "part-written")
+    service.kill()
+    restarted(service)
+    assert min(parts(service)) > before[2]
+
+
+def test_p11_a_start_finds_some_parts_of_a_batch(service):
+    in_parts(service, "written")
+    service.kill()
+    service.start()
+    service.await_log("is in parts, and runs again")
+    service.await_outputs()
+
+
+def in_parts(service: Service, moment: str) -> list[int]:
+    """A batch of which one bucket has written its part; the positions then."""
+    service.at("part")  # the first of the two
+    service.at(moment)
+    service.send("in", tuples(300))
+    service.await_moment("part")
+    service.await_moment(moment)
+    before = parts(service)
+    assert len(set(before[:2])) == 2, "the batch is in parts"
+    assert before[2] == min(before[:2])
+    return before
+
+
+@pytest.mark.parametrize("moment", ["committing", "committed"])
+def test_p07_the_commit_of_a_part_is_on_its_way(service, moment):
+    service.at(moment, "signal")
+    service.send("in", tuples(300))
+    service.await_moment(moment)
+    service.kill()
+    restarted(service)
+
+
+def test_p04_a_state_server_is_killed_after_the_commit_of_its_part(service):
+    paused(service, "part-written")
+    service.signal("state", signal.SIGKILL)
+    service.await_outputs()
+
+
+def test_p08_a_commit_that_was_slow(service):
+    """It may arrive twice: the next part has a new producer."""
+    paused(service, "committing")
+    time.sleep(SLOW_S)
+    service.go_on("committing")
+    service.await_outputs()
+    service.await_log("is written; the next one gets a new producer: the commit took")
+    service.send("in", tuples(300))
+    service.await_outputs()
+
+
+def test_p05_killed_when_all_parts_are_in(service):
+    paused(service, "closing")
+    before = parts(service)
+    service.kill()
+    assert before[0] == before[1] == before[2] + 1
+    restarted(service)
+
+
+def test_p06_killed_after_the_close(service):
+    paused(service, "closed")
+    service.kill()
+    restarted(service)
+
+
+def test_p13_the_checkpoint_is_lost_while_a_batch_is_in_parts(service):
+    paused(service, "closing")
+    service.lose_machine()
+    restarted(service)
+
+
+def test_p12_a_copy_of_the_checkpoint_takes_over_a_batch_in_parts(services, tmp_path):
+    """The copy has planned another batch of the same number, or none."""
+    one = created(services(PARTED))
+    one.start()
+    one.send("in", tuples(300))
+    one.await_rest()
+    folder = Path(shutil.copytree(one.checkpoint, tmp_path / "other"))
+    other = services(PARTED, name=one.name, checkpoint=folder)
+    other.adopt(one)
+    paused(one, "closing")
+    other.start()
+    other.await_outputs()
+    one.go_on("closing")
+    assert one.await_end() == 5
+    other.end()
+
+
+def test_p16_one_writer_after_a_batch_in_parts(service):
+    paused(service, "closing")
+    service.kill()
+    service.text = service.text.replace("writers: buckets", "writers: one")
+    service.write_file()
+    restarted(service)
+    service.end()
+    service.send("in", tuples(300))
+    restarted(service)
+    service.text = service.text.replace("writers: one", "writers: buckets")
+    service.write_file()
+    service.end()
+    service.send("in", tuples(300))
+    restarted(service)
+
+
+def test_p14_the_first_batch_is_in_parts_and_the_checkpoint_is_lost(services):
+    service = created(services(PARTED))
+    service.at("closing")
+    service.send("in", tuples(300))
+    service.start()
+    service.await_moment("closing")
+    service.lose_machine()
+    restarted(service)
+
+
+def test_p15_the_number_of_buckets_is_changed_while_a_batch_is_in_parts(service):
+    paused(service, "closing")
+    service.kill()
+    service.text += "buckets: 1\n"
+    service.write_file()
+    service.start()
+    service.await_outputs()
+    service.send("in", tuples(300))
+    service.await_outputs()
+    assert "then the query starts again with 1 buckets" in service.log()
+    service.end()
+    service.text = service.text.replace("buckets: 1\n", "")
+    service.write_file()
+
+
+def test_p17_the_file_is_changed_while_a_batch_is_in_parts(service):
+    paused(service, "closing")
+    service.kill()
+    before = service.text
+    service.text = before.replace("count(20)", "count(21)")
+    service.write_file()
+    service.start("--accept")
+    assert service.await_end() == 4
+    assert "Start once with the file as it was" in service.sentence
+    service.text = before
+    service.write_file()
+    restarted(service)
+
+
+def test_p18_the_ledger_is_reset(service):
+    service.await_outputs()
+    service.end()
+    shutil.rmtree(service.checkpoint)
+    before = service.count(*OUTPUTS)
+    service.start("--reset-ledger")
+    service.wait_until(lambda: service.count(*OUTPUTS) > before, "all is written again")
+    service.end()
+    service.clean_up()
+
+
+def test_p19_a_record_is_larger_than_its_topic_takes(services):
+    """It is a dead letter once, also where its part is found by another start, and the others come out."""
+    service = services("""
+max_records_per_batch: 100
+clock: records
+writers: buckets
+streams:
+  in: {schema: {k: string, v: int64, size: int64, text: string}}
+  out: {marks: none}
+  dead: {}
+operators:
+  - name: copies
+    aggregate: in
+    window: sliding, count(1), count(1), partitioned
+    partition_by: [k]
+    output: {out: {k: k, v: Last(v), text: Last(text)}}
+dead_letters: dead
+""")
+    service.create("in")
+    service.create("out", **{"max.message.bytes": "2000"})
+    made = [{"k": f"key {n % 7}", "v": n, "size": (3000 if n % 19 == 0 else 10)} for n in range(200)]
+    service.at("part-written")
+    service.start()
+    service.send("in", [one | {"text": "x" * one["size"]} for one in made])
+    service.await_moment("part-written")
+    service.kill()
+    service.start()
+    small = [one["v"] for one in made if one["size"] == 10]
+    service.wait_until(lambda: service.records("out") >= len(small), "the small ones are there")
+    service.await_rest()
+    found = [one["tuple"]["v"] for place in (0, 1) for one in service.outputs("out").get(("out", place), ())]
+    assert sorted(found) == small
+    assert service.records("dead") == len(made) - len(small)
+    assert written(service) == len(small)
+    service.end()

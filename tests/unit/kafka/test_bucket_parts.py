@@ -1,0 +1,148 @@
+"""The ledgers of buckets: each part of a batch is written once, by the buckets of the start that has taken over."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Planned, Report
+from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings
+from sluice.kafka.kafka_errors import FencedError, LedgerError, TakenOverError
+from sluice.kafka.records import records
+from sluice.kafka.topics import create
+from tests.unit.kafka.tools import visible
+
+pytestmark = pytest.mark.kafka
+MINE, FIRST, SECOND = "checkpoint-1", "start-1", "start-2"
+
+
+def settings(kafka, query, start=FIRST, bucket=0):
+    return WriterSettings(
+        tuple(kafka.items()), query, MINE, start=start, parted=True, bucket=bucket, made_for=("shape", 2, ())
+    )
+
+
+def planned_for(batch, more=0):
+    return Planned(1_700_000_000_000_000_000 + batch, {("in", 0): batch + more}, 0)
+
+
+def written(writer, topic, batch, more=0):
+    """Whether the part was written now."""
+    value = pa.array([b"%d" % batch], pa.binary())
+    rows = [records(topic, value, value, np.array([0]), np.array([1]), pa.nulls(1))]
+    before = Planned(0, {("in", 0): 0}, 0) if batch == 0 else None
+    return writer.write(batch, rows, Report(), planned=planned_for(batch, more), before=before)
+
+
+def values(kafka, topic):
+    return [int(message.value()) for message in visible(kafka, topic)]
+
+
+@pytest.fixture
+def query(kafka, request):
+    """The name of a pipeline of the test's own, whose buckets may write for the first start; its output topic."""
+    name = f"parts-{request.node.name.replace('[', '-').strip(']')}"[:80]
+    create(kafka, NewTopic(ledger.TOPIC, 1), NewTopic(name, 1))
+    ledger.take_over(kafka, name, MINE, FIRST)
+    return name
+
+
+def test_a_part_that_is_there_is_skipped_by_the_next_writer(kafka, query):
+    assert written(TransactionalWriter(settings(kafka, query)), query, 0)
+    assert not written(TransactionalWriter(settings(kafka, query)), query, 0)
+    assert values(kafka, query) == [0]
+
+
+def test_a_bucket_without_records_in_some_batches_writes_the_others(kafka, query):
+    writer = TransactionalWriter(settings(kafka, query))
+    assert [written(writer, query, batch) for batch in (3, 7, 8)] == [True, True, True]
+    assert values(kafka, query) == [3, 7, 8]
+
+
+def test_a_writer_elsewhere_fences_this_one_which_then_finds_the_part(kafka, query):
+    old, new = TransactionalWriter(settings(kafka, query)), TransactionalWriter(settings(kafka, query))
+    assert written(old, query, 0)
+    assert written(new, query, 1)
+    with pytest.raises(FencedError):
+        written(old, query, 1)
+    assert not written(old, query, 1), "its next attempt reads the ledger first, and does not fence the other one"
+    assert written(new, query, 2)
+    assert values(kafka, query) == [0, 1, 2]
+
+
+def test_the_open_transaction_of_a_lost_writer_ends_with_the_next_writer(kafka, query):
+    lost = TransactionalWriter(settings(kafka, query))
+    producer = lost._opened(0, planned_for(0))  # noqa: SLF001
+    producer.begin(ledger.offset_after(0, MINE, planned_for(0)))
+    producer.produce(records(query, *[pa.array([b"9"])] * 2, np.array([0]), np.array([1]), pa.nulls(1)))
+    producer.client.flush(10)
+    time.sleep(0.5)  # until its offset is in the transaction, too
+    begin = time.monotonic()
+    assert written(TransactionalWriter(settings(kafka, query)), query, 0)
+    assert values(kafka, query) == [0]
+    assert time.monotonic() - begin < 30, "sooner than the time-out of the transaction"
+
+
+def test_after_another_start_has_taken_over_no_writer_of_this_one_can_write(kafka, query):
+    running, late = (TransactionalWriter(settings(kafka, query)) for _ in range(2))
+    assert written(running, query, 0)
+    ledger.take_over(kafka, query, MINE, SECOND)
+    parts = ledger.fenced_parts(kafka, query, 2)
+    assert [part and part.next_batch for part in parts] == [1, None]
+    with pytest.raises(FencedError):
+        written(running, query, 1)
+    for writer in (running, late):
+        with pytest.raises(TakenOverError, match="another instance of this pipeline has started and taken over"):
+            written(writer, query, 1)
+    assert written(TransactionalWriter(settings(kafka, query, SECOND)), query, 1)
+    assert values(kafka, query) == [0, 1]
+
+
+def test_a_part_with_another_plan_is_refused(kafka, query):
+    assert written(TransactionalWriter(settings(kafka, query)), query, 0)
+    with pytest.raises(FencedError, match="has written batch 0"):
+        written(TransactionalWriter(settings(kafka, query)), query, 0, more=1)
+
+
+def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
+    written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 0)
+    parts = ledger.fenced_parts(kafka, query, 2)
+    assert ledger.plan_in_parts(kafka, query, MINE, 0, parts) == planned_for(0)
+    assert ledger.plan_in_parts(kafka, query, MINE, 1, parts) is None, "the batch is closed"
+    assert ledger.plan_in_parts(kafka, query, "another checkpoint", 0, parts) is None
+    entry = ledger.first_part(kafka, query)
+    assert (entry.query_id, entry.fingerprint, entry.buckets, entry.planned) == (MINE, "shape", 2, planned_for(0))
+    assert ledger.plans(kafka, query, MINE) == {-1: Planned(0, {("in", 0): 0}, 0)}
+
+
+def test_a_part_ahead_of_the_ledger_by_more_than_one_batch_is_refused(kafka, query):
+    written(TransactionalWriter(settings(kafka, query)), query, 5)
+    with pytest.raises(LedgerError, match="bucket 0 has written batch 5 already"):
+        ledger.plan_in_parts(kafka, query, MINE, 3, ledger.fenced_parts(kafka, query, 1))
+
+
+def test_a_reset_forgets_the_parts(kafka, query):
+    written(TransactionalWriter(settings(kafka, query)), query, 5)
+    ledger.reset_parts(kafka, query, 1)
+    assert written(TransactionalWriter(settings(kafka, query)), query, 2)
+
+
+def test_the_driver_keeps_the_owner_and_its_position(kafka, query):
+    whole = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST, parted=True)
+    TransactionalWriter(whole).write(0, [], Report(), planned=planned_for(0))
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, FIRST)
+    ledger.take_over(kafka, query, MINE, SECOND)
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, SECOND)
+    assert ledger.owner(kafka, query) == (MINE, SECOND)
+
+
+def test_one_writer_ends_the_ownership(kafka, query):
+    one = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST)
+    TransactionalWriter(one).write(0, [], Report(), planned=planned_for(0))
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, "")
+    assert ledger.owner(kafka, query) == ("", "")
