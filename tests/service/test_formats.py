@@ -215,7 +215,8 @@ def test_avro_with_a_schema_registry(service, registry):
 PROTO = 'syntax = "proto3"; package shop; enum Side { NONE = 0; BUY = 1; } message Trade { string symbol = 1; optional double price = 2; Side side = 3; }'  # noqa: E501
 NAMES = """
 streams:
-  in: {{schema: {{symbol: string, price: float64?, side: string}}, defaults: {{side: NONE}}, format: {form}{settings}}}
+  in: {{schema: {{symbol: string, price: "float64?", side: string}}, defaults: {{side: NONE}},
+       format: {form}{settings}}}
   out: {{format: {form}{settings}, marks: none}}
   dead: {{}}
 operators:
