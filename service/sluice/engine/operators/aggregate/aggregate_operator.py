@@ -69,7 +69,7 @@ class AggregateOperator(BatchOperator[AggregateState]):
         self._make_outputs = (
             AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
         )
-        self._sources = sources
+        self._sources, self._emits_rest = sources, spec.emit_rest
         self.timer = timer(spec.window)
 
     @property
@@ -91,7 +91,7 @@ class AggregateOperator(BatchOperator[AggregateState]):
     def _handle(
         self, state: AggregateState, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None
     ) -> Handled:
-        rest = last if self.spec.emit_rest else None
+        rest = last if self._emits_rest else None
         rows, firings = self.run_windows(state, self.arrive(state, items, read), end, rest)
         outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
         compact(state, self.program)
