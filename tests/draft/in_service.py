@@ -27,7 +27,7 @@ from sluice.processes import ChildProcess
 from tests.draft.shapes import Drafted, Output, Shape, compared, read_draft, rows, shapes
 
 #: shapes in one service, and the seconds that it has for them
-AT_ONCE, PATIENCE = 26, 180
+AT_ONCE, PATIENCE = 26, 600
 #: the topic of a shape, and the topics that its draft writes
 TOPIC = "shapes.{}"
 
