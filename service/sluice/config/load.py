@@ -12,8 +12,8 @@ from sluice.api.class_loader import search_beside
 from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_variables import replace_variables
 from sluice.config.syntax.yaml_reader import Source, read, read_text
+from sluice.config.window_variables import replace_variables
 from sluice.model.errors import MAX_FINDINGS, Hint, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
 

@@ -54,6 +54,8 @@ class AggregateOperator(BatchOperator[AggregateState]):
     its outputs. Or it calls `arrive` and `window_events` instead of `feed`, and handles the window events itself.
     """
 
+    spec: Aggregate
+
     def __init__(
         self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False,
         make_outputs: Callable[[Program], WindowOutputs] | None = None,
