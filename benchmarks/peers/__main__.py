@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.load import PARTITIONS
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.peers.measure import Latency, Throughput, latency, throughput
@@ -28,8 +29,13 @@ ROWS = (
     ("pass", 100, 1.0), ("tumble", 100, 1.0), ("tumble", 10_000, 1.0), ("count", 100, 1.0), ("slide", 100, 1.0),
     ("slide", 10_000, 1.0), ("slidetime", 100, 1.0), ("join", 10_000, 0.1),
 )  # fmt: skip
-#: workload, records a second and the producer's `linger.ms` of the latency table
-LATENCIES = (("pass", 1_000, 2), ("slide", 1_000, 2), ("slide", 10_000, 2), ("slide", 10_000, 0))
+#: workload, records a second, the producer's `linger.ms`, topic partitions and busy processes of the latency table
+LATENCIES = (
+    ("pass", 1_000, 2, PARTITIONS, 0), ("slide", 1_000, 2, PARTITIONS, 0), ("slide", 1_000, 2, 1, 0),
+    ("slide", 1_000, 2, 16, 0), ("slide", 10_000, 2, PARTITIONS, 0), ("slide", 10_000, 0, PARTITIONS, 0),
+    ("slide", 10_000, 0, 16, 0), ("slide", 100_000, 2, PARTITIONS, 0), ("slide", 100_000, 2, 16, 0),
+    ("slide", 1_000, 2, PARTITIONS, 2), ("slide", 10_000, 0, PARTITIONS, 2),
+)  # fmt: skip
 KEYS_OF_LATENCY = 100
 SYSTEMS: Sequence[System] = (
     Sluice(),
@@ -88,12 +94,17 @@ def _cells(
                 records = _whole(options.records * part * system.scale.get(name, 1.0))
                 yield title, system, partial(throughput, system, workload, bootstrap, records, keys)
     if not options.throughput_only:
-        for (name, rate, linger_ms), system in itertools.product(LATENCIES, systems):
-            workload = WORKLOADS[name]
-            title = f"{workload.title}, {rate:,} records/s" + ("" if linger_ms else " in a request each")
+        for (name, rate, *how), system in itertools.product(LATENCIES, systems):
+            workload, load = WORKLOADS[name], Load(rate, options.seconds, KEYS_OF_LATENCY, *how)
+            title = f"{workload.title}, {_words(load)}"
             if _chosen(title, options.workloads):
-                load = Load(rate, options.seconds, KEYS_OF_LATENCY, linger_ms)
                 yield title, system, partial(latency, system, workload, bootstrap, load)
+
+
+def _words(load: Load) -> str:
+    requests = "" if load.linger_ms else " in a request each"
+    places = "" if load.partitions == PARTITIONS else f", topic partitions: {load.partitions}"
+    return f"{load.rate:,} records/s{requests}{places}" + (f", beside {load.busy} busy processes" if load.busy else "")
 
 
 def _whole(records: float) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -59,11 +61,15 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds from just before a record is sent until a committed reader has its output."""
+    """Milliseconds from just before a record is sent until a committed reader has its output.
+
+    cores   processors that the system used while records came
+    """
 
     p50: float
     p99: float
     problem: str = ""
+    cores: float = 0.0
 
 
 @dataclass(slots=True)
@@ -194,18 +200,20 @@ def latency(
     A system gets WARM_UP seconds before it, on a busy machine from the time on at which it is ready.
     """
     source = f"peers-live-{time.time_ns()}"
-    make_topic(bootstrap, source)
+    make_topic(bootstrap, source, load.partitions)
     try:
-        with running(system, workload, bootstrap, [source], live=True) as program:
+        with running(system, workload, bootstrap, [source], live=True) as program, _busy(load.busy):
             _await_ready(system, program)
             time.sleep(WARM_UP)
             work = [partial(trickle, bootstrap, source, load), partial(beside, program)]
             threads = [threading.Thread(target=one) for one in work]
+            began, used = time.monotonic(), program.usage.cpu
             for thread in threads:
                 thread.start()
             seen = _arrivals(program, bootstrap, load.records, load.seconds + STALLED)
             for thread in threads:
                 thread.join()
+            cores = (program.usage.cpu - used) / (time.monotonic() - began)
             text = program.text()
     finally:
         delete_topics(bootstrap, source)
@@ -213,7 +221,19 @@ def latency(
         return Latency(0, 0, f"{len(seen)} of {load.records} outputs\n{text[-1500:]}")
     last = max(sent for sent, _ in seen)
     counted = [delay * 1000 for sent, delay in seen if sent > last - load.seconds * COUNTED]
-    return Latency(statistics.median(counted), statistics.quantiles(counted, n=100)[98])
+    return Latency(statistics.median(counted), statistics.quantiles(counted, n=100)[98], cores=cores)
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    """Keeps so many processors busy until the block ends."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def _await_ready(system: System, program: Program) -> None:

@@ -16,14 +16,22 @@ POLL_EVERY = 10_000
 
 
 class Load(NamedTuple):
-    """Records that come at a fixed rate: records a second, seconds, number of keys, and the milliseconds that the
-    producer waits for further records of a request.
+    """Records that come at a fixed rate.
+
+    rate        records a second
+    seconds     how long they come
+    keys        number of keys
+    linger_ms   milliseconds that the producer waits for further records of a request
+    partitions  topic partitions of the input
+    busy        processes beside the system that do nothing but use a processor
     """
 
     rate: int
     seconds: float
     keys: int
     linger_ms: int = 2
+    partitions: int = PARTITIONS
+    busy: int = 0
 
     @property
     def records(self) -> int:

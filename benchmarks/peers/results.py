@@ -77,7 +77,7 @@ class Results:
                 _table(throughput, _costs),
             ]
         if latency:
-            parts += ["Latency in milliseconds, p50 / p99:", _table(latency, _latencies)]
+            parts += ["Latency in milliseconds, p50 / p99; processors in use:", _table(latency, _latencies)]
         return "\n\n".join(parts)
 
     def save(self, file: Path) -> None:
@@ -137,4 +137,5 @@ def _costs(cell: Cell) -> str:
 
 
 def _latencies(cell: Cell) -> str:
-    return f"{cell.median('p50'):.0f} / {cell.median('p99'):.0f}"
+    cores = cell.median("cores")  # 0 in runs of an earlier version
+    return f"{cell.median('p50'):.0f} / {cell.median('p99'):.0f}" + (f"; {cores:.2f}" if cores else "")
