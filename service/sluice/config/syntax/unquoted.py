@@ -1,5 +1,5 @@
-"""Expressions without quotes that YAML reads in another way: joins parts that it has cut at a comma inside of {...}, and
-finds what to write in place of others.
+"""Expressions without quotes that YAML reads in another way: joins parts that it has cut at a comma inside of {...},
+and finds what to write in place of others.
 """
 
 from __future__ import annotations
