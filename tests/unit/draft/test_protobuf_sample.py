@@ -169,7 +169,7 @@ def test_a_file_of_the_user_gives_the_attributes(key, order, tmp_path: Path, mon
     Path("orders.jsonl").write_text("\n".join(lines))
     arguments = ["init", "--records", "orders.jsonl", f"--{key}", "schemas/order.proto", "--message", "shop.Order"]
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.exit_code == 0, done.output
     settings = f"\n    format: protobuf\n    {key}: schemas/order.proto\n    message: shop.Order\n"
     assert settings in Path("orders.yaml").read_text()
     assert attributes(load("orders.yaml")) == ATTRIBUTES
