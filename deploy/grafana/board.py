@@ -267,6 +267,12 @@ ROWS: dict[str, list[Panel]] = {
             "Seconds of each second in the steps of the work: read, compute the windows, produce and commit.",
         ),
         Panel(
+            "Processor time of each step of the work",
+            {rate("sluice_batch_step_cpu_seconds_total", "step"): "{{step}}"},
+            "percentunit",
+            "Processor seconds of each second in the steps of the work, in the threads that do them.",
+        ),
+        Panel(
             "Transactions per second",
             {
                 rate("sluice_batches_total"): "committed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -195,7 +196,7 @@ def chain(first: str, second: str) -> str:
 pipeline: chain
 clock_origin: 1970-01-01T00:00:00Z
 streams:
-  input: {{topic: input, schema: {dict(SCHEMA)}}}
+  input: {{topic: input, schema: {json.dumps(SCHEMA)}}}
   inner: {{topic: inner}}
   large: {{topic: large}}
   output: {{topic: output}}
@@ -396,7 +397,7 @@ def replayed(pipeline: Pipeline, given_events: list[dict[str, Any]]) -> dict[str
 MAP = f"""
 pipeline: map
 streams:
-  input: {{topic: input, schema: {SCHEMA}}}
+  input: {{topic: input, schema: {json.dumps(SCHEMA)}}}
   output: {{topic: output}}
 operators:
   - {{name: m, map: input, where: b, output: {{output: {{k: k, n: n + 1}}}}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import zlib
 from collections.abc import Iterator
@@ -330,7 +331,7 @@ CHAIN = f"""
 pipeline: chain
 clock_origin: 1970-01-01T00:00:00Z
 streams:
-  input: {{topic: input, schema: {LEFT}}}
+  input: {{topic: input, schema: {json.dumps(LEFT)}}}
   inner: {{}}
   pairs: {{topic: pairs}}
   sorted: {{topic: sorted}}
@@ -362,7 +363,7 @@ BEHIND_A_DEDUP = f"""
 pipeline: chain
 clock_origin: 1970-01-01T00:00:00Z
 streams:
-  input: {{topic: input, schema: {LEFT}}}
+  input: {{topic: input, schema: {json.dumps(LEFT)}}}
   plain: {{}}
   once: {{}}
   lists: {{topic: lists}}

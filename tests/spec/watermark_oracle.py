@@ -41,12 +41,14 @@ def passed_on(operator: Operator, stream: Stream, watermark: int) -> int | None:
 
 
 def first_open(window: TimeInterval, tick: int, watermark: int) -> int:
-    """The start of the first pane whose end plus discardAge is after the watermark: goes through the panes."""
-    reached = watermark // tick * tick
-    start = window.offset + (reached - window.offset) // window.period * window.period
+    """The start of the first pane whose end plus discardAge is after the watermark: goes through the panes. Of panes
+    that begin together, the longest counts (CU1).
+    """
+    reached, apart = watermark // tick * tick, window.duration if window.cumulating else window.period
+    start = window.offset + (reached - window.offset) // apart * apart
     while start + window.duration + window.discard_age > reached:
-        start -= window.period
-    return start + window.period
+        start -= apart
+    return start + apart
 
 
 def watermarks(state: Any) -> dict[str, int]:

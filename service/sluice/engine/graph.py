@@ -390,7 +390,10 @@ class Graph:
             for name in first.buffered
         }
         now = max(state.now for state in states)
-        progress = {name: combined([state.progress[name] for state in states]) for name in first.progress}
+        streams = dict.fromkeys(name for state in states for name in state.progress)
+        progress = {
+            name: combined([state.progress[name] for state in states if name in state.progress]) for name in streams
+        }
         return GraphState(operators, first.finals, first.origin, now, progress, buffered)
 
     def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:

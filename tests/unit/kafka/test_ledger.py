@@ -110,7 +110,7 @@ def test_the_topic_tells_too_where_the_group_is_gone(kafka, topic):
 
 def test_a_ledger_of_an_earlier_version_says_nothing_about_what_was_read(kafka, topic):
     TransactionalWriter(WriterSettings(tuple(kafka.items()), topic, MINE)).write(0, [], Report())
-    assert ledger.read_position(kafka, topic) == (1, MINE, "")
+    assert ledger.read_position(kafka, topic)[:3] == (1, MINE, "")
     assert fits(kafka, topic, MINE, 0, 0)
 
 
@@ -141,7 +141,7 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     place = ledger.offset_after(7, MINE, planned_for(7))
     killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
     assert fits(kafka, topic, MINE, 0, 1)
-    assert ledger.read_position(kafka, topic) == (1, MINE, planned_for(0).digest)
+    assert ledger.read_position(kafka, topic)[:3] == (1, MINE, planned_for(0).digest)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_changed_pipeline_begins_with_a_batch_of_its_own(kafka, topic):
     entry = Entry(topic, MINE, 2, 1_700_000_000_000, 0, Report(), planned=planned_for(2), fingerprint="new", buckets=2)
     for _ in range(2):
         ledger.begin_anew(kafka, entry)
-        assert ledger.read_position(kafka, topic) == (3, MINE, planned_for(2).digest)
+        assert ledger.read_position(kafka, topic)[:3] == (3, MINE, planned_for(2).digest)
         assert ledger.plans(kafka, topic, MINE) == {2: planned_for(2)}
         assert ledger.last_entry(kafka, topic) == entry
     assert write(kafka, topic, 3).write(4, [], Report(), planned=planned_for(4))
@@ -290,7 +290,7 @@ def test_a_changed_pipeline_does_not_begin_over_a_batch_that_was_written_before_
     with pytest.raises(LedgerError, match="another instance has gone on meanwhile"):
         ledger.begin_anew(kafka, entry)
     monkeypatch.undo()
-    assert ledger.read_position(kafka, topic) == (3, MINE, planned_for(2, offset=7).digest)
+    assert ledger.read_position(kafka, topic)[:3] == (3, MINE, planned_for(2, offset=7).digest)
 
 
 @pytest.mark.parametrize("to", [1, 2, 40], ids=["back", "to where it was", "too far"])
@@ -299,10 +299,10 @@ def test_a_group_that_was_reset_is_no_group(kafka, topic, to):
     write(kafka, topic, 0, 1)
     with closing(ledger.group_member(kafka, topic)) as member:
         member.commit(offsets=[TopicPartition(ledger.TOPIC, ledger.PARTITION, to)], asynchronous=False)
-    assert ledger.read_position(kafka, topic) == (2, MINE, planned_for(1).digest)
+    assert ledger.read_position(kafka, topic)[:3] == (2, MINE, planned_for(1).digest)
     assert fits(kafka, topic, MINE, 1, 1)
     assert write(kafka, topic, 2)
-    assert ledger.read_position(kafka, topic) == (3, MINE, planned_for(2).digest)
+    assert ledger.read_position(kafka, topic)[:3] == (3, MINE, planned_for(2).digest)
 
 
 def test_an_entry_names_the_pipeline_for_which_the_checkpoint_was_made(kafka, topic):

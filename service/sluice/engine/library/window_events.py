@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError,
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
 
+#: a value of an attribute, or its form in JSON
+Value = Any
 #: the attributes of a tuple; a timestamp is an int, nanoseconds since 1970
 Row = dict[str, Any]
 
@@ -144,13 +147,15 @@ def unpacked(data: Data) -> tuple[Data, bytes]:
 
 
 def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
-    """Contents as JSON, each with the key of its window. NaN and infinities are written as Python's json does."""
+    """Contents as JSON, each with the key of its window. NaN and infinities are written as Python's json does, and
+    values that JSON lacks as `_plain` does.
+    """
     rows = [
         [
             window,
             c.name.hex(),
-            c.key,
-            list(c.stored.items()),
+            _plain(c.key),
+            [(number, {name: _plain(value) for name, value in row.items()}) for number, row in c.stored.items()],
             c.full,
             c.memory,
             c.start,
@@ -167,9 +172,39 @@ def restored(data: bytes) -> list[tuple[Any, Content]]:
     """Reads what `saved` wrote. Raises StateError for anything else."""
     try:
         return [
-            (window, Content(bytes.fromhex(name), key, dict(stored), full, memory, start, end, index, dict(times)))
-            for window, name, key, stored, full, memory, start, end, index, times in json.loads(data)
+            (
+                window,
+                Content(bytes.fromhex(name), _value(key), _rows(rows), full, memory, start, end, index, dict(times)),
+            )
+            for window, name, key, rows, full, memory, start, end, index, times in json.loads(data)
         ]
     except (ValueError, TypeError) as error:
         msg = "the saved state belongs to another operator, or is damaged"
         raise StateError(msg) from error
+
+
+def _plain(value: Value) -> Value:
+    """A value of a tuple as JSON. An object is a value that JSON lacks: its kind, and its text or items."""
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, Mapping):
+        return {"items": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _rows(rows: list[tuple[int, Row]]) -> dict[int, Row]:
+    return {number: {name: _value(value) for name, value in row.items()} for number, row in rows}
+
+
+def _value(plain: Value) -> Value:
+    """The value of `_plain`."""
+    if isinstance(plain, list):
+        return [_value(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    ((kind, written),) = plain.items()
+    if kind == "items":
+        return {_value(key): _value(item) for key, item in written}
+    return Decimal(written) if kind == "decimal" else bytes.fromhex(written)

@@ -56,14 +56,15 @@ class Progress:
 
 
 def combined(progresses: Sequence[Progress]) -> Progress:
-    """The progress of a stream in several buckets as that of one. All have the same watermarks; the last item of a
-    topic partition came when it came to the bucket that has its tuple.
+    """The progress of a stream in several buckets as that of one. All have the same watermarks, unless a bucket has had
+    no item yet; the last item of a topic partition came when it came to the bucket that has its tuple.
     """
-    first, *others = progresses
-    sources = first.sources.copy()
-    for other in others:
-        sources["heard"] = np.maximum(sources["heard"], other.sources["heard"])
-    return Progress(first.watermark, sources, first.steps)
+    furthest = max(progresses, key=lambda progress: (len(progress.sources), progress.watermark))
+    sources = furthest.sources.copy()
+    for other in progresses:
+        heard = sources["heard"][: len(other.sources)]
+        np.maximum(heard, other.sources["heard"], out=heard)
+    return Progress(furthest.watermark, sources, furthest.steps)
 
 
 class WatermarkSettings(NamedTuple):
