@@ -255,8 +255,8 @@ def join_of_aggregates(first: str, second: str) -> str:
 pipeline: meeting
 clock_origin: 1970-01-01T00:00:00Z
 streams:
-  left: {{topic: left, schema: {dict(LEFT)}}}
-  right: {{topic: right, schema: {dict(RIGHT)}}}
+  left: {{topic: left, schema: {json.dumps(LEFT)}}}
+  right: {{topic: right, schema: {json.dumps(RIGHT)}}}
   lefts: {{}}
   rights: {{}}
   pairs: {{topic: pairs}}
