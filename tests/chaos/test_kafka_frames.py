@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 
@@ -31,7 +33,7 @@ class Broker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection:
+        with connection, suppress(OSError):
             for frame in frames(iter(lambda: connection.recv(7), b"")):
                 _, _, number = REQUEST.unpack_from(frame, LENGTH.size)
                 with self.arrived:
@@ -49,9 +51,19 @@ class Broker:
 
 
 class Client:
+    """A connection of a client; `close_all` closes those of a test."""
+
+    opened: ClassVar[list[socket.socket]] = []
+
+    @classmethod
+    def close_all(cls) -> None:
+        while cls.opened:
+            cls.opened.pop().close()
+
     def __init__(self, address: str) -> None:
         host, port = address.split(":")
         self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self.opened.append(self._socket)
         self._answers = frames(iter(lambda: self._socket.recv(5), b""))
 
     def send(self, api: Api, number: int) -> None:
@@ -94,6 +106,7 @@ def faults() -> FrameFaults:
 def proxy(broker: Broker, faults: FrameFaults) -> Iterator[Proxy]:
     with Proxy(broker.address, through=faults) as proxy:
         yield proxy
+        Client.close_all()
 
 
 def test_without_a_fault_each_request_and_each_answer_arrives(broker, proxy):

@@ -97,7 +97,7 @@ def test_every_example_is_a_preset_without_problems(client: TestClient):
     examples = Path("examples")
     names = {str(path.relative_to(examples).with_suffix("")) for path in examples.rglob("*.yaml")}
     assert {one["name"] for one in found} == names
-    sys.path.append(str(Path.cwd()))
+    sys.path += [str(Path.cwd()), str(examples / "recipes")]
     try:
         for one in found:
             events = [with_content(event) for event in one["events"]]
@@ -106,7 +106,7 @@ def test_every_example_is_a_preset_without_problems(client: TestClient):
             assert (answer["problems"], answer["error"]) == ([], None), one["name"]
             assert len(answer["steps"]) >= len(one["events"])
     finally:
-        sys.path.remove(str(Path.cwd()))
+        del sys.path[-2:]
 
 
 def test_the_users_file_is_the_first_preset(tmp_path: Path):

@@ -37,8 +37,8 @@ def test_a_doubtful_file(checked):
 def test_a_wrong_file(checked):
     result = checked(aggregate("tumbling, cout(2)"))
     assert result.stdout == (
-        "pipeline.yaml:8: operators[0].window: expected tumbling, sliding, table, count, time, delta, punct, "
-        "partitioned, partitionAge, partitionCount or tupleCount, "
+        "pipeline.yaml:8: operators[0].window: expected tumbling, sliding, table, count, time, sinceFirst, delta, "
+        "punct, partitioned, partitionAge, partitionCount or tupleCount, "
         'got "cout(2)" at column 11 (did you mean count(n)?)\n'
     )
     assert result.stderr == "1 problem\n"

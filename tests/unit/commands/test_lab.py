@@ -24,6 +24,7 @@ def offered(tmp_path, monkeypatch) -> dict[str, Any]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(record_topic, "_last", lambda _, topic, limit: [(0, TOPICS[topic][-limit:])])
     monkeypatch.setattr(record_topic, "known_as_compacted", lambda *_: False)
+    monkeypatch.setattr(record_topic, "partitions", lambda *_: [0])
     served: dict[str, Any] = {}
     monkeypatch.setattr(lab_server, "serve", lambda presets, *_: served.update(presets))
     return served

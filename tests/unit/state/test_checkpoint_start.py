@@ -45,6 +45,7 @@ class Given:
         self.restored: list[Plan] = []
         monkeypatch.setattr(checkpoint_start.ledger, "read_position", lambda *_: self.position)
         monkeypatch.setattr(checkpoint_start.ledger, "last_entry", lambda *_: None)
+        monkeypatch.setattr(checkpoint_start.ledger, "owner", lambda *_: ("", ""))
         monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", lambda *_: None)
         monkeypatch.setattr(checkpoint_start.ledger, "plans", lambda *_: {})
         monkeypatch.setattr(restore, "require_restorable", lambda *_: None)

@@ -99,7 +99,7 @@ class Restarting:
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         monkeypatch.setattr(pipeline_run, "time", clock)
         monkeypatch.setattr(batch_lanes, "time", clock)
-        monkeypatch.setattr(pipeline_run, "prepare", lambda _: planned("grown"))
+        monkeypatch.setattr(pipeline_run, "prepare", lambda *_, **__: planned("grown"))
         monkeypatch.setattr(pipeline_run, "start", self._start)
 
     def run(self):

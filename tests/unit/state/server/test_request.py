@@ -13,7 +13,7 @@ from sluice.state.message import Message
 from sluice.state.server import pool, request
 from sluice.state.server.request import DONE, FAILED, Connections, StateServerError
 
-PLAN = SimpleNamespace(server_name="query/start")
+PLAN = SimpleNamespace(pickled=b"plan", server_name="query/start")
 ROW = (7, b"row")
 
 
@@ -46,7 +46,6 @@ class Servers:
 def servers(monkeypatch):
     made = Servers()
     monkeypatch.setattr(pool, "connection", made.connection)
-    monkeypatch.setattr(request.pickle, "dumps", lambda _: b"plan")
     return made
 
 
