@@ -29,7 +29,6 @@ from sluice.model.spec import (
     Windowed,
 )
 from sluice.model.unparse import expressions
-from sluice.model.windows.cumulate_window import Cumulate
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 from sluice.model.windows.table_window import TableWindow
 
@@ -209,9 +208,6 @@ def _whole(pipeline: Pipeline, stream: Stream, operator: Operator) -> Iterator[K
     elif of is not None and of.idle_after == 0:
         why = f"with `idle_after: 0` each tuple of {stream.name} decides which topic partition is idle (ET3)"
         yield KeyRequirement(operator.name, (), why, f"give {stream.name} an idle_after above 0")
-    elif computed and isinstance(operator, Sort) and isinstance(operator.window, Cumulate):
-        why = f"panes of {operator.name} that begin together are written at one watermark of {stream.name} (ET3)"
-        yield KeyRequirement(operator.name, (), why)
     if stream.marks_in == "aligned" and (computed or stream.mark_of or not _storing(operator)):
         why = f"items of all keys that wait for an aligned mark of {stream.name} are released together, in order"
         yield KeyRequirement(operator.name, (), why)

@@ -45,7 +45,7 @@ class Items:
     keys    key bytes of the Kafka record or of the window partition (columns/key_bytes.py); not null
     tuples  attributes of the TUPLE items
     watermark   of a WATERMARK or STEP item its event time, nanoseconds since 1970. Of an item from a window over event
-                time the start of that window, in ticks, which distinguishes the windows that one event fired. May be
+                time the end of that window, in ticks, which distinguishes the windows that one event fired. May be
                 left out if it is 0 for all items
     behind  only of the outputs of a pipeline with computed watermarks: whether the item was caused not by the tuple of
             its event itself, but by the watermark that the tuple moved

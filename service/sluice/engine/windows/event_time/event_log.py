@@ -76,7 +76,7 @@ def _append_firing(
     firing.start = start
     firing.end = end
     firing.index = index
-    firing.watermark = start
+    firing.watermark = end
     w.used[1] += 1
 
 
