@@ -30,7 +30,7 @@ from confluent_kafka.admin import NewTopic
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.chaos.brokers import Brokers
-from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations
+from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations, wanted
 from tests.chaos.faults import FAULTS, RESTARTED, World, group_of
 from tests.chaos.flows import random_flows
 from tests.chaos.load import TOPIC_PARTITIONS, Load
@@ -203,10 +203,10 @@ class Campaign:
         return time.monotonic() - begun
 
     def _await_rest(self, reader: Reader, load: Load) -> None:
-        until = time.monotonic() + REST_S
-        while not complete(reader.seen, load) and time.monotonic() < until:
+        until, counts = time.monotonic() + REST_S, wanted(load)
+        while not complete(reader.seen, *counts) and time.monotonic() < until:
             time.sleep(1)
-        if not complete(reader.seen, load) and self._service.running:
+        if not complete(reader.seen, *counts) and self._service.running:
             self._service.stacks()  # in its log
 
     def _look(self, hidden: OpenTransactions, resources: Resources) -> None:

@@ -142,11 +142,15 @@ def text_of(row: Tuple) -> str:
     return json.dumps(row, sort_keys=True)
 
 
-def complete(seen: Seen, load: Load) -> bool:
+def wanted(load: Load) -> tuple[int, int]:
+    """How many tuples and how many dead letters must come. Calculates all outputs, so it is called once."""
+    tuples = sum(len(some) for flow, sent in load.sent.items() for some in flow.expected(sent).values())
+    return tuples, sum(1 for flow, sent in load.sent.items() for _ in flow.letters(sent))
+
+
+def complete(seen: Seen, tuples: int, letters: int) -> bool:
     """Whether as many records were seen as must come; more are a violation, too, which `violations` finds."""
-    expected = sum(len(some) for flow, sent in load.sent.items() for some in flow.expected(sent).values())
-    letters = sum(1 for flow, sent in load.sent.items() for _ in flow.letters(sent))
-    return sum(map(len, seen.tuples.values())) >= expected and seen.letters.total() >= letters
+    return sum(map(len, [*seen.tuples.values()])) >= tuples and seen.letters.total() >= letters
 
 
 def violations(seen: Seen, load: Load) -> list[str]:

@@ -30,7 +30,7 @@ LATE = 3600.0
 class Sent(NamedTuple):
     """A record that was sent.
 
-    key    None: no key; else the key of the record
+    key    the key of the record; empty: none, and the record goes to each topic partition
     value  the tuple, or bytes that are no tuple
     """
 

@@ -5,49 +5,34 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import ClassVar
 
 import pytest
 
 from tests.chaos.kafka_frames import ANSWER, LENGTH, REQUEST, Api, Effect, FrameFault, FrameFaults, frames
 from tests.recovery.harness.proxy import Proxy
+from tests.recovery.harness.tcp_server import TcpServer
 
 
-class Broker:
+class Broker(TcpServer):
     """Answers each request with its number and its text, and remembers the numbers."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.received: list[int] = []
         self.arrived = threading.Condition()
-        threading.Thread(target=self._run, daemon=True).start()
+        super().__init__()
 
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            for frame in frames(iter(lambda: connection.recv(7), b"")):
-                _, _, number = REQUEST.unpack_from(frame, LENGTH.size)
-                with self.arrived:
-                    self.received.append(number)
-                    self.arrived.notify_all()
-                connection.sendall(LENGTH.pack(ANSWER.size) + ANSWER.pack(number))
+    def serve(self, connection: socket.socket) -> None:
+        for frame in frames(iter(lambda: connection.recv(7), b"")):
+            _, _, number = REQUEST.unpack_from(frame, LENGTH.size)
+            with self.arrived:
+                self.received.append(number)
+                self.arrived.notify_all()
+            connection.sendall(LENGTH.pack(ANSWER.size) + ANSWER.pack(number))
 
     def await_count(self, count: int) -> None:
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.received) >= count, 10)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
 
 
 class Client:

@@ -104,8 +104,18 @@ class Cluster:
         part.write_text(what)
         part.rename(self.moments / moment)
 
-    def reached(self, moment: str) -> None:
+    def stop_at(self, moment: str) -> None:
+        """Starts the service, which reads 1000 records; a process of it pauses at this moment of the next batch."""
+        self.send(1000)
+        self.start()
+        self.service.wait_for(lambda: _read(self.service) == 1000)
+        self.at(moment)
+        self.send(1000)
         self.service.wait_for((self.moments / f"{moment}.reached").exists)
+
+    def go_on(self, moment: str) -> None:
+        """Ends the pause."""
+        (self.moments / f"{moment}.reached").unlink()
 
     def check(self, local: object) -> None:
         """All records were read, and each topic partition has the same records as in local mode, in the same order."""
@@ -137,14 +147,9 @@ def test_each_topic_partition_has_what_local_mode_writes(stack, broker, tmp_path
 @pytest.mark.parametrize("moment", ["part", "produced", "part-written"])
 def test_p09_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, tmp_path, local, moment):
     cluster = Cluster(stack, broker, tmp_path, f"writers-{moment}", "local-cluster[2,1,1024]")
-    cluster.send(1000)
-    cluster.start()
-    cluster.service.wait_for(lambda: _read(cluster.service) == 1000)
-    cluster.at(moment)
-    cluster.send(1000)
-    cluster.reached(moment)
+    cluster.stop_at(moment)
     os.kill(next(iter(executors(os.getpid()).values())), signal.SIGKILL)
-    (cluster.moments / f"{moment}.reached").unlink()
+    cluster.go_on(moment)
     cluster.send(RECORDS - cluster.sent)
     cluster.check(local)
     cluster.service.end()
@@ -153,17 +158,12 @@ def test_p09_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, t
 def test_p10_an_executor_that_stands_still_and_goes_on_writes_nothing_twice(stack, broker, tmp_path, local):
     """Its state servers and its Java stand still while they write; others write for them; then they go on."""
     cluster = Cluster(stack, broker, tmp_path, "writers-zombie", "local-cluster[2,1,1024]")
-    cluster.send(1000)
-    cluster.start()
-    cluster.service.wait_for(lambda: _read(cluster.service) == 1000)
-    cluster.at("produced")
-    cluster.send(1000)
-    cluster.reached("produced")
+    cluster.stop_at("produced")
     java = next(pid for pid in executors(os.getpid()).values() if state_servers(pid))
     frozen = [java, *state_servers(java)]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
-    (cluster.moments / "produced.reached").unlink()
+    cluster.go_on("produced")
     time.sleep(15)
     for pid in frozen:
         with suppress(ProcessLookupError):
@@ -176,14 +176,9 @@ def test_p10_an_executor_that_stands_still_and_goes_on_writes_nothing_twice(stac
 @pytest.mark.parametrize("moment", ["part-written", "closing", "closed"])
 def test_the_driver_is_killed(stack, broker, tmp_path, local, moment):
     cluster = Cluster(stack, broker, tmp_path, f"writers-driver-{moment}", "local-cluster[2,1,1024]")
-    cluster.send(1000)
-    cluster.start()
-    cluster.service.wait_for(lambda: _read(cluster.service) == 1000)
-    cluster.at(moment)
-    cluster.send(1000)
-    cluster.reached(moment)
+    cluster.stop_at(moment)
     cluster.service.process.kill()
-    (cluster.moments / f"{moment}.reached").unlink()
+    cluster.go_on(moment)
     cluster.start()
     cluster.send(RECORDS - cluster.sent)
     cluster.check(local)

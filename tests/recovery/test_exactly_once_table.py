@@ -32,10 +32,7 @@ def shared(services) -> Shared:
 @pytest.fixture
 def service(shared) -> Service:
     """It runs and rests, and 300 tuples went through it."""
-    one = shared.service()
-    one.send("in", tuples(300))
-    one.await_rest()
-    return one
+    return shared.at_rest()
 
 
 def restarted(service: Service) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -15,35 +13,21 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.topics import create
 from tests.recovery.harness.proxy import Proxy, proxied_broker
+from tests.recovery.harness.tcp_server import TcpServer
 from tests.unit.kafka.tools import end, visible
 
 
-class Echo:
-    """A TCP server that answers each piece of data with the same data and remembers it."""
+class Echo(TcpServer):
+    """Answers each piece of data with the same data, and remembers it."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.received = b""
-        threading.Thread(target=self._run, daemon=True).start()
+        super().__init__()
 
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._echo, args=(connection,), daemon=True).start()
-
-    def _echo(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            while data := connection.recv(100):
-                self.received += data
-                connection.sendall(data)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def serve(self, connection: socket.socket) -> None:
+        while data := connection.recv(100):
+            self.received += data
+            connection.sendall(data)
 
 
 @pytest.fixture

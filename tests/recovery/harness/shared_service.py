@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.recovery.harness.service import Service
+from tests.recovery.harness.sums_and_runs import tuples
 
 
 def created(service: Service) -> Service:
@@ -34,3 +35,10 @@ class Shared:
         """It ends in order. The next call of `service` starts it again."""
         if self._service is not None:
             self._service.end()
+
+    def at_rest(self) -> Service:
+        """It runs and rests, and 300 tuples went through it."""
+        service = self.service()
+        service.send("in", tuples(300))
+        service.await_rest()
+        return service

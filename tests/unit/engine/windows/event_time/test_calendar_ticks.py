@@ -5,6 +5,7 @@ Python says where each begins and ends.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -145,13 +146,20 @@ def fired(number: int, key: str, start: int, end: int, content: list[int]) -> li
 
 
 def expected(case: Case) -> list[dict[str, Any]]:
-    """Panes by `bounds`. A tuple more than the discardAge below the watermark is late (E18), and a pane is closed when
-    the watermark is that far behind its end (E28); both in real time, whatever the clocks of the zone do.
-    """
+    """Panes by `bounds`."""
     operator = case["operator"]
     period, age = re.findall(r"\(([^)]*)\)", operator["window"])
-    discard_age = AGES[age]
     zone, at = operator["align"]["zone"], operator["align"]["at"]
+    return of_panes(case, AGES[age], lambda time: [bounds(time, zone, at, period)])
+
+
+def of_panes(
+    case: Case, discard_age: int, panes_of: Callable[[int], Iterable[tuple[int, int]]]
+) -> list[dict[str, Any]]:
+    """`panes_of` gives the start and the end of each pane of a time. A tuple more than the discardAge below the
+    watermark is late (E18), and a pane is closed when the watermark is that far behind its end (E28); both in real
+    time, whatever the clocks of the zone do.
+    """
     panes: dict[tuple[int, int], dict[str, list[int]]] = {}
     new: dict[tuple[int, int], set[str]] = {}
     watermark, records = float("-inf"), []
@@ -159,8 +167,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
         if "tuple" in event:
             values = event["tuple"]
             time = round(datetime.fromisoformat(values["t"]).timestamp())
-            if time >= watermark - discard_age:
-                start, end = bounds(time, zone, at, period)
+            for start, end in panes_of(time) if time >= watermark - discard_age else ():
                 panes.setdefault((end, start), {}).setdefault(values["k"], []).append(values["i"])
                 new.setdefault((end, start), set()).add(values["k"])
         elif event["watermark"] > watermark:
@@ -205,30 +212,16 @@ def grown(case: Case, most: str, step: str) -> list[dict[str, Any]]:
     """CU1 to CU5: the panes of a period end where its steps end, from the step of the tuple on."""
     zone, at = case["operator"]["align"]["zone"], case["operator"]["align"]["at"]
     discard_age = AGES[re.findall(r"\(([^)]*)\)", case["operator"]["window"])[2]]
-    panes: dict[tuple[int, int], dict[str, list[int]]] = {}
-    new: dict[tuple[int, int], set[str]] = {}
-    watermark, records = float("-inf"), []
-    for number, event in enumerate(case["input"]):
-        if "tuple" in event:
-            values = event["tuple"]
-            time = round(datetime.fromisoformat(values["t"]).timestamp())
-            if time >= watermark - discard_age:
-                start, whole = bounds(time, zone, at, most)
-                end = bounds(time, zone, at, step)[1]
-                while True:
-                    panes.setdefault((end, start), {}).setdefault(values["k"], []).append(values["i"])
-                    new.setdefault((end, start), set()).add(values["k"])
-                    if end == whole:
-                        break
-                    end = bounds(end, zone, at, step)[1]
-        elif event["watermark"] > watermark:
-            watermark = event["watermark"]
-            for end, start in sorted(pane for pane in panes if pane[0] <= watermark):
-                for key in sorted(new.pop((end, start), ())):
-                    records += fired(number, key, start, end, panes[end, start][key])
-                if end + discard_age <= watermark:
-                    del panes[end, start]
-    return records
+
+    def panes_of(time: int) -> Iterator[tuple[int, int]]:
+        start, whole = bounds(time, zone, at, most)
+        end = bounds(time, zone, at, step)[1]
+        yield start, end
+        while end != whole:
+            end = bounds(end, zone, at, step)[1]
+            yield start, end
+
+    return of_panes(case, discard_age, panes_of)
 
 
 @given(growing(), cuts)
