@@ -50,9 +50,11 @@ def check_ranges(states: Iterable[OperatorState | None]) -> None:
     put together.
     """
     for state in states:
+        # A library keeps the contents itself: the groups of its windows are never filled, and refer to nothing.
+        unfilled = "group" if isinstance(state, LibraryState) else ""
         for tables in getattr(state, "sides", [getattr(state, "windows", state)]):
             if isinstance(tables, Tables):
-                _check_ranges(tables)
+                _check_ranges(tables, unfilled)
 
 
 def _check(state: object) -> None:
@@ -217,13 +219,14 @@ def _check_event_join(state: EventJoinState) -> None:
 # ---- rows that others refer to ---------------------------------------------------------------------------------------
 
 
-def _check_ranges(state: Tables) -> None:
+def _check_ranges(state: Tables, unfilled: str) -> None:
+    """`unfilled`: the space whose rows are not looked at; "": none."""
     rows = state.rows
     for name, table in state.declared.items():
         flags = getattr(state, name)[: rows[table.per]][:, table.flags] if table.flags else NO_FLAGS
         require(PRESENCE, not (flags & ~1).any(), f"{name} has a word of presence that is not 0 or 1")
     for name, table in state.declared.items():
-        for field, space in table.refers.items():
+        for field, space in table.refers.items() if table.per != unfilled else ():
             column = getattr(state, name)[: rows[table.per]]
             numbers = column[field] if field else column
             limit = max(rows[space] * (state.block if space == "slot" else 1), 1)

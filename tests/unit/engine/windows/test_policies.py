@@ -17,7 +17,7 @@ COLUMNS = {"i": (3, INT64)}
 def test_every_policy_has_a_row_and_a_number_of_its_own():
     assert [*ROWS] == [*POLICIES.values()]
     assert [*LEAVING] == [*PARTITION_EVICTIONS.values()]
-    assert sorted(REASONS) == list(range(len(POLICIES) + 3))
+    assert sorted(REASONS) == list(range(len(POLICIES) + 4))
 
 
 def test_a_window_with_sized_parts_has_a_clause_in_which_nothing_leaves_or_fires():
