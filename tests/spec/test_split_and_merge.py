@@ -209,6 +209,17 @@ def test_any_window_over_event_time_of_a_handler(case: Case, division: Division)
     check_case({"operator": handler, "input": case["input"]}, division)
 
 
+def test_windows_of_a_handler_whose_times_are_out_of_order():
+    """The times get other rows when the state is divided; the groups, which a handler does not fill, refer to none."""
+    handler = {
+        "kind": "custom", "handler": "tests.spec.handler_classes:Contents", "schema": {"k": "string", "e": "float64"},
+        "window": "slidingTime, timeDifference(0.001), grace(0)", "partition_by": [], "event_time": "e",
+    }  # fmt: skip
+    tuples = [{"k": "a", "e": e} for e in (4.0, 3.999, 4.0)]
+    events = [{"at": float(n), "tuple": values, "topic_partition": 0} for n, values in enumerate(tuples)]
+    check_case({"operator": handler, "input": events}, Division(1, 2, 1, 2, frozenset([0]), 0, saved=False))
+
+
 @dataclass(frozen=True)
 class Rescales:
     """By the number of a batch: how many states there are from this batch on, of all keys together."""
