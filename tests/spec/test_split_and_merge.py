@@ -212,10 +212,10 @@ def test_any_window_over_event_time_of_a_handler(case: Case, division: Division)
 def test_windows_of_a_handler_whose_times_are_out_of_order():
     """The times get other rows when the state is divided; the groups, which a handler does not fill, refer to none."""
     handler = {
-        "kind": "custom", "handler": "tests.spec.handler_classes:Contents", "schema": {"k": "string", "e": "float64"},
+        "kind": "custom", "handler": "tests.spec.handler_classes:Contents", "schema": {"i": "int64", "e": "float64"},
         "window": "slidingTime, timeDifference(0.001), grace(0)", "partition_by": [], "event_time": "e",
     }  # fmt: skip
-    tuples = [{"k": "a", "e": e} for e in (4.0, 3.999, 4.0)]
+    tuples = [{"i": 1, "e": e} for e in (4.0, 3.999, 4.0)]
     events = [{"at": float(n), "tuple": values, "topic_partition": 0} for n, values in enumerate(tuples)]
     check_case({"operator": handler, "input": events}, Division(1, 2, 1, 2, frozenset([0]), 0, saved=False))
 
