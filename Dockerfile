@@ -31,7 +31,7 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src 
     && python -m compileall -q /opt/sluice/lib/python*/site-packages/sluice /opt/sluice/lib/python*/site-packages/sluice_demo
 RUN python -m sluice.jvm.jars && sluice compile
 # 150 MB, with which a start takes half of Java's processor time. Java uses the archive only with these very jars.
-RUN python -m sluice.spark.java.class_archive
+RUN python -m sluice.spark.java.write_class_archive
 
 FROM base
 RUN useradd --system --uid 10001 --home-dir /var/lib/sluice --create-home sluice \

@@ -40,7 +40,7 @@ class-archive: $(VENV)/.archive ## write an archive of Spark's Java classes (150
 
 # The tests start Spark so often that they make it first.
 $(VENV)/.archive: deploy/ivy.xml $(VENV)/.installed | $(VENV)/.ready
-	@$(BIN)/python -m sluice.spark.java.class_archive && touch $@
+	@$(BIN)/python -m sluice.spark.java.write_class_archive && touch $@
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice-demo run $(ARGS)

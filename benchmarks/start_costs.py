@@ -30,7 +30,7 @@ from benchmarks.running import PATIENCE, Service, service
 from benchmarks.without import ARCHIVE, MEASURES
 from benchmarks.workloads import sliding
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.spark.java import class_archive
+from sluice.spark.java import write_class_archive
 
 TOPIC, RECORDS, KEYS, RATE = "records", 1_000, 100, 500
 #: seconds of a batch run that do not count, and seconds that do
@@ -56,7 +56,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
         folder = Path(scratch, "archive")
         os.environ[ARCHIVE] = str(folder)
-        class_archive.make(folder)
+        write_class_archive.make(folder)
         make_topic(broker.bootstrap, TOPIC)
         fill(broker.bootstrap, TOPIC, RECORDS, KEYS)
         run = partial(_batch if options.batch or options.jobs else _start, Path(scratch), broker.bootstrap, options)

@@ -19,8 +19,9 @@ from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.delta_policy import Delta
 from sluice.model.windows.policies.early_policy import Early
 from sluice.model.windows.policies.partition_policies import PartitionAge, PartitionCount, PartitionEviction, TupleCount
+from sluice.model.windows.policies.policy import Aligned
 from sluice.model.windows.policies.punct_policy import Punct
-from sluice.model.windows.policies.time_policy import Aligned, Time
+from sluice.model.windows.policies.time_policy import Time
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval

@@ -23,7 +23,7 @@ from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
-from sluice.config.checks.table_checks import over_table
+from sluice.config.checks.table_checks import check_tables, over_table
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.watermark_checks import check_buckets, check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
@@ -54,6 +54,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     codings = StreamFormats(report, "url" in file.registry)
     streams = Streams(shaped, report, codings)
     streams.check()
+    check_tables(streams)
     typed, unions = Operators(streams, shaped, report), Unions(streams)
     order = streams.order()
     operators = tuple(one for index in order for one in (unions.resolve(index), typed.operator(index)) if one)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from sluice.config.checks.event_time_checks import event_time, inherited
 from sluice.config.checks.records.member_checks import is_path
 from sluice.config.checks.stream_formats import StreamFormats
-from sluice.config.checks.table_checks import check_tables
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.config.syntax.file_models.operator_models import UNMATCHED, JoinShape, OperatorShape, SplitShape, inputs_of
 from sluice.config.syntax.file_models.pipeline_models import FileShape
@@ -74,7 +73,6 @@ class Streams:
         self.find_event_times()
         self.check_dead_letters()
         self.check_exchanges()
-        check_tables(self)
         self.check_use()
 
     # ---- names and streams ----

@@ -11,8 +11,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from sluice.config.checks.constants import read_value
+from sluice.config.checks.records.envelope_checks import check_envelope, envelope, key_shape, row_coding
 from sluice.config.checks.records.member_checks import MemberChecks, Members, keys_of
-from sluice.config.checks.table_checks import check_envelope, envelope, key_shape, row_coding
 from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest, spell

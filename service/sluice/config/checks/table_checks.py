@@ -1,29 +1,19 @@
-"""Checks tables, the joins whose right side is one (rules M1 to M8), and envelopes (rules EN1 to EN9)."""
+"""Checks tables, the joins whose right side is one (rules M1 to M8), and aggregates over them (EN10, EN15)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.records.member_checks import keys_of
+from sluice.config.checks.stream_checks import Streams
 from sluice.config.syntax.file_models.operator_models import AggregateShape, JoinShape, inputs_of
-from sluice.config.syntax.file_models.stream_models import KeyShape, StreamShape
-from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.envelopes.change_events import DEBEZIUM, OP, SOURCE, TIMES, Envelope, row_schema, types_of
-from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Attribute
-from sluice.model.spec import Coding, Count, Side, Sliding, Stream, Window
-from sluice.model.types import Type
+from sluice.model.spec import Count, Side, Sliding, Window
 from sluice.model.windows.policies.policy import Policy
 from sluice.model.windows.table_window import TableWindow
-from sluice.wire.formats.avro_format import SCHEMA, AvroOptions
-from sluice.wire.formats.format_contract import Finder
-
-if TYPE_CHECKING:
-    from sluice.config.checks.expression_checks import ExpressionChecks
-    from sluice.config.checks.stream_checks import Streams
 
 #: the keys of a stream that say something about marks and event times, which a table does not have
 OF_STREAMS = ("event_time", "mark_when", "marks_in", "watermarks")
@@ -31,11 +21,6 @@ OF_STREAMS = ("event_time", "mark_when", "marks_in", "watermarks")
 OF_WINDOWS = ("window", "window_left", "window_right", "partition_by_left", "partition_by_right")
 #: the windows of a join with a table: a left tuple is not stored, and of each key the newest row is
 NO_WINDOW, ROWS = Sliding(Count(0)), Sliding(Count(1), partitioned=True)
-#: the formats in which change events of Debezium are read
-OF_DEBEZIUM = ("json", "avro", "avro-confluent")
-#: the keys of a stream that need an envelope
-NEED_ENVELOPE = ("deletes", "change")
-MEMBERS = (OP, *TIMES, *(SOURCE + word for word in TIMES))
 
 
 def check_tables(streams: Streams) -> None:
@@ -140,71 +125,3 @@ def _by_count(window: Sliding) -> bool:
 def _plain(trigger: Policy) -> bool:
     """Whether neither a value nor a mark triggers the window."""
     return not (trigger.attributes or trigger.by_marks)
-
-
-# ---- envelopes ------------------------------------------------------------------------------------------------------
-
-
-def envelope(shape: StreamShape) -> Envelope | None:
-    if shape.envelope is None:
-        return None
-    return Envelope(shape.envelope, shape.deletes == "include", tuple(shape.change.items()))
-
-
-def key_shape(given: KeyShape, shape: StreamShape) -> KeyShape:
-    """The key of the stream. Debezium's keys are objects, so the format of its key is by default that of the value."""
-    if shape.envelope != DEBEZIUM or "format" in given.model_fields_set:
-        return given
-    in_format: KeyShape = given.model_copy(update={"format": shape.format})
-    return in_format
-
-
-def check_envelope(
-    report: Report, path: Path, shape: StreamShape, schema: Mapping[str, Type], *, written: bool
-) -> None:  # fmt: skip
-    if shape.envelope is None:
-        for key in NEED_ENVELOPE:
-            if getattr(shape, key):
-                report.problem((*path, key), f"no {key}, as the stream has no envelope (debezium or upsert)", key)
-        return
-    _check_stream(report, path, shape, written=written)
-    for attribute, member in shape.change.items():
-        _check_member(report, (*path, "change", attribute), shape, member, schema.get(attribute))
-
-
-def _check_stream(report: Report, path: Path, shape: StreamShape, *, written: bool) -> None:
-    if written or shape.topic is None:
-        what = "an operator writes the stream" if written else "the stream has no topic"
-        report.problem((*path, "envelope"), f"no envelope, as {what}: change events are read from Kafka (rule EN1)")
-    if shape.envelope == DEBEZIUM and shape.format not in OF_DEBEZIUM:
-        what = f"a format in which change events are read ({', '.join(OF_DEBEZIUM)}), as the envelope is debezium"
-        report.problem((*path, "format"), f"{what} (rule EN1)", shape.format)
-    if shape.envelope != DEBEZIUM and not keys_of(shape):
-        what = "a key, as the envelope is upsert: a record without a value deletes the row of its key (rule EN7)"
-        report.problem((*path, "key"), what, None)
-    if shape.table and shape.deletes is not None:
-        what = "no deletes, as the stream is a table: a deletion removes the row (rule EN4)"
-        report.problem((*path, "deletes"), what, shape.deletes)
-
-
-def _check_member(report: Report, path: Path, shape: StreamShape, member: str, type_: Type | None) -> None:
-    known = MEMBERS if shape.envelope == DEBEZIUM else (OP,)
-    of_source = shape.envelope == DEBEZIUM and member.startswith(SOURCE) and member.count(".") == 1
-    if member not in known and not of_source:
-        names = ", ".join(known) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
-        report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, known))
-    elif type_ is not None and type_ not in types_of(member):
-        what = " or ".join(str(one) for one in types_of(member))
-        report.problem(path, f"an attribute of the type {what} for {member}, not {type_} (rule EN5)")
-
-
-def row_coding(stream: Stream, finder: Finder) -> Coding:
-    """The coding of the rows in the values of a stream. Reports an Avro schema that is not one of change events."""
-    options = stream.value.options
-    if stream.envelope is None or stream.envelope.word != DEBEZIUM or not isinstance(options, AvroOptions):
-        return stream.value
-    rows = None if options.avro_schema is None else row_schema(options.avro_schema)
-    if rows is None and options.avro_schema is not None:
-        what = "the schema of a change event, with op and the records before and after, as the envelope is debezium"
-        finder.problem(SCHEMA, f"{what} (rule EN1)")
-    return replace(stream.value, options=AvroOptions(rows))

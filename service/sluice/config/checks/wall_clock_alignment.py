@@ -42,7 +42,7 @@ def align(
     if timer is not None:
         months = timer.aligned.months if timer.aligned else None
         check_period(typed, index, shape.align, DAY if months else timer.nanoseconds)
-        return window.with_timer(replace(timer, aligned=replace(aligned, months=months)))
+        return window.with_timer(timer.aligned_to(replace(aligned, months=months)))
     if isinstance(window, TimeInterval) and typed.streams.event_times.get(getattr(shape, input_key(shape))):
         return calendar(typed, index, shape.align, window, aligned)
     what = (

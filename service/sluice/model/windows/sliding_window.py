@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.partition_policies import PartitionEviction
-from sluice.model.windows.policies.policy import Policy, Resizing
-from sluice.model.windows.policies.time_policy import Time
+from sluice.model.windows.policies.policy import Policy, Resizing, Timer
 from sluice.model.windows.window_kind import Roles, WindowKind
 
 
@@ -31,7 +30,7 @@ class Sliding(WindowKind):
     def roles(self) -> Roles:
         return Roles((), self.eviction, self.trigger, self.partitioned, self.partition_eviction)
 
-    def with_timer(self, timer: Time) -> Sliding:
+    def with_timer(self, timer: Timer) -> Sliding:
         return replace(self, trigger=timer)
 
     def resized(self, later: object, *, one_by_one: bool) -> Resizing:

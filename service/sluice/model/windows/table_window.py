@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sluice.model.windows.policies.count_policy import Count
-from sluice.model.windows.policies.policy import Policy
-from sluice.model.windows.policies.time_policy import Time
+from sluice.model.windows.policies.policy import Policy, Timer
 from sluice.model.windows.window_kind import Roles, WindowKind
 
 
@@ -46,7 +45,7 @@ class TableWindow(WindowKind):
     def fired_by(self) -> tuple[Policy, ...]:
         return (self.trigger,)
 
-    def with_timer(self, timer: Time) -> TableWindow:
+    def with_timer(self, timer: Timer) -> TableWindow:
         return replace(self, trigger=timer)
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from typing import ClassVar
 from sluice.model.functions import row
 from sluice.model.types import INT64, STRING
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.policies.time_policy import CALENDAR, Aligned
+from sluice.model.windows.policies.policy import Aligned
+from sluice.model.windows.policies.time_policy import CALENDAR
 from sluice.model.windows.window_kind import IS_EARLY, SizedKind, SizePart, WindowFunction, with_watermarks
 from sluice.time_units import SECOND
 

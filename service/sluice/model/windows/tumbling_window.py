@@ -8,9 +8,8 @@ from typing import ClassVar
 from sluice.model.functions import row
 from sluice.model.types import STRING
 from sluice.model.windows.policies.partition_policies import PartitionEviction
-from sluice.model.windows.policies.policy import Policy
+from sluice.model.windows.policies.policy import Policy, Timer
 from sluice.model.windows.policies.policy_table import POLICIES
-from sluice.model.windows.policies.time_policy import Time
 from sluice.model.windows.window_kind import IS_EARLY, Roles, WindowFunction, WindowKind
 
 
@@ -52,7 +51,7 @@ class Tumbling(WindowKind):
     def roles(self) -> Roles:
         return Roles((self.eviction, *self.others), None, None, self.partitioned, self.partition_eviction)
 
-    def with_timer(self, timer: Time) -> Tumbling:
+    def with_timer(self, timer: Timer) -> Tumbling:
         first, *others = (timer if policy.timer else policy for policy in self.policies)
         return replace(self, eviction=first, others=tuple(others))
 

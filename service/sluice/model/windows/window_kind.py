@@ -17,8 +17,7 @@ from sluice.model.functions import Function, row
 from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.partition_policies import PartitionEviction
-from sluice.model.windows.policies.policy import Policy, Resizing
-from sluice.model.windows.policies.time_policy import Aligned, Time
+from sluice.model.windows.policies.policy import Aligned, Policy, Resizing, Timer
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +164,11 @@ class WindowKind(ABC):
         return None
 
     @property
-    def timer(self) -> Time | None:
+    def timer(self) -> Timer | None:
         """The policy that fires the window periodically, which may be aligned to a wall clock."""
         return next(filter(None, (policy.timer for policy in self.fired_by)), None)
 
-    def with_timer(self, timer: Time) -> Self:
+    def with_timer(self, timer: Timer) -> Self:
         """The window with another periodic timer. A kind with a `timer` overrides this; others have none to replace."""
         del timer
         return self

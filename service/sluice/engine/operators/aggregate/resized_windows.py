@@ -10,26 +10,40 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from sluice.columns.state_tables import walked
 from sluice.engine.contents import ring, window_inspection
+from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.stream.items import TUPLE
 from sluice.engine.windows.policies import NOTHING
 from sluice.engine.windows.processing_time import ARRIVAL, FIRST, NUMBER, TICK
 from sluice.engine.windows.processing_time.window_records import GROUP
 
-if TYPE_CHECKING:
-    from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-
 #: the fields of a partition that outlive its tuples (S7)
 KEPT_FIELDS = ("counter", "reference", "referenced")
 
 
-def resized(operator: AggregateOperator, state: AggregateState, now: int) -> AggregateState:
+class Resizable(Protocol):
+    """What is needed of an aggregate."""
+
+    program: Program
+    timer: Any
+
+    def initial(self) -> AggregateState:
+        """A state without tuples."""
+
+    def admit(self, state: AggregateState, partition: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """The slots for tuples of these window partitions and groups."""
+
+    def run_windows(self, state: AggregateState, arrivals: np.ndarray, now: int) -> Any:  # noqa: ANN401
+        """Handles the arrivals."""
+
+
+def resized(operator: Resizable, state: AggregateState, now: int) -> AggregateState:
     """The state of `operator` with the tuples of `state`, that of the same operator with a window of another size.
 
     `now` is the operator clock, at which all of them arrive. `state` must not be used afterwards.
@@ -60,7 +74,7 @@ def places(state: AggregateState, p: int) -> np.ndarray:
 
 
 def _enter(
-    operator: AggregateOperator, made: AggregateState, state: AggregateState, stored: np.ndarray,
+    operator: Resizable, made: AggregateState, state: AggregateState, stored: np.ndarray,
     partition: np.ndarray, now: int,
 ) -> None:  # fmt: skip
     """Inserts the tuples at these places of `state.tuples` into the empty windows of `made`, without a firing."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 from sluice.model.errors import Fault
 from sluice.model.expressions import Expression
 from sluice.model.types import Type
 from sluice.time_units import SECOND
-
-if TYPE_CHECKING:
-    from sluice.model.windows.policies.time_policy import Time
 
 #: the greatest count of a clause
 MAX_COUNT = 2**32 - 1
@@ -94,6 +92,22 @@ class Resizing(Enum):
     NONE = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The wall-clock times of a zone at which a timer ticks.
+
+    at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
+    weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
+    """
+
+    at: int
+    zone: str
+    weekday: int | None = None
+    #: the period in months of the calendar, 1, 3 or 12: the ticks are on the first day of a period (Y1); None: the
+    #: period has a fixed length
+    months: int | None = None
+
+
 class Policy(ABC):
     """A policy of a window. The defaults are those of a policy that only arriving tuples satisfy."""
 
@@ -145,7 +159,7 @@ class Policy(ABC):
     may_never_fill: ClassVar[str] = ""
 
     @property
-    def timer(self) -> Time | None:
+    def timer(self) -> Timer | None:
         """The policy itself if it fires the window periodically."""
         return None
 
@@ -208,3 +222,16 @@ class Policy(ABC):
 def amount(count: int, word: str) -> str:
     """`1 tuple`, `2,000 tuples`."""
     return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+class Timer(Policy):
+    """A policy that fires a window periodically: each `nanoseconds`, or at wall-clock times."""
+
+    __slots__ = ()
+
+    nanoseconds: int
+    aligned: Aligned | None
+
+    @abstractmethod
+    def aligned_to(self, times: Aligned) -> Self:
+        """The timer that fires at these wall-clock times."""

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import ClassVar
 
 from sluice.model.errors import Fault
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.policies.policy import MAX_SECONDS, Held, Input, Part, Policy, Replayed, Resizing, Role
+from sluice.model.windows.policies.policy import (
+    MAX_SECONDS,
+    Aligned,
+    Held,
+    Input,
+    Part,
+    Policy,
+    Replayed,
+    Resizing,
+    Role,
+    Timer,
+)
 from sluice.time_units import SECOND
 
 #: the periods of the calendar, by their words in a clause: months, and days at most
@@ -19,23 +30,7 @@ MAX_WAIT = Decimal(3_650 * 86_400)
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
-    """The wall-clock times of a zone at which a timer ticks.
-
-    at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
-    weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
-    """
-
-    at: int
-    zone: str
-    weekday: int | None = None
-    #: the period in months of the calendar, 1, 3 or 12: the ticks are on the first day of a period (Y1); None: the
-    #: period has a fixed length
-    months: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Time(Policy):
+class Time(Timer):
     """`time(seconds)` on the operator's clock; a timer's ticks may be aligned to the wall clock."""
 
     word: ClassVar[str] = "time"
@@ -72,6 +67,9 @@ class Time(Policy):
         """The word of a period of the calendar, such as `month`; None if the period has a fixed length."""
         months = self.aligned.months if self.aligned else None
         return next((word for word, (count, _) in CALENDAR.items() if count == months), None)
+
+    def aligned_to(self, times: Aligned) -> Time:
+        return replace(self, aligned=times)
 
     def instead(self, role: Role) -> str:
         fixed = self.aligned is None or role != "evict"
