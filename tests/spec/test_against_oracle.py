@@ -63,8 +63,7 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
-@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize(("group_by", "listed"), [([], LIMITS.listed), (["g"], 4)], ids=["whole", "groups, in parts"])
 @pytest.mark.parametrize("keys", [1, 1_000])
 @pytest.mark.parametrize("window", MANY)
 def test_many_events(window: str, keys: int, group_by: list[str], listed: int):

@@ -232,7 +232,7 @@ class Rescales:
 rescales = st.builds(
     Rescales,
     st.sampled_from([1, 2, 5]),
-    st.dictionaries(st.integers(0, 12), st.integers(1, 16), min_size=1, max_size=5),
+    st.dictionaries(st.integers(0, 12), st.integers(1, 5), min_size=1, max_size=5),
     st.booleans(),
 )
 
