@@ -91,9 +91,7 @@ def _latency(
 
 def _write(table: list[str], options: argparse.Namespace) -> None:
     when = f"{options.records:,} records after a warm-up of {options.warm_up:,}, on {datetime.now(UTC):%Y-%m-%d}:"
-    found = [f"{machine()}.", when, "", *table]
-    write("results", found)
-    write("speed", ["Measured with `make bench`, broker and service on one machine.", *found], "README.md")
+    write("results", [f"{machine()}.", when, "", *table])
 
 
 def _options() -> argparse.Namespace:
@@ -107,7 +105,7 @@ def _options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--rate", type=int, default=1000, help="records a second of a latency run (%(default)s)")
     parser.add_argument("--no-latency", dest="latency", action="store_false")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md and docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     return parser.parse_args()
 
 

@@ -20,7 +20,7 @@ from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
 from tests.docs.type_tables import TABLES
 
-KINDS = "example|events|grid|speed|types|functions"
+KINDS = "example|events|grid|numbers|types|functions"
 BLOCK = re.compile(rf"(<!-- ({KINDS}): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 MARKS = {"window": "■", "final": "F"}
 #: seconds since 1970 from which `at` is shown as a date
@@ -43,7 +43,7 @@ def written(text: str) -> str:
         "example": example,
         "events": events_block,
         "grid": grid,
-        "speed": speed,
+        "numbers": numbers,
         "types": lambda name: TABLES[name](name),
         "functions": functions_elsewhere,
     }
@@ -97,12 +97,10 @@ def code_of(text: str) -> str:
     return found.replace("|", "\\|")
 
 
-def speed(_: str) -> str:
-    """The results of `make bench` in docs/benchmarks.md, with their machine and their command."""
-    page = project_file("docs/benchmarks.md").read_text(encoding="utf-8")
-    results = page.split("<!-- results -->\n")[1].split("<!-- end of results -->")[0]
-    machine, rows = results.split("\n\n")
-    return f"Measured with `make bench`, broker and service on one machine. {machine}\n\n{rows}"
+def numbers(_: str) -> str:
+    """The table of start, latency, memory and so on in docs/limits.md, which is its one place."""
+    page = project_file("docs/limits.md").read_text(encoding="utf-8")
+    return page.split("<!-- numbers -->\n")[1].split("<!-- end of numbers -->")[0]
 
 
 def firings(operator: dict[str, Any], events: list[dict[str, Any]]) -> str:

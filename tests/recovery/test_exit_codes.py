@@ -1,4 +1,4 @@
-"""Each row of the table in docs/operations.md ("What ends it"), of a service in a process of its own."""
+"""Each row of the table in docs/exit-codes.md, of a service in a process of its own."""
 
 from __future__ import annotations
 

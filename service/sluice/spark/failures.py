@@ -1,4 +1,4 @@
-"""Turns a failure of Spark into an error with one sentence and an exit code (docs/operations.md, "What ends it").
+"""Turns a failure of Spark into an error with one sentence and an exit code (docs/exit-codes.md).
 
 Spark describes the failure of a query by a text: the stack traces of Java and Python, which contain the cause. This
 module finds the cause by patterns, and writes the whole text to the log.

@@ -1,4 +1,4 @@
-"""What Spark and Java say when something fails -> one sentence and the exit code of docs/operations.md."""
+"""What Spark and Java say when something fails -> one sentence and the exit code of docs/exit-codes.md."""
 
 from __future__ import annotations
 
