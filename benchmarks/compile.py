@@ -93,7 +93,7 @@ def table(found: dict[str, Any], bytes_of: Counter[str], most: int) -> list[str]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", help="pipeline files; without any, all kernels")
-    parser.add_argument("--most", type=int, default=20, help="kernels that have a row of their own")
+    parser.add_argument("--most", type=int, default=5, help="kernels that have a row of their own")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
