@@ -79,5 +79,5 @@ def test_the_site_builds_without_a_warning(tmp_path: Path):
     index = (tmp_path / "index.html").read_text()
     assert 'href="windows.html"' in index
     assert re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"', index) == []  # nothing from elsewhere
-    assert 'href="pictures/icon.svg"' in index
+    assert 'href="site/icon.svg"' in index
     assert (tmp_path / "search/search_index.json").exists()
