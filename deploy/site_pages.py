@@ -6,6 +6,8 @@ The Markdown pages are written for GitHub. MkDocs differs in three points, which
   file of the repository that a page links to is copied into the folder files/ of the site.
 * It makes other anchors of headings. The site has the anchors of GitHub, so one link serves both.
 * A rule id in parentheses, `(W19)` or `(KIP W6)`, becomes a link to the rule.
+
+The search finds pages for users before the rules in full and the inside of the service.
 """
 
 from __future__ import annotations
@@ -27,6 +29,11 @@ ROOT = Path(__file__).parents[1]
 #: pages outside of docs/: their path in the repository, and their name in the site
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 SOURCES = {site: repository for repository, site in PAGES.items()}
+
+#: pages that the search ranks behind the pages for users: the rules in full, the inside, the changes
+BEHIND = re.compile(
+    r"(reference/.*|rules|divergences|architecture|state|benchmarks|rejected|chaos|contributing|changelog)\.md"
+)
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 CODE_OR_LINK = re.compile(r"(`+(?!`).*?(?<!`)`+(?!`)|\[[^\]]*\]\([^)]*\))")
@@ -59,9 +66,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """The Markdown of a page with the links of the site."""
+    """The Markdown of a page with the links of the site. Sets how the search ranks the page."""
     uri = page.file.src_uri
+    page.meta["search"] = {"boost": search_rank(uri)}
     return "".join(line if fenced else page_line(line, uri) for line, fenced in lines(markdown))
+
+
+def search_rank(uri: str) -> float:
+    """The factor by which the search multiplies the score of a page."""
+    return 0.2 if BEHIND.fullmatch(uri) else 1.0
 
 
 def page_line(line: str, uri: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.site_pages import page_line
+from deploy.site_pages import page_line, search_rank
 from sluice.files import project_file
 from tests.docs.markdown import plain_lines
 
@@ -63,6 +63,11 @@ def test_a_rule_in_parentheses_is_a_link_to_its_reference(text: str, page: str):
     rule = text.strip("()").removeprefix("KIP ")
     link = f"[{rule}](reference/{page}.md#{rule.lower()})"
     assert page_line(f"A rule {text}.", "windows.md") == f"A rule {text.replace(rule, link)}."
+
+
+@pytest.mark.parametrize("page", ["reference/null.md", "rules.md", "state.md", "changelog.md"])
+def test_the_search_finds_pages_for_users_before_rules_and_the_inside(page: str):
+    assert search_rank(page) < search_rank("clock.md") == search_rank("index.md")
 
 
 @pytest.mark.slow
