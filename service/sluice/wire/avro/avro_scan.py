@@ -3,7 +3,7 @@
 It makes no Python objects and reads each byte once. Each record gives a tuple or a fault. The contents of a record
 cannot affect other records, and the time for a record is proportional to its bytes.
 """
-# ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109 - an instruction is a branch of plain comparisons
+# ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109, SIM110 - an instruction is a branch of plain comparisons
 
 from __future__ import annotations
 

@@ -137,7 +137,9 @@ def test_a_schema_that_is_newer_than_the_records():
     assert read("y.b", "int64", {}, writer=record("R"), own=whole) == 9
     counts = record("R", y=({"type": "map", "values": "long"}, {"b": 9}))
     assert read("y.b", "int64", {}, writer=record("R"), own=counts) == 9
-    assert read("y.b", "int64", {"y": {"b": 7}}, writer=record("R", y={"type": "map", "values": "int"}), own=counts) == 7
+    assert (
+        read("y.b", "int64", {"y": {"b": 7}}, writer=record("R", y={"type": "map", "values": "int"}), own=counts) == 7
+    )
 
 
 @pytest.mark.parametrize(
