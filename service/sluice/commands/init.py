@@ -136,7 +136,7 @@ def _sampled(  # noqa: PLR0917 - what the user has given
     from sluice.replayer.event_batches import record_parts  # noqa: PLC0415
 
     events = list(_of_topic(topic, last, kafka) if records is None else _of_file(records))
-    parts = [record_parts(f"record {number}", event["record"], 0)[:3] for number, event in enumerate(events, 1)]
+    parts = [record_parts(f"record {number}", event, 0)[:3] for number, event in enumerate(events, 1)]
     origins = [(event.get("topic_partition", 0), event["record"].get("timestamp", event["at"])) for event in events]
     named = {key: str(value) for key, value in settings.items() if value is not None}
     rows = [Sampled(*part, *origin) for part, origin in zip(parts, origins, strict=True)]
