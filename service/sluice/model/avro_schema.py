@@ -548,7 +548,7 @@ def check_reading(
         if inside.inner:
             node, meant = inside.inner[0], ours.inner[0]
             continue
-        theirs, own = field_for(step, inside.fields, ours.fields)
+        theirs, own = field_for(str(step), inside.fields, ours.fields)
         assert own is not None  # noqa: S101 - else field_for raised
         if theirs is None and (has_default or own.has_default or type_.optional):
             return

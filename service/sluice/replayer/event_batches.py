@@ -30,6 +30,7 @@ from sluice.replayer.event_file import (
     clock_time,
     nearest,
     quoted,
+    text_in,
     too_large,
 )
 from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
@@ -191,8 +192,8 @@ class _StreamItems:
         elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(self._row(location, event))
-            of_file = isinstance(event, WrittenEvent)
-            self._texts.append({name: event.text("tuple", name) for name in self._exact} if of_file else {})
+            exact = self._exact if isinstance(event, WrittenEvent) else []
+            self._texts.append({name: text_in(event, "tuple", name) for name in exact})
             self._keys.append(_bytes(location, "key", event.get("key")))
             self._places.append(location)
         else:
@@ -377,7 +378,7 @@ def _written(event: Event, part: str) -> object:
     """A part of the record in an event; JSON of a file as its text."""
     given = event["record"].get(part)
     plain = given is None or isinstance(given, str | bytes) or (isinstance(given, dict) and "base64" in given)
-    return given if plain or not isinstance(event, WrittenEvent) else event.text("record", part)
+    return given if plain or not isinstance(event, WrittenEvent) else text_in(event, "record", part)
 
 
 def _bytes(location: str, part: str, value: object) -> bytes | None:

@@ -94,12 +94,13 @@ class WrittenEvent(dict[str, Any]):
         super().__init__(values)
         self.line = line
 
-    def text(self, *names: str) -> str | None:
-        """The text of a member of a member, such as the attribute of a tuple; None if there is none."""
-        text: str | None = self.line.decode().strip()
-        for name in names:
-            text = members_of(text).get(name) if text is not None and text.startswith("{") else None
-        return text
+
+def text_in(event: Event, *names: str) -> str | None:
+    """The text of a member of a member, such as the attribute of a tuple; None if there is none, or no line."""
+    text = event.line.decode().strip() if isinstance(event, WrittenEvent) else None
+    for name in names:
+        text = members_of(text).get(name) if text is not None and text.startswith("{") else None
+    return text
 
 
 #: where an event is, for error messages, and the event

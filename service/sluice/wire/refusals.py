@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sluice.columns.json_columns import written_values
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.json.written_values import shown
+from sluice.wire.json.json_values import shown
 
 Mask = np.ndarray | None
 

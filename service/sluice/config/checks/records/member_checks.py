@@ -53,7 +53,7 @@ def given_members(shape: StreamShape) -> dict[str, MemberShape]:
     """The attributes for which the file has more than a type: a mapping, or a type with a spelling inside."""
     given = (shape.attributes or {}).items()
     return {
-        name: one if isinstance(one, MemberShape) else MemberShape(type=one)
+        name: one if isinstance(one, MemberShape) else MemberShape.model_validate({"type": one})
         for name, one in given
         if isinstance(one, MemberShape) or has_spelling(value_of(one))
     }
