@@ -353,7 +353,7 @@ class MapForm(JsonForm):
 
     def _entries(self, items: Iterable[tuple[Any, Callable[[Steps], Any]]]) -> Iterator[tuple[Any, Any]]:
         """The entries in the elements of a list, each given with what reads its value at a path. An element without a
-        value is null, or no entry if the values of the map are not optional.
+        value is null, or no entry if the values of the map are not optional (PA17).
         """
         assert self.pairs is not None  # noqa: S101 - by the caller
         for item, read in items:

@@ -306,7 +306,8 @@ class Compiler:
     def _again(self, step: _Step, type_: Type, attribute: int) -> Shape:
         """The shape of a field that another attribute reads, too."""
         shape = step.shape
-        if shape is not None and shape.type == type_:
+        same = isinstance(shape, Items | Entries) and shape.type.present == type_.present  # a list is never null
+        if same or (shape is not None and shape.type == type_):
             return shape
         if isinstance(shape, Leaf) and (type_.optional or not shape.type.optional):
             names = {self.schema[number][0] for number in (step.attribute, attribute)}
