@@ -19,6 +19,7 @@ OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py \
 # among them the test of a row of the tables of faults
 ROW_AMONG_THEM := tests/recovery/test_upgrades.py::test_s13_a_change_that_loses_nothing_goes_on_by_itself
 MINUTES ?= 5
+CASES ?= 1000000
 CHAOS_MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),20)
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
