@@ -66,10 +66,8 @@ def over_event_time(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]
     if not operator["window"].startswith("session"):
         operator["window"] = operator["window"].removesuffix(", partitioned") + ", partitioned"
     if "output" in operator:  # the pane of all keys has one index, and one timing
-        of_key = {
-            name: call for name, call in operator["output"].items() if call not in ("paneIndex()", "paneTiming()")
-        }
-        operator["output"] = of_key | {"key": "First(k)"}
+        calls = {name: call for name, call in operator["output"].items() if not call.startswith("pane")}
+        operator["output"] = calls | {"key": "First(k)"}
     return operator | {"partition_by": ["k", *draw(BESIDE)]}
 
 
@@ -104,7 +102,7 @@ def events_of(operator: dict[str, Any], choose: random.Random, keys: int) -> lis
     """Rounds in which most keys have a tuple; between the rounds the clock moves, and marks or watermarks come."""
     names = sorted(_read_by(operator) - {"k", "e"})
     optional = [name for name in names if choose.random() < 0.8] or names
-    one_of, timed = choose.choice(ONE_OF), operator.get("event_time") if "event_time" in operator else None
+    one_of, timed = {name: choose.choice(ONE_OF) for name in optional}, "event_time" in operator
     schema = {name: SCHEMA[name] for name in names} | {"k": "string"}
     if timed:
         kind = operator["schema"]["e"].rstrip("?")
@@ -117,7 +115,7 @@ def events_of(operator: dict[str, Any], choose: random.Random, keys: int) -> lis
         newest += choose.choice(event_strategies.STEPS)
         for key in range(keys):
             if choose.random() < 0.8:
-                values = {name: _value(name, choose, one_of if name in optional else 0) for name in names}
+                values = {name: _value(name, choose, one_of.get(name, 0)) for name in names}
                 values["k"] = f"key {key}"
                 if timed:
                     late = choose.choice([0, 0, 0, 1, 500, 3_000])
@@ -155,19 +153,19 @@ def check(
     events = events_of(operator, choose, keys)
     case: Case = {"operator": operator, "input": events, "limits": CLEANED_EARLY, "dead_letters": True}
     cuts = [choose.randrange(len(events)) for _ in range(choose.choice([0, 1, 3]))]
-    tuples, dead = _by_key(run_case(case, cuts), events)
+    tuples, dead = _by_key(run_case(case, cuts))
     for key, own in _inputs(events).items():
         expected, dropped = of({"operator": operator, "input": own})
         results = [record["tuple"] for record in expected if "tuple" in record]
         difference = _difference(tuples[key], results, in_any_order=bool(operator.get("group_by")))
         wrong = dropped is not None and len(dropped) != dead[key]
-        assert not (difference or wrong), (
-            f"{difference or f'{dead[key]} dead letters, expected {dropped}'}\n{operator}\n{own}"
-        )
+        if difference or wrong:
+            difference = difference or f"got {dead[key]} dead letters\nexpected {dropped}"
+            raise AssertionError(f"{difference}\n{operator}\n{own}")
     return keys
 
 
-def _by_key(records: list[Record], events: list[dict[str, Any]]) -> tuple[dict[str, list[Any]], dict[str, int]]:
+def _by_key(records: list[Record]) -> tuple[dict[str, list[Any]], dict[str, int]]:
     """The tuples of each key in the output, and the number of its dead letters."""
     tuples: dict[str, list[Any]] = defaultdict(list)
     dead: dict[str, int] = defaultdict(int)
