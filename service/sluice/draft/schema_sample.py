@@ -39,7 +39,8 @@ from sluice.wire.protobuf.proto_confluent import message_paths
 from sluice.wire.schema_registry import AVRO, JSON, PROTOBUF, UnknownSchemaError, registry
 
 #: the members of a change event that are rows, and those beside the row that a draft reads
-IMAGES, BESIDE = ("before", "after"), (("op",), ("source", "ts_ms"), ("ts_ms",))
+IMAGES: tuple[str, ...] = ("before", "after")
+BESIDE: tuple[Path, ...] = (("op",), ("source", "ts_ms"), ("ts_ms",))
 #: the most records within records whose fields are attributes
 MAX_DEPTH = 8
 #: kind of a schema in the registry -> the format of its records
@@ -105,8 +106,9 @@ def registry_sample(values: Sequence[bytes], properties: Mapping[str, str], form
                 messages += _of_messages(parse(client.sources(number, PROTOBUF)), own)
         except (UnknownSchemaError, ProtobufError) as error:
             reason = str(error)
-    sampled = _avro_sample if form == OF_KIND[AVRO] else _sample
-    return sampled(values, records or messages, coding, properties, reason)  # type: ignore[operator]
+    if form == OF_KIND[AVRO]:
+        return _avro_sample(values, records, coding, properties, reason)
+    return _sample(values, messages, coding, properties, reason)
 
 
 def registry_keys(keys: Sequence[bytes | None], properties: Mapping[str, str]) -> list[Document | None]:
@@ -134,6 +136,7 @@ def file_sample(
         proto = parse(options.files)
         leaves = list(_of_message(proto, proto.messages[options.message], (), nullable=False))
         return _sample(values, [leaves], coding, properties, "")
+    assert isinstance(options, AvroOptions)  # noqa: S101 - the only other format with a schema
     return _avro_sample(values, [parse_avro(str(options.avro_schema))], coding, properties, "")
 
 
