@@ -19,12 +19,13 @@ OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py \
 # among them the test of a row of the tables of faults
 ROW_AMONG_THEM := tests/recovery/test_upgrades.py::test_s13_a_change_that_loses_nothing_goes_on_by_itself
 MINUTES ?= 5
+CASES ?= 1000000
 CHAOS_MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),20)
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-formats chaos mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance fuzz fuzz-nulls fuzz-formats chaos mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -126,6 +127,9 @@ chaos: setup $(VENV)/.archive ## break everything in an order that SEED chooses,
 
 mutants: setup $(VENV)/.archive ## plant each bug of tests/chaos/mutants, and show whether the campaign finds it; ARGS=no-skip takes one
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.mutants $(ARGS)
+
+fuzz-nulls: setup ## compare the engine with the oracle of null, key by key, on CASES=1000000 random cases
+	@PYTHONPATH=. $(BIN)/python -m tests.spec.null_by_key $(CASES) $(SLUICE_SEED)
 
 fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 chooses others
 	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/unit/wire/test_any_bytes.py $(ARGS)

@@ -15,6 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from sluice.columns.arrow_types import HEADERS, arrow_schema
+from sluice.model.members import Member
 from sluice.model.spec import Coding, Stream
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, list_of, optional_of, struct_of
 from sluice.wire.formats.json_confluent_format import JsonSchemaOptions
@@ -156,6 +157,16 @@ def test_schemas_of_protobuf_evolve_within_a_batch(url, name, client):
     ]  # fmt: skip
     own = protobuf(url, name, "T", (("t.proto", texts[0]),))  # by the numbers of its own fields
     assert [row["size"] for row in decode(own, values).tuples.to_pylist()] == [1, 0, 0, 0, 0]
+
+
+def test_a_list_may_be_optional_if_it_is_only_read(url, name, client):
+    text = 'syntax = "proto3"; message T { repeated string tags = 1; map<string, string> by = 2; }'
+    number = client.register_schema(f"{name}-x", Schema(text, "PROTOBUF"))
+    members = (("first", Member(("tags", 0))), ("env", Member(("by", "env"))))
+    schema = (("tags", optional_of(list_of(STRING))), ("first", optional_of(STRING)), ("env", optional_of(STRING)))
+    stream = Stream("s", schema, name, Coding("protobuf-confluent", ProtobufOptions()), members=members)
+    decoded = decode(Records.of(stream, {"url": url}), [framed(number, b"\0\x0a\1a\x12\7\x0a\3env\x12\0")])
+    assert (decoded.bad, decoded.tuples.to_pylist()) == ([], [{"tags": ["a"], "first": "a", "env": ""}])
 
 
 def test_messages_within_messages(url, name, client):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sluice.columns.column_forms import column, form, nanoseconds
 from sluice.model.types import Type
 
-__all__ = ["column", "fits", "json_values", "nanoseconds", "python_values"]
+__all__ = ["column", "fits", "json_values", "nanoseconds", "python_values", "written_values"]
 
 
 def fits(value: object, type_: Type) -> bool:
@@ -28,6 +28,11 @@ def fits(value: object, type_: Type) -> bool:
 def json_values(array: pa.Array, type_: Type) -> list[Any]:
     """The values as JSON represents them (see the module docstring)."""
     return form(type_).to_json(array)
+
+
+def written_values(array: pa.Array, type_: Type) -> list[Any]:
+    """The values as `json_values` returns them, for orjson alone: those of the type json keep their digits."""
+    return form(type_).to_written(array)
 
 
 def python_values(array: pa.Array, type_: Type) -> list[Any]:

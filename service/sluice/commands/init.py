@@ -46,12 +46,13 @@ NONE = "-"
 @click.option("--proto", type=SCHEMA_FILE, help="The `.proto` file of records in Protobuf.")
 @click.option("--descriptor", type=SCHEMA_FILE, help="In place of --proto, a compiled descriptor (FileDescriptorSet).")
 @click.option("--message", help="The name of the message, if the file has several.")
+@click.option("--avro-schema", type=SCHEMA_FILE, help="The file with the schema of records in Avro.")
 @options.kafka
 @options.registry
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 def init(  # noqa: PLR0917 - click passes them by name
     topic: str | None, records: Path | None, last: int, yes: bool,  # noqa: FBT001
-    proto: Path | None, descriptor: Path | None, message: str | None,
+    proto: Path | None, descriptor: Path | None, message: str | None, avro_schema: Path | None,
     kafka: dict[str, str], registry: dict[str, str], file: Path | None,
 ) -> None:  # fmt: skip
     """Write a first pipeline FILE for a topic, with comments [default: TOPIC.yaml; `-`: standard output].
@@ -64,11 +65,11 @@ def init(  # noqa: PLR0917 - click passes them by name
     It reads the last records of the topic, prints their attributes and types, and writes a file that `check` accepts
     and `replay` runs. In a terminal it asks for the key, the time, and what missing values are; Enter accepts. At the
     end it runs the file over the first records. The records are JSON, CSV, text, Avro, Protobuf or JSON with a schema
-    registry (--registry), or Protobuf with a file (--proto). It overwrites no FILE.
+    registry (--registry), or Protobuf or Avro with a file (--proto, --avro-schema). It overwrites no FILE.
     """  # noqa: D301 - click looks for the character itself
     name, file = _names(topic, records, file, kafka, registry)
     say = _said(file)
-    settings = {"proto": proto, "descriptor": descriptor, "message": message}
+    settings = {"proto": proto, "descriptor": descriptor, "message": message, "avro_schema": avro_schema}
     sample, events, traits = _sampled(name, records, last, kafka, registry, settings)
     sample = _beside(sample, file)
     choices = _chosen(sample, say, ask=not yes and str(file) != NONE and _in_terminal())
@@ -136,7 +137,7 @@ def _sampled(  # noqa: PLR0917 - what the user has given
     from sluice.replayer.event_batches import record_parts  # noqa: PLC0415
 
     events = list(_of_topic(topic, last, kafka) if records is None else _of_file(records))
-    parts = [record_parts(f"record {number}", event["record"], 0)[:3] for number, event in enumerate(events, 1)]
+    parts = [record_parts(f"record {number}", event, 0)[:3] for number, event in enumerate(events, 1)]
     origins = [(event.get("topic_partition", 0), event["record"].get("timestamp", event["at"])) for event in events]
     named = {key: str(value) for key, value in settings.items() if value is not None}
     rows = [Sampled(*part, *origin) for part, origin in zip(parts, origins, strict=True)]
@@ -169,6 +170,8 @@ def _of_file(records: Path) -> Iterator[dict[str, Any]]:
     """The records in a file as events: the lines are events of `sluice record`, or values of records."""
     import orjson  # noqa: PLC0415 - a wrong call needs none
 
+    from sluice.replayer.event_file import WrittenEvent  # noqa: PLC0415
+
     with click.open_file(str(records), "rb") as lines:
         for number, line in enumerate(filter(bytes.strip, lines)):
             text = line.rstrip(b"\r\n")
@@ -177,7 +180,7 @@ def _of_file(records: Path) -> Iterator[dict[str, Any]]:
             except ValueError:
                 event = None
             if isinstance(event, dict) and isinstance(event.get("record"), dict) and "at" in event:
-                yield event
+                yield WrittenEvent(event, text)
             else:
                 yield {"at": number, "record": {"value": text}}
 

@@ -13,6 +13,7 @@ import click
 import orjson
 
 from sluice.arrow_without_pandas import keep_pandas_out
+from sluice.columns.json_columns import written_values
 from sluice.commands import options
 from sluice.compiler.progress import reported
 from sluice.config.load import load
@@ -100,7 +101,7 @@ def replay(
             show_story(pipeline, path, how, timeline=timeline, svg=svg)
             return
         lines: list[str] = []
-        records = replayed(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)
+        records = replayed(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append, values=written_values)
         with nullcontext() if quiet else reported():
             sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()

@@ -250,9 +250,13 @@ def _unfit(attribute: Attribute) -> str:
 
 
 def _key_of_record(sample: Sample) -> Iterator[str]:
-    """The line that reads the key of the record: a key that is a text, and that of an upsert."""
+    """The line that reads the key of the record: a key that is a text, and that of an upsert; and the format of a key
+    with members, if another one would be read.
+    """
     if sample.envelope.word == UPSERT or _has_text_key(sample):
         yield f"    key: {_key(sample)}"
+    elif sample.format != "json" and any(attribute.part == KEY for attribute in sample.usable_attributes):
+        yield f"    key: {{format: {sample.key.format}}}"
 
 
 def _has_text_key(sample: Sample) -> bool:
@@ -261,7 +265,7 @@ def _has_text_key(sample: Sample) -> bool:
 
 def _key(sample: Sample) -> str:
     names = ", ".join(_word(attribute.name) for attribute in sample.key.attributes)
-    return f"{{attributes: [{names}]{', format: json' if sample.key.json else ''}}}"
+    return f"{{attributes: [{names}]{f', format: {sample.key.format}' if sample.key.json else ''}}}"
 
 
 def _table(sample: Sample) -> Iterator[str]:

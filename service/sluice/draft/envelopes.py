@@ -55,9 +55,9 @@ class Envelope:
             replace(_by_schema(attribute, fields), path=(*around, *attribute.path))
             for attribute in attributes_of([place for place in places(rows) if place.path])
         ]
-        return [*attributes, *self._beside(documents, attributes)]
+        return [*attributes, *self.beside(documents, attributes)]
 
-    def _beside(self, documents: Sequence[Document], taken: Sequence[Attribute]) -> Iterator[Attribute]:
+    def beside(self, documents: Sequence[Document], taken: Sequence[Attribute]) -> Iterator[Attribute]:
         """The attributes beside the row of a change event."""
         if self.word != DEBEZIUM:
             return

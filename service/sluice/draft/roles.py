@@ -59,12 +59,14 @@ class RecordKey(NamedTuple):
     in_value    whether all of them are in the value as well
     json        whether the keys are JSON objects
     named       whether the members of these objects have the names of the attributes
+    format      the format of keys that are objects
     """
 
     attributes: Sequence[Attribute] = ()
     in_value: bool = False
     json: bool = False
     named: bool = True
+    format: str = "json"
 
 
 NO_KEY = RecordKey()

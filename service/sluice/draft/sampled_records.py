@@ -21,12 +21,15 @@ from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_ke
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
 from sluice.draft.value_forms import Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
+from sluice.wire.formats.protobuf_format import ProtobufOptions
 
 if TYPE_CHECKING:
     from sluice.draft.schema_sample import SchemaSample
 
 #: the first byte of a record of Confluent's wire format; the id of a schema follows in four bytes
 MAGIC, PREFIX = b"\x00", 5
+#: the key of a stream with the schema of its records in Avro
+AVRO_SCHEMA = "avro_schema"
 #: registries count the ids of schemas from 1 or 100,001 on; a larger number is no id, and the record has another format
 MAX_ID = 1 << 24
 #: characters of a record in a message
@@ -103,9 +106,9 @@ def sample(
 ) -> Sample:
     """The sample of these records, which has at least one attribute without a problem.
 
-    `registry` has the properties of the schema registry; empty: there is none. `settings` are the keys of the format
-    protobuf (`proto` or `descriptor`, `message`), if the user has named its schema. Raises DraftError if the records do
-    not suffice, and RegistryError if the registry does not answer.
+    `registry` has the properties of the schema registry; empty: there is none. `settings` are the keys of the stream
+    that name a schema (`proto` or `descriptor`, `message`; `avro_schema`), if the user has named one. Raises DraftError
+    if the records do not suffice, and RegistryError if the registry does not answer.
     """
     if not records:
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
@@ -115,7 +118,7 @@ def sample(
         raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
     framed = [record for record in filled if _is_framed(record.value)]
     if settings:
-        common = _messages(topic, filled, registry if 2 * len(framed) > len(filled) else {}, settings)
+        common = _by_file(topic, filled, registry if 2 * len(framed) > len(filled) else {}, settings)
     else:
         common = _framed(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
@@ -194,19 +197,20 @@ def _framed(topic: str, records: Sequence[_Filled], registry: Mapping[str, str])
     if form == "json-confluent":
         found = _json(topic, [record._replace(value=record.value[PREFIX:]) for record in framed])
         return replace(found, format=form, unreadable=found.unreadable + len(records) - len(framed))
-    return _of_schema(topic, records, framed, registry_sample(values, registry, form), form)
+    return _of_schema(topic, records, framed, registry_sample(values, registry, form), form, registry)
 
 
-def _messages(
+def _by_file(
     topic: str, records: Sequence[_Filled], registry: Mapping[str, str], settings: Mapping[str, str]
 ) -> Sample:
-    """The sample of messages of a schema that the user names, with the ids of a registry or without."""
-    from sluice.draft.schema_sample import file_sample, protobuf_options  # noqa: PLC0415 - it imports compiled kernels
+    """The sample of records of a schema that the user names, with the ids of a registry or without."""
+    from sluice.draft.schema_sample import file_sample, options_of  # noqa: PLC0415 - it imports compiled kernels
 
-    form = "protobuf-confluent" if registry else "protobuf"
-    options = protobuf_options(settings, form, _Finder())
+    form = f"{'avro' if AVRO_SCHEMA in settings else 'protobuf'}{'-confluent' if registry else ''}"
+    options = options_of(settings, form, _Finder())
     found = file_sample([record.value for record in records], form, options, registry)
-    return replace(_of_schema(topic, records, records, found, form), settings={**settings, "message": options.message})
+    message = {"message": options.message} if isinstance(options, ProtobufOptions) else {}
+    return replace(_of_schema(topic, records, records, found, form, registry), settings={**settings, **message})
 
 
 class _Finder:
@@ -218,22 +222,41 @@ class _Finder:
         raise DraftError(f"--{key}: expected {expected}{f', got {got}' if got and got != AS_WRITTEN else ''}")
 
 
-def _of_schema(
-    topic: str, records: Sequence[_Filled], framed: Sequence[_Filled], found: SchemaSample, form: str
-) -> Sample:
+def _of_schema(  # noqa: PLR0917 - what is known of the records
+    topic: str, records: Sequence[_Filled], framed: Sequence[_Filled], found: SchemaSample, form: str,
+    registry: Mapping[str, str],
+) -> Sample:  # fmt: skip
     rows = [
         (document, record) for document, record in zip(found.documents, framed, strict=True) if document is not None
     ]
     if not rows:
-        raise DraftError(f"no sampled record of {topic} can be read with its schema: {found.reason}")
-    return replace(_sample(topic, form, found.attributes, rows), unreadable=len(records) - len(rows))
+        why = found.reason or "none has a row, as all are deletions"
+        raise DraftError(f"no sampled record of {topic} can be read with its schema: {why}")
+    keys = _keys_of_schemas([record.key for _, record in rows], registry)
+    common = _sample(topic, form, found.attributes, rows, keys)
+    return replace(common, envelope=found.envelope, unreadable=len(records) - len(rows) - found.rowless)
 
 
-def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]]) -> Sample:
+def _keys_of_schemas(keys: Sequence[bytes | None], registry: Mapping[str, str]) -> list[Document | None] | None:
+    """The keys that are records of Avro with the ids of their schemas; None if most keys are no such records."""
+    from sluice.draft.schema_sample import registry_keys  # noqa: PLC0415 - it imports compiled kernels
+
+    framed = [key if key is not None and _is_framed(key) else None for key in keys]
+    if not registry or 2 * framed.count(None) >= len(keys):
+        return None
+    return registry_keys(framed, registry)
+
+
+def _sample(
+    topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]],
+    keys: Sequence[Document | None] | None = None,
+) -> Sample:  # fmt: skip
+    """The sample of these rows. `keys`: the keys if they have schemas of the registry."""
     if all(attribute.problem for attribute in listed):
         why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
-    key = record_key(listed, [_key(record.key) for _, record in rows])
+    key = record_key(listed, [_key(record.key) for _, record in rows] if keys is None else keys)
+    key = key if keys is None else key._replace(format="avro-confluent")
     attributes = [*listed, *_headers([record for _, record in rows], listed)]
     thing = [found for found in [group_of(attributes)] if found]
     if key.attributes and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):

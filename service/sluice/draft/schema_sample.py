@@ -14,25 +14,33 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
+from sluice.draft.envelopes import DEBEZIUM, NO_ENVELOPE, Envelope
 from sluice.draft.record_tree import Path
 from sluice.draft.sampled_attributes import Attribute, Document, names_of
 from sluice.draft.value_forms import Form
 from sluice.model.avro_schema import Avro, AvroError, Node, attribute_type
+from sluice.model.avro_schema import parse as parse_avro
+from sluice.model.envelopes.change_events import EXISTS, LETTERS
 from sluice.model.members import Member
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import attribute_type as attribute_of_field
 from sluice.model.protobuf.proto_fit import is_plain_message
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoMessage, parse
 from sluice.model.spec import Coding, FormatOptions
-from sluice.model.types import Schema, Type, parse_type
+from sluice.model.types import Schema, Type, optional_of, parse_type
+from sluice.wire.change_events.avro_events import part_of
 from sluice.wire.confluent import PREFIX
+from sluice.wire.formats.avro_format import SCHEMA as AVRO_SCHEMA
 from sluice.wire.formats.avro_format import AvroOptions
-from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_contract import Finder, Part
 from sluice.wire.formats.format_table import FORMATS, codec
 from sluice.wire.formats.protobuf_format import DESCRIPTOR, MESSAGE, PROTO, ProtobufOptions
 from sluice.wire.protobuf.proto_confluent import message_paths
 from sluice.wire.schema_registry import AVRO, JSON, PROTOBUF, UnknownSchemaError, registry
 
+#: the members of a change event that are rows, and those beside the row that a draft reads
+IMAGES: tuple[str, ...] = ("before", "after")
+BESIDE: tuple[Path, ...] = (("op",), ("source", "ts_ms"), ("ts_ms",))
 #: the most records within records whose fields are attributes
 MAX_DEPTH = 8
 #: kind of a schema in the registry -> the format of its records
@@ -54,11 +62,19 @@ Leaves = list[tuple[Path, Leaf]]
 
 @dataclass(frozen=True, slots=True)
 class SchemaSample:
-    """The attributes, a document for each value (None if it cannot be read), and why the last such value cannot."""
+    """The attributes of values, and a document for each value.
+
+    documents  None for a value that cannot be read, or that has no row
+    reason     why the last value that cannot be read cannot
+    envelope   what surrounds the rows
+    rowless    the number of values without a row, such as the deletion of one
+    """
 
     attributes: list[Attribute]
     documents: list[Document | None]
     reason: str = ""
+    envelope: Envelope = NO_ENVELOPE
+    rowless: int = 0
 
 
 # ---- which schemas there are -----------------------------------------------------------------------------------------
@@ -78,18 +94,31 @@ def format_of(values: Sequence[bytes], properties: Mapping[str, str]) -> str:
 
 def registry_sample(values: Sequence[bytes], properties: Mapping[str, str], form: str) -> SchemaSample:
     """The sample of values with the ids of their schemas. Raises RegistryError if the registry does not answer."""
-    client, schemas, reason = registry(tuple(properties.items())), [], ""
+    client, coding, reason = registry(tuple(properties.items())), Coding(form, OPTIONS[form]), ""
+    records: list[Avro] = []
+    messages: list[Leaves] = []
     for number in sorted({_number(value) for value in values}):
         try:
             if form == OF_KIND[AVRO]:
-                schema = client.schema(number)
-                schemas.append(list(_of_record(schema, schema.root, (), nullable=False)))
+                records.append(client.schema(number))
             else:
                 own = [value for value in values if _number(value) == number]
-                schemas += _of_messages(parse(client.sources(number, PROTOBUF)), own)
+                messages += _of_messages(parse(client.sources(number, PROTOBUF)), own)
         except (UnknownSchemaError, ProtobufError) as error:
             reason = str(error)
-    return _sample(values, schemas, Coding(form, OPTIONS[form]), properties, reason)
+    if form == OF_KIND[AVRO]:
+        return _avro_sample(values, records, coding, properties, reason)
+    return _sample(values, messages, coding, properties, reason)
+
+
+def registry_keys(keys: Sequence[bytes | None], properties: Mapping[str, str]) -> list[Document | None]:
+    """The documents of keys that begin with the ids of their schemas, if these are records of Avro; None for others."""
+    given = {row: key for row, key in enumerate(keys) if key is not None}
+    if not given or format_of(list(given.values()), properties) != OF_KIND[AVRO]:
+        return [None] * len(keys)
+    documents = registry_sample(list(given.values()), properties, OF_KIND[AVRO]).documents
+    read = dict(zip(given, documents, strict=True))
+    return [read.get(row) for row in range(len(keys))]
 
 
 def _of_messages(proto: Protobuf, values: Sequence[bytes]) -> list[Leaves]:
@@ -99,18 +128,21 @@ def _of_messages(proto: Protobuf, values: Sequence[bytes]) -> list[Leaves]:
 
 
 def file_sample(
-    values: Sequence[bytes], form: str, options: ProtobufOptions, properties: Mapping[str, str]
+    values: Sequence[bytes], form: str, options: FormatOptions, properties: Mapping[str, str]
 ) -> SchemaSample:
-    """The sample of messages of a schema that the user names."""
-    proto = parse(options.files)
-    leaves = list(_of_message(proto, proto.messages[options.message], (), nullable=False))
-    return _sample(values, [leaves], Coding(form, options), properties, "")
+    """The sample of values of a schema that the user names."""
+    coding = Coding(form, options)
+    if isinstance(options, ProtobufOptions):
+        proto = parse(options.files)
+        leaves = list(_of_message(proto, proto.messages[options.message], (), nullable=False))
+        return _sample(values, [leaves], coding, properties, "")
+    assert isinstance(options, AvroOptions)  # noqa: S101 - the only other format with a schema
+    return _avro_sample(values, [parse_avro(str(options.avro_schema))], coding, properties, "")
 
 
-def protobuf_options(given: Mapping[str, str], form: str, finder: object) -> ProtobufOptions:
+def options_of(given: Mapping[str, str], form: str, finder: Finder) -> FormatOptions:
     """The settings of the format for the keys that the user has given. `finder` reports what is wrong with them."""
-    settings = {key: given.get(key) for key in (PROTO, DESCRIPTOR, MESSAGE)}
-    return FORMATS[form].options(settings, finder)  # type: ignore[arg-type, return-value]
+    return FORMATS[form].options({key: given.get(key) for key in (PROTO, DESCRIPTOR, MESSAGE, AVRO_SCHEMA)}, finder)
 
 
 def _number(value: bytes) -> int:
@@ -158,6 +190,64 @@ def _no_type(what: str) -> str:
     return f"no type is chosen for {what}; docs/formats.md has those that can be read"
 
 
+# ---- change events ---------------------------------------------------------------------------------------------------
+
+
+def _avro_sample(
+    values: Sequence[bytes], schemas: Sequence[Avro], coding: Coding, properties: Mapping[str, str], reason: str
+) -> SchemaSample:
+    """The sample of records of Avro, or of the rows of change events."""
+    if schemas and all(map(_is_event, schemas)):
+        leaves = [list(_of_event(schema)) for schema in schemas]
+        return _rows_of_events(_sample(values, leaves, coding, properties, reason))
+    leaves = [list(_of_record(schema, schema.root, (), nullable=False)) for schema in schemas]
+    return _sample(values, leaves, coding, properties, reason)
+
+
+def _is_event(schema: Avro) -> bool:
+    names = {field.name for field in schema.fields}
+    return names >= {"op", *IMAGES} and all(_has_record(schema, name) for name in IMAGES)
+
+
+def _has_record(schema: Avro, name: str) -> bool:
+    return any(branch.type == "record" for field in schema.fields if field.name == name
+               for branch in schema.branches(field.node))  # fmt: skip
+
+
+def _of_event(schema: Avro) -> Iterator[tuple[Path, Leaf]]:
+    """The fields of the row after a change, and those beside it that a stream can have."""
+    row = part_of(schema, "after")
+    yield from _of_record(schema, row.root, ("after",), nullable=False)
+    yield from ((path, leaf) for path, leaf in _of_record(schema, schema.root, (), nullable=False) if path in BESIDE)
+
+
+def _rows_of_events(sample: SchemaSample) -> SchemaSample:
+    """The sample of rows, from that of events with the fields of the row in `after`."""
+    envelope = Envelope(DEBEZIUM)
+    of_row = [attribute for attribute in sample.attributes if attribute.path not in BESIDE]
+    beside = {attribute.path: attribute.name for attribute in sample.attributes if attribute.path in BESIDE}
+    events = [document and _event(document, beside) for document in sample.documents]
+    documents = [document if event and event["after"] is not None else None
+                 for document, event in zip(sample.documents, events, strict=True)]  # fmt: skip
+    names = names_of([attribute.path[1:] for attribute in of_row])
+    rows = [
+        replace(_with_values(attribute, documents), name=name, path=attribute.path[1:])
+        for name, attribute in zip(names, of_row, strict=True)
+    ]
+    renamed = {attribute.name: name for name, attribute in zip(names, of_row, strict=True)}
+    attributes = [*rows, *envelope.beside([event for event in events if event], rows)]
+    left = [document and {renamed.get(name, name): value for name, value in document.items()} for document in documents]
+    rowless = left.count(None) - sample.documents.count(None)
+    return replace(sample, attributes=attributes, documents=left, envelope=envelope, rowless=rowless)
+
+
+def _event(document: Document, names: Mapping[Path, str]) -> Document:
+    """A change event as its JSON has it; `after` is empty, or null without a row."""
+    op, time, handled = (document.get(names.get(path, "")) for path in BESIDE)
+    exists = LETTERS.get(str(op)) in EXISTS
+    return {"op": op, "after": {} if exists else None, "source": {"ts_ms": time}, "ts_ms": handled}
+
+
 # ---- attributes and values -------------------------------------------------------------------------------------------
 
 
@@ -166,7 +256,7 @@ def _sample(
 ) -> SchemaSample:
     fields = _attributes(schemas)
     usable = [field for field in fields if not field.problem]
-    schema = tuple((field.name, parse_type(field.type)) for field in usable)
+    schema = tuple((field.name, optional_of(parse_type(field.type))) for field in usable)
     members = {field.name: Member(field.path) for field in usable if field.path != (field.name,)}
     if not schema:
         return SchemaSample(fields, [None] * len(values), reason)

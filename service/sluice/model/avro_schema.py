@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -543,12 +543,12 @@ def check_reading(
     """Raises AvroError if records of the writer's schema do not give the attribute, and no default replaces it."""
     node, meant = writer.root, reader.root
     for number, step in enumerate(steps := steps_in(writer, name, path)):
-        inside = _inside(writer, node, step, steps[:number])
-        ours = _inside(reader, meant, step, steps[:number])
-        if isinstance(step, int):
+        inside = _inside(writer, node, step, steps[:number], READ)
+        ours = _inside(reader, meant, step, steps[:number], (inside.type,))
+        if inside.inner:
             node, meant = inside.inner[0], ours.inner[0]
             continue
-        theirs, own = field_for(step, inside.fields, ours.fields)
+        theirs, own = field_for(str(step), inside.fields, ours.fields)
         assert own is not None  # noqa: S101 - else field_for raised
         if theirs is None and (has_default or own.has_default or type_.optional):
             return
@@ -558,15 +558,19 @@ def check_reading(
     _check_reading(writer, node, None if reader is writer else reader, meant, type_)
 
 
-def _inside(avro: Avro, node: Node, step: str | int, path: Steps) -> Node:
+#: the types into which a name leads in a schema from which records are read, and into which they are written
+READ, WRITTEN = ("record", "map"), ("record",)
+
+
+def _inside(avro: Avro, node: Node, step: str | int, path: Steps, named_types: Sequence[str]) -> Node:
     """The branch of the node into which a step of a path leads (PA5). Raises AvroError if there is none."""
-    word = "array" if isinstance(step, int) else "record"
-    branch = branch_of_type(avro, node, word)
-    if branch is None:
-        raise AvroError(
-            f"{'an' if word == 'array' else 'a'} {word} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is"
-        )
-    return branch
+    words = ("array",) if isinstance(step, int) else named_types
+    branches = [branch_of_type(avro, node, word) for word in words]
+    inside = next((branch for branch in branches if branch is not None), None)
+    if inside is None:
+        expected = f"{'an' if words[0] == 'array' else 'a'} {' or a '.join(words)}"
+        raise AvroError(f"{expected} at {text_of(path) or 'its top'}, where {spelled(avro, node)} is")
+    return inside
 
 
 def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
@@ -699,7 +703,7 @@ def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None)
     """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
     node = avro.root
     for number, step in enumerate(steps := steps_in(avro, name, path)):
-        _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number]).fields)
+        _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number], WRITTEN).fields)
         assert own is not None  # noqa: S101 - else field_for raised
         node = own.node
     check_holding(avro, node, type_)

@@ -1,4 +1,4 @@
-"""Where a record has an attribute, and how the values of the attribute are spelled there (PA1 to PA15).
+"""Where a record has an attribute, and how the values of the attribute are spelled there (PA1 to PA17).
 
 A path is a tuple of steps: the name of a member of an object, or the index of an element of a list.
 """
@@ -28,6 +28,14 @@ MAX_INDEX = 999
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """The paths within an element of a list that is an entry of a map. The value is at the first path that exists."""
+
+    key: Steps
+    value: tuple[Steps, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Spelling:
     """How the values of an attribute are spelled in a record.
 
@@ -36,6 +44,8 @@ class Spelling:
     pattern   the form of texts that are times, in the directives of `strptime`; "": ISO 8601 (PA12)
     zone      the zone of such a text without a zone; "": UTC (PA13)
     decimals  how decimals are written, also inside of other values, and with BASE64 read: a word of the format (DE18)
+    pairs     where the entries of a map are if it is a list of objects; None: it is an object (PA17)
+    inside    by member of a struct: its own spelling (PA16); others are coerced as the struct is
     """
 
     coerce: bool = False
@@ -43,6 +53,18 @@ class Spelling:
     pattern: str = ""
     zone: str = ""
     decimals: str = NUMBER
+    pairs: Pairs | None = None
+    inside: tuple[tuple[str, Spelling], ...] = ()
+
+    def of(self, member: str) -> Spelling:
+        """The spelling of a member of a struct."""
+        return replace(dict(self.inside).get(member, Spelling(self.coerce)), decimals=self.decimals)
+
+    def every(self) -> Iterator[Spelling]:
+        """This spelling and those of the members inside."""
+        yield self
+        for _, inner in self.inside:
+            yield from inner.every()
 
 
 STRICT = Spelling()

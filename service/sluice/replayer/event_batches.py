@@ -26,13 +26,16 @@ from sluice.replayer.event_file import (
     Event,
     EventError,
     LocatedEvent,
+    WrittenEvent,
     clock_time,
     nearest,
     quoted,
+    text_in,
     too_large,
 )
 from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
-from sluice.wire.json.json_types import json_form
+from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_values import NotOfTypeError
 
 KEYS = (
     "at",
@@ -163,6 +166,7 @@ class _StreamItems:
         self._stream, self._registry, self._partitions = stream, registry, partitions
         self._schema, self._defaults = stream.row_schema, dict(stream.defaults)
         self._arrow = arrow_schema(stream.row_schema)
+        self._exact = [name for name, type_ in stream.row_schema if _has_digits(json_form(type_))]
         self._spread = None if partitions is None else Spread(stream, registry, partitions)
         self._rejected: list[RejectedRecord] = []
         self._clear()
@@ -170,6 +174,8 @@ class _StreamItems:
     def _clear(self) -> None:
         self._items: list[tuple[int, int, int, int, int]] = []
         self._tuples: list[Mapping[str, Any]] = []
+        #: by tuple: the texts of the attributes of `_exact`, if the event is of a file
+        self._texts: list[Mapping[str, str | None]] = []
         self._keys: list[bytes | None] = []
         self._places: list[str] = []
         self._records: list[Recorded] = []
@@ -182,10 +188,12 @@ class _StreamItems:
         if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
             raise EventError(location, f"`topic_partition` must be a whole number from 0 on, got {quoted(source)}")
         if "record" in event:
-            self._records.append(Recorded(location, number, at, source, *record_parts(location, event["record"], at)))
+            self._records.append(Recorded(location, number, at, source, *record_parts(location, event, at)))
         elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(self._row(location, event))
+            exact = self._exact if isinstance(event, WrittenEvent) else []
+            self._texts.append({name: text_in(event, "tuple", name) for name in exact})
             self._keys.append(_bytes(location, "key", event.get("key")))
             self._places.append(location)
         else:
@@ -215,7 +223,7 @@ class _StreamItems:
     def items(self) -> Items:
         """The items that were added, in the order of their events."""
         events, at, kind, source, watermark = np.array(self._items, np.int64).reshape(-1, 5).T
-        columns = [self._column(name, type_) for name, type_ in self._schema]
+        columns = [self._with_digits(name, type_, self._column(name, type_)) for name, type_ in self._schema]
         tuples = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         if self._spread is not None:
             source = source.copy()
@@ -258,6 +266,24 @@ class _StreamItems:
             assert wrong is not None  # noqa: S101 - a column that cannot be made has a wrong value
             raise wrong[1] from None
 
+    def _with_digits(self, name: str, type_: Type, column_: pa.Array) -> pa.Array:
+        """The column with the values of the texts in the file, where there are texts: their numbers have all digits."""
+        texts = [texts.get(name) if row.get(name) is not None else None
+                 for texts, row in zip(self._texts, self._tuples, strict=True)]  # fmt: skip
+        given = np.array([text is not None for text in texts], np.bool_)
+        if not given.any():
+            return column_
+        exact = array_of([self._exactly(row, name, type_) for row in np.flatnonzero(given).tolist()], type_)
+        places = np.where(given, len(texts) - 1 + np.cumsum(given), np.arange(len(texts)))
+        return pa.concat_arrays([column_, exact]).take(pa.array(places))
+
+    def _exactly(self, row: int, name: str, type_: Type) -> Any:  # noqa: ANN401 - a value of the model
+        """The value of the text in the file. Raises EventError if its number has too many digits."""
+        try:
+            return json_form(type_).read_text(str(self._texts[row][name]))
+        except NotOfTypeError:
+            raise _wrong(self._places[row], self._tuples[row], name, type_) from None
+
     def _times_of_tuples(self) -> pa.TimestampArray:
         """The time `at` of the event of each tuple, which is the timestamp of its record."""
         times = [at for _, at, kind, *_ in self._items if kind == TUPLE]
@@ -277,6 +303,11 @@ class _StreamItems:
         if values.get(name) is None and replaced:
             return True
         return name in values and fits(values[name], type_)
+
+
+def _has_digits(form: JsonForm) -> bool:
+    """Whether values need the digits of the numbers in their text."""
+    return form.digits or form.by_text
 
 
 def _wrong(location: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
@@ -327,9 +358,10 @@ def _mark(location: str, word: object) -> int:
 
 
 def record_parts(
-    location: str, record: object, at: int
+    location: str, event: Event, at: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
-    """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""
+    """Value, key, headers and timestamp of the Kafka record in an event at the time `at`."""
+    record = event["record"]
     if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers", "timestamp"}:
         expected = "an object with value, key, headers and timestamp"
         raise EventError(location, f"`record` must be {expected}, got {quoted(record)}")
@@ -338,7 +370,15 @@ def record_parts(
         raise EventError(location, f"`headers` must be an object, got {quoted(headers)}")
     pairs = [(name, _bytes(location, f"header {name}", value)) for name, value in headers.items()]
     time = _record_time(location, record["timestamp"]) if "timestamp" in record else at
-    return _bytes(location, "value", record.get("value")), _bytes(location, "key", record.get("key")), pairs, time
+    value, key = (_bytes(location, part, _written(event, part)) for part in ("value", "key"))
+    return value, key, pairs, time
+
+
+def _written(event: Event, part: str) -> object:
+    """A part of the record in an event; JSON of a file as its text."""
+    given = event["record"].get(part)
+    plain = given is None or isinstance(given, str | bytes) or (isinstance(given, dict) and "base64" in given)
+    return given if plain or not isinstance(event, WrittenEvent) else text_in(event, "record", part)
 
 
 def _bytes(location: str, part: str, value: object) -> bytes | None:

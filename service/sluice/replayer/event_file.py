@@ -18,6 +18,7 @@ import orjson
 
 from sluice import time_units
 from sluice.columns.json_columns import nanoseconds
+from sluice.json_texts import members_of
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Stream
 from sluice.time_units import MAX_TIME
@@ -84,6 +85,24 @@ def too_large(at: object) -> str:
 
 
 Event = Mapping[str, Any]
+
+
+class WrittenEvent(dict[str, Any]):
+    """An event of a file, and its line, which has digits of numbers that a float has not."""
+
+    def __init__(self, values: Mapping[str, Any], line: bytes) -> None:
+        super().__init__(values)
+        self.line = line
+
+
+def text_in(event: Event, *names: str) -> str | None:
+    """The text of a member of a member, such as the attribute of a tuple; None if there is none, or no line."""
+    text = event.line.decode().strip() if isinstance(event, WrittenEvent) else None
+    for name in names:
+        text = members_of(text).get(name) if text is not None and text.startswith("{") else None
+    return text
+
+
 #: where an event is, for error messages, and the event
 LocatedEvent = tuple[str, Event]
 
@@ -197,7 +216,7 @@ def _parsed(line: bytes, location: str) -> Event:
         )
     if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:
         event["at"] = json.loads(line, parse_float=Decimal)["at"]
-    return event
+    return WrittenEvent(event, line)
 
 
 def topic_partitions(events: Iterable[LocatedEvent], streams: Sequence[str]) -> dict[str, int]:

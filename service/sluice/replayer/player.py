@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_type
@@ -26,7 +25,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import external_inputs, returning
-from sluice.model.types import TIMESTAMP, Schema, Type
+from sluice.model.types import JSON, TIMESTAMP, Schema, Type
 from sluice.replayer.event_batches import Batch, Cutter
 from sluice.replayer.event_file import (
     EXPECTED,
@@ -67,6 +66,7 @@ def replay(
     stream: str | None = None,
     partitions: int | None = None,
     ended: Callable[[str], object] | None = None,
+    values: Values = json_values,
 ) -> Iterator[Record]:
     """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
 
@@ -80,10 +80,11 @@ def replay(
 
     With `at`, the file has plain records of the input `stream` (optional if there is one input), one JSON object per
     line; `at` is the attribute of their time, and timers count from the first record. `partitions` is the number of
-    topic partitions of each input, over which events without a `topic_partition` are spread by their keys.
+    topic partitions of each input, over which events without a `topic_partition` are spread by their keys. `values`
+    makes the values in the records.
     """
     run = prepared(pipeline, events, name=name, clock_origin=clock_origin, at=at, stream=stream, partitions=partitions)
-    player = Player(run.pipeline, run.counts, trace=trace)
+    player = Player(run.pipeline, run.counts, values, trace=trace)
     state = player.graph.initial()
     for events_of_batch in run.cutter.batches(from_origin(run.placed(), run.pipeline), batch):
         yield from player.feed(state, events_of_batch)
@@ -295,9 +296,14 @@ class Player:
 
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
-            return (_dead_letter(row) for row in items.tuples.to_pylist())
+            return map(self._dead_letter, items.tuples.to_pylist())
         records = self._tuples_and_marks(stream, items, self._streams[stream])
         return _stamped(self._stamped[stream], items, records) if stream in self._stamped else records
+
+    def _dead_letter(self, row: Record) -> Record:
+        """The record of a tuple that an operator rejected, with the reason."""
+        (values,) = self._values(pa.array([row["tuple"]], arrow_type(JSON)), JSON)
+        return {"dead_letter": row | {"tuple": values}}
 
     def _tuples_and_marks(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
@@ -341,11 +347,6 @@ def again(items: Items, event: Batch) -> Items:
         number, at, tuples.kind, np.zeros(count, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()),
         tuples.tuples,
     )  # fmt: skip
-
-
-def _dead_letter(row: Record) -> Record:
-    """The record of a tuple that an operator rejected, with the reason."""
-    return {"dead_letter": row | {"tuple": orjson.loads(row["tuple"])}}
 
 
 def _causes(event: np.ndarray, at: np.ndarray, batch: Batch) -> np.ndarray:

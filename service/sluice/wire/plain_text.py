@@ -104,7 +104,7 @@ def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401
     if form.bare or form.quoted:
         return form.from_text(text)
     document = orjson.loads(text)
-    if form.keeps_text:
+    if form.by_text:
         return form.read_text(text.strip())
     return form.coerced(as_written(text)) if form.spelling.coerce else form.read(document)
 
@@ -124,4 +124,4 @@ def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
 
     texts = text(column, spelling)
     type_ = type_of(column.type)
-    return texts if type_.parts or json_form(type_).keeps_text else pc.replace_substring(texts, '"', "")
+    return texts if type_.parts or json_form(type_).by_text else pc.replace_substring(texts, '"', "")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import written_values
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.json.json_values import shown
@@ -54,7 +54,7 @@ def refusals(tuples: pa.RecordBatch, schema: Schema, masks: Mapping[str, tuple[M
     refused: dict[int, str] = {}
     for name, (mask, expected) in masks.items():
         rows = np.flatnonzero(mask) if mask is not None else np.zeros(0, np.int64)
-        values = json_values(tuples.column(name).take(pa.array(rows)), dict(schema)[name]) if len(rows) else []
+        values = written_values(tuples.column(name).take(pa.array(rows)), dict(schema)[name]) if len(rows) else []
         for row, value in zip(rows.tolist(), values, strict=True):
             refused.setdefault(row, reason(Reason.WRONG_TYPE, f"{name}: expected {expected}, got {shown(value)}"))
     return refused

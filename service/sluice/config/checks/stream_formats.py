@@ -208,11 +208,17 @@ class StreamFormats:
             word = words.get(attribute, stream.value.format)
             if member.spelling == STRICT or FORMATS[word].coerces:
                 continue
-            for key in ("coerce", "unit", "pattern"):
-                if getattr(member.spelling, key):
-                    own: Path = (*path, "schema", attribute, key)
-                    place = own if own in self.report.source.texts else (*path, key)
+            for key in ("coerce", "unit", "pattern", "pairs"):
+                if any(getattr(spelling, key) for spelling in member.spelling.every()):
+                    place = self.place_of_spelling(path, attribute, key)
                     self.once(place, f"no {key}, as the format is {word}, whose values have types of their own")
+
+    def place_of_spelling(self, path: Path, attribute: str, key: str) -> Path:
+        """Where the file has this key for the attribute, for a value inside of it, or for the stream."""
+        own: Path = (*path, "schema", attribute)
+        inside = (place for place in self.report.source.texts if place[: len(own)] == own and key in place[len(own) :])
+        place = next(inside, (*path, key))
+        return place[: place.index(key, len(path)) + 1]
 
     def once(self, path: Path, expected: str) -> None:
         if not any(problem.path == spell(path) for problem in self.report.problems):

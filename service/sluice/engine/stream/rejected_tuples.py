@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.column_forms import type_of
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import written_values
 from sluice.engine.stream.expression_eval import Computed, computed
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.engine.stream.value_errors import REASONS, Error
@@ -122,7 +122,7 @@ def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
 def _shown(column: pa.Array) -> list[Any]:
     """The values as JSON has them, None for null."""
     there = column.is_valid()
-    values = iter(json_values(column.filter(there), type_of(column.type)))
+    values = iter(written_values(column.filter(there), type_of(column.type)))
     return [next(values) if one else None for one in there.to_pylist()]
 
 

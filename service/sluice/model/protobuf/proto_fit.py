@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sluice.model.members import Steps, text_of
+from sluice.model.members import Steps, quoted, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import (
     DECIMAL_MESSAGE,
@@ -49,6 +49,8 @@ TIME, SPAN, DECIMAL = "timestamp", "duration", "decimal"
 WHOLE = frozenset({
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
 })  # fmt: skip
+#: the texts of keys of maps that are no strings
+BOOLEANS, WHOLE_NUMBER = {"false": False, "true": True}, re.compile("-?[0-9]+")
 #: the messages that are any JSON
 JSON_MESSAGES = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 #: kind -> the type of an attribute that a field gives if the pipeline file names none
@@ -182,23 +184,60 @@ def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] 
 
 def check_reading(proto: Protobuf, message: ProtoMessage, path: Steps, type_: Type) -> None:
     """Raises ProtobufError if no record of the message gives the attribute at this path."""
-    check_field(proto, field_at(proto, message, path), type_)
+    check_field(proto, field_at(proto, message, path, read=True), type_)
 
 
-def field_at(proto: Protobuf, message: ProtoMessage, path: Steps) -> ProtoField:
-    """The field at the end of a path through messages. Raises ProtobufError if there is none (PB23)."""
+def field_at(proto: Protobuf, message: ProtoMessage, path: Steps, *, read: bool = False) -> ProtoField:
+    """The field at the end of a path through messages, and if it is `read` through lists and maps. Raises ProtobufError
+    if there is none (PB23).
+    """
     if not path:
         raise ProtobufError("a path with the name of a field")
-    for place, step in enumerate(path):
-        one = message.named(step) if isinstance(step, str) else None
-        if one is None:
-            raise ProtobufError(f"a field {text_of(path[: place + 1])}")
-        if place == len(path) - 1:
-            return one
-        if one.kind != "message" or one.repeated:
-            raise ProtobufError(f"a message {text_of(path[: place + 1])}, which is {one.shown}")
-        message = proto.message_of(one)
-    raise AssertionError(path)
+    one = _field(message, path[:1])
+    for place, step in enumerate(path[1:], 1):
+        if read and one.repeated:
+            one = _inside(proto, one, step)
+        elif one.kind == "message" and not one.repeated:
+            one = _field(proto.message_of(one), path[: place + 1])
+        else:
+            raise ProtobufError(f"a message {text_of(path[:place])}, which is {one.shown}")
+    return one
+
+
+def _field(message: ProtoMessage, path: Steps) -> ProtoField:
+    one = message.named(path[-1]) if isinstance(path[-1], str) else None
+    if one is None:
+        raise ProtobufError(f"a field {text_of(path)}")
+    return one
+
+
+def _inside(proto: Protobuf, one: ProtoField, step: str | int) -> ProtoField:
+    """What the step finds in a list or a map: the field of one item, or that of the values of the entries."""
+    key_of(proto, one, step)
+    entry = entry_of(proto, one)
+    return replace(one, repeated=False) if entry is None else entry[1]
+
+
+def key_of(proto: Protobuf, one: ProtoField, step: str | int) -> str | int | bool:
+    """The index in a list, or the key in a map, that a step of a path names. Raises ProtobufError if it names none."""
+    entry = entry_of(proto, one)
+    if entry is None:
+        if isinstance(step, str):
+            raise ProtobufError(f"{one.name}[0], as {one.name} is {one.shown}")
+        return step
+    key, type_ = _key(str(step), entry[0].kind), attribute_type(proto, entry[0]).present
+    if isinstance(step, int) or key is None:
+        raise ProtobufError(f"a key of {one.name}, such as {one.name}[{quoted(str(type_.empty or 'x'))}] ({type_})")
+    return key
+
+
+def _key(text: str, kind: str) -> str | int | bool | None:
+    """The key of a map that has this text; None if there is none."""
+    if kind == "string":
+        return text
+    if kind == "bool":
+        return BOOLEANS.get(text)
+    return int(text) if WHOLE_NUMBER.fullmatch(text) else None
 
 
 def check_field(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:

@@ -9,7 +9,7 @@ that use it; the compilation does not fail.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 from functools import partial
@@ -86,6 +86,9 @@ class Op(IntEnum):
     BACK = auto()  # goes back to the position that was remembered last
     SPAN = auto()  # appends the position, where a value begins; a: buffer
     SHUT = auto()  # sets the end of the last entry to the position; a: buffer
+    SEEK = auto()  # begins the search for an entry of a map
+    KEY = auto()  # reads the key of an entry, and remembers the position if it is the key that is sought; a: constant
+    FOUND = auto()  # goes to the value that was found, and remembers the position; a: target if none was found
 
 
 class Fault(IntEnum):
@@ -268,6 +271,10 @@ class Compiler:
         readings = [partial(self._attribute, node, ours, number) for number in tree.attributes]
         if tree.inner or not readings:
             readings.append(partial(self._enter, node, ours, tree))
+        self._from_one_place(readings)
+
+    def _from_one_place(self, readings: Sequence[Callable[[], None]]) -> None:
+        """Emits the code of several readings, each of which begins at the present position."""
         for reading in readings[:-1]:
             self._emit(Op.MARK)
             reading()
@@ -293,6 +300,9 @@ class Compiler:
         elif node.type == "array" and known and items and not self._is_weightless(node.inner[0]):
             self._enter_items(node.inner[0], meant.inner[0] if meant else None, items)
             self._nothing(records.values())
+        elif node.type == "map" and known and records:
+            self._enter_entries(node.inner[0], meant.inner[0] if meant else None, records)
+            self._nothing(items.values())
         else:
             self._pass(node)
             self._nothing(tree.inner.values())
@@ -335,6 +345,25 @@ class Compiler:
             behind.append(self._emit(Op.JUMP))
         self._here(rest, *behind)
 
+    def _enter_entries(self, value: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+        """Emits the code that reads the values of these keys of a map."""
+        self._from_one_place([partial(self._enter_entry, value, meant, key, tree) for key, tree in wanted.items()])
+
+    def _enter_entry(self, value: Node, meant: Node | None, key: str, tree: PathTree) -> None:
+        self._emit(Op.SEEK)
+        block = self._emit(Op.BLOCK)
+        first = self._emit(Op.KEY, self._known(key))
+        self._pass(value)
+        self._emit(Op.AGAIN, first, block)
+        self._here(block)
+        absent = self._emit(Op.FOUND)
+        self._read(value, meant, tree)
+        self._emit(Op.BACK)
+        end = self._emit(Op.JUMP)
+        self._here(absent)
+        self._nothing([tree])
+        self._here(end)
+
     def _nothing(self, trees: Iterable[PathTree]) -> None:
         """Emits the attributes of these trees for a record in which something on the way is no record or array."""
         for number in (number for tree in trees for number in tree.everything()):
@@ -348,9 +377,14 @@ class Compiler:
             self._lacks(inner, self._default_within(ours, step))
 
     def _default_within(self, ours: Field | None, step: str | int) -> Field | None:
-        """The field of a record that is the default of a field, with its value there; None if there is none."""
+        """The field of a record, or the entry of a map, that is the default of a field, with its value there; None if
+        there is none.
+        """
         if ours is None or not isinstance(ours.default, dict):
             return None
+        entries = branch_of_type(self.reader, ours.node, "map")
+        if entries is not None and step in ours.default:
+            return Field(str(step), entries.inner[0], default=ours.default[str(step)], has_default=True)
         record = branch_of_type(self.reader, ours.node, "record")
         one = named(record.fields, [str(step)]) if record else None
         return None if one is None else replace(one, default=ours.default.get(one.name, one.default), has_default=True)

@@ -33,7 +33,7 @@ FAULTS = {
     Fault.DEPTH: (Reason.NOT_AVRO, "its values are nested too deeply"),
     Fault.NULL: (Reason.NULL, "{name}: expected {type}, got null"),
     Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: the schema of the record has no such field"),
-    Fault.ABSENT: (Reason.MISSING, "{name}: expected {type}, got nothing: a part on the way is null or another type"),
+    Fault.ABSENT: (Reason.MISSING, "{name}: expected {type}, got nothing: a part on the way is absent or another type"),
     Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number outside of the range of this type"),
     Fault.NO_JSON: (Reason.WRONG_TYPE, "{name}: expected {type}, got a value nested too deeply or a time without date"),
     Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see the schema of the record"),
@@ -109,7 +109,8 @@ class Reader:
         to = Buffers(words, words.view(np.float64), ends, base, room, np.zeros(len(room), np.int64))
         bits = np.zeros(1, np.int32)
         scratch = Scratch(np.zeros(len(room), np.int64), np.zeros(STACK, np.int64), bits, bits.view(np.float32))
-        scan(data, starts, skipped, self.program.code, self.program.constants, to, scratch, faults)
+        texts = np.frombuffer(self.program.texts, np.uint8)
+        scan(data, starts, skipped, self.program.code, self.program.constants, texts, to, scratch, faults)
         return to
 
     def why(self, fault: int, attribute: int) -> str:

@@ -3,7 +3,7 @@
 It makes no Python objects and reads each byte once. Each record gives a tuple or a fault. The contents of a record
 cannot affect other records, and the time for a record is proportional to its bytes.
 """
-# ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109 - an instruction is a branch of plain comparisons
+# ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109, SIM110 - an instruction is a branch of plain comparisons
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STACK = 256
 (
     END, FAULT, JUMP, CALL, RETURN, BRANCH, BLOCK, AGAIN, EMPTY_BLOCKS, CLOSE, CONSTANT, PASS_NUMBER, PASS_INT,
     PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
-    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT,
+    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT, SEEK, KEY, FOUND,
 ) = map(int, Op)  # fmt: skip
 (
     NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT, NO_JSON,
@@ -63,8 +63,8 @@ class Scratch(NamedTuple):
 
 @kernel
 def scan(
-    data: np.ndarray, starts: np.ndarray, skipped: int, code: np.ndarray, constants: np.ndarray, to: Buffers,
-    scratch: Scratch, faults: np.ndarray,
+    data: np.ndarray, starts: np.ndarray, skipped: int, code: np.ndarray, constants: np.ndarray, texts: np.ndarray,
+    to: Buffers, scratch: Scratch, faults: np.ndarray,
 ) -> None:  # fmt: skip
     """Decodes each record r, which is `data[starts[r] + skipped:starts[r + 1]]`.
 
@@ -74,7 +74,7 @@ def scan(
     for row in range(faults.shape[1]):
         for b in range(len(to.filled)):
             scratch.before[b] = to.filled[b]
-        fault, attribute = _record(data, starts[row] + skipped, starts[row + 1], code, constants, to, scratch)
+        fault, attribute = _record(data, starts[row] + skipped, starts[row + 1], code, constants, texts, to, scratch)
         faults[0, row], faults[1, row] = fault, attribute
         if fault != NONE:
             for b in range(len(to.filled)):
@@ -83,7 +83,8 @@ def scan(
 
 @kernel
 def _record(
-    data: np.ndarray, i: int, stop: int, code: np.ndarray, constants: np.ndarray, to: Buffers, scratch: Scratch
+    data: np.ndarray, i: int, stop: int, code: np.ndarray, constants: np.ndarray, texts: np.ndarray, to: Buffers,
+    scratch: Scratch,
 ) -> tuple[int, int]:  # fmt: skip
     at, top, stack = 0, 0, scratch.stack
     while True:
@@ -162,11 +163,11 @@ def _record(
         elif op == RETURN:
             top -= 1
             at = stack[top]
-        elif op == OPEN or op == MARK:
+        elif op == OPEN or op == MARK or op == SEEK:
             if top + 1 > len(stack) - 1:
                 fault = DEPTH
             else:
-                stack[top] = i if op == MARK else 0
+                stack[top] = i if op == MARK else (0 if op == OPEN else NO)
                 top += 1
         elif op == NEXT:
             if stack[top - 1] == 0:
@@ -179,6 +180,23 @@ def _record(
         elif op == BACK:
             top -= 1
             i = stack[top]
+        elif op == KEY:
+            size, i, fault = _length(data, i, stop)
+            if fault == NONE and not is_text(data, i, i + size):
+                fault = WRONG_TEXT
+            if fault == NONE:
+                start = i
+                i += size
+                if _is(data, start, size, texts, ~constants[a, 0], ~constants[a, 1]):
+                    stack[top - 2] = i
+        elif op == FOUND:
+            if stack[top - 1] == NO:
+                top -= 1
+                at = a
+            else:
+                value = stack[top - 1]
+                stack[top - 1] = i
+                i = value
         elif op == EMPTY_BLOCKS:
             value = 1
             while value != 0 and fault == NONE:
@@ -216,6 +234,19 @@ def _record(
             return (NONE if i == stop else BEHIND), NO
         if fault != NONE:
             return fault, attribute
+
+
+@kernel
+def _is(  # the comparison of a slice would make an array
+    data: np.ndarray, first: int, size: int, texts: np.ndarray, start: int, end: int
+) -> bool:
+    """Whether `data[first:first + size]` is `texts[start:end]`."""
+    if size != end - start:
+        return False
+    for place in range(size):
+        if data[first + place] != texts[start + place]:
+            return False
+    return True
 
 
 # ---- storing values --------------------------------------------------------------------------------------------------

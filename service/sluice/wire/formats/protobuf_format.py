@@ -131,7 +131,7 @@ class ProtobufConfluentFormat(Format):
             raise NoRegistryClientError.of(error) from None
 
         given = part.options
-        files = given.files or ((f"{part.subject}.proto", schema_of(part.subject, nested(part.schema, part.members))),)
+        files = given.files or ((f"{part.subject}.proto", _generated(part)),)
         message = given.message if given.files else message_name(part.subject)
         both = ProtobufConfluent(
             part.schema, registry(part.registry), part.subject, files, message, part.defaults, given.message,
@@ -166,6 +166,14 @@ class ProtobufFormat(ProtobufConfluentFormat):
             lambda values: reader().read(values), lambda tuples: writer().write(tuples),
             lambda tuples: writer().refused(tuples),
         )  # fmt: skip
+
+
+def _generated(part: Part) -> str:
+    """The schema of records that are written; empty if the attributes can only be read, such as a list that is null."""
+    try:
+        return schema_of(part.subject, nested(part.schema, part.members))
+    except ProtobufError:
+        return ""
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -127,9 +127,9 @@ def _values(
         good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
         return texts.filter(pa.array(good)).cast(pa.large_string()), good
     good, values = np.ones(len(texts), np.bool_), []
-    for row, value in enumerate(texts.to_pylist() if form.keeps_text else _parsed(texts, digits=form.digits)):
+    for row, value in enumerate(texts.to_pylist() if form.by_text else _parsed(texts, digits=form.digits)):
         try:
-            values.append(form.read_text(value) if form.keeps_text else form.read(value))
+            values.append(form.read_text(value) if form.by_text else form.read(value))
         except NotOfTypeError:
             good[row] = False
     return array_of(values, form.type), good

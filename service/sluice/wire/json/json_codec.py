@@ -14,14 +14,13 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.json_texts import items_of, members_of
 from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_types import JsonForm, json_form
-from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, shown
+from sluice.wire.json.json_values import NotOfTypeError, as_written, at_path, parsed, shown, text_at
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -148,27 +147,9 @@ def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) 
 
 def _read(document: Document, wanted: Wanted, value: Any) -> Any:  # noqa: ANN401
     form = wanted.form
-    if form.keeps_text:
+    if form.by_text:
         return form.read_text(text_at(document.text, wanted.path))
     return form.coerced(at_path(document.written, wanted.path)[0]) if form.spelling.coerce else form.read(value)
-
-
-def text_at(text: str, path: Steps) -> str:
-    """The text of the value at a path that exists."""
-    for step in path:
-        text = items_of(text)[step] if isinstance(step, int) else members_of(text)[step]
-    return text.strip()
-
-
-def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401
-    """The value at the path, None if it is null or missing, and how many steps of the path exist (PA4)."""
-    for number, step in enumerate(path):
-        if type(document) is not (list if isinstance(step, int) else dict):
-            return None, number
-        if step not in (range(len(document)) if isinstance(step, int) else document):
-            return None, number
-        document = document[step]  # type: ignore[index]
-    return document, len(path)
 
 
 def _instead(document: Any, wanted: Wanted, steps: int) -> str:  # noqa: ANN401

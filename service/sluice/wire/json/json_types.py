@@ -10,15 +10,16 @@ import re
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64Error
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
 from sluice.json_texts import items_of, members_of
-from sluice.model.members import BASE64, STRICT, TEXT, UNITS, Spelling
+from sluice.model.members import BASE64, STRICT, TEXT, UNITS, Spelling, Steps
 from sluice.model.types import (
     BooleanType,
     BytesType,
@@ -42,9 +43,12 @@ from sluice.wire.json.json_values import (
     LAST_SECOND,
     NOT_FINITE,
     NotOfTypeError,
+    as_written,
+    at_path,
     nanoseconds,
     parsed,
     require,
+    text_at,
     within_int64,
 )
 
@@ -103,12 +107,16 @@ class JsonForm(ABC):
         return any(json_form(part, self.spelling).digits for part in self.type.parts)
 
     @property
-    def keeps_text(self) -> bool:
-        """Whether the texts of values, or of values inside of them, are kept: `read_text` reads them, not `read`."""
-        return any(json_form(part).keeps_text for part in self.type.parts)
+    def by_text(self) -> bool:
+        """Whether `read_text` reads the values, not `read`: their texts, or those of values inside, are kept, or some
+        values inside are coerced and others not.
+        """
+        return any(json_form(part, self.spelling).by_text for part in self.type.parts)
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - a value of the model
-        """As `read`, for the text of a valid JSON value."""
+        """As `read`, for the text of a valid JSON value, which is coerced if the file says so."""
+        if self.spelling.coerce:
+            return self.coerced(as_written(text))
         return self.read(parsed(text, digits=self.digits))
 
     def remark(self, value: object) -> str:
@@ -269,7 +277,7 @@ class JsonTextForm(JsonForm):
     """The value's text, as it stands in the record."""
 
     scanned = SCANNED_VALUE
-    keeps_text = True
+    by_text = True
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(value is not None)
@@ -289,7 +297,11 @@ class StructForm(JsonForm):
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
         assert isinstance(type_, StructType)  # noqa: S101 - by the table
-        self.members = [(name, json_form(inner, spelling)) for name, inner in type_.members]
+        self.members = [(name, json_form(inner, spelling.of(name))) for name, inner in type_.members]
+
+    @property
+    def by_text(self) -> bool:
+        return any(form.by_text or form.spelling.coerce != self.spelling.coerce for _, form in self.members)
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         """Missing members are null (ST2)."""
@@ -307,28 +319,51 @@ class StructForm(JsonForm):
 
 
 class MapForm(JsonForm):
-    """An object of any members, whose names are the keys, as plain texts."""
+    """An object of any members, whose names are the keys, as plain texts; with `pairs` a list of entries (PA17)."""
 
     scanned = SCANNED_VALUE
 
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
         key, value = type_.parts
-        self.key, self.value = json_form(key), json_form(value, spelling)
+        self.key, self.value = json_form(key), json_form(value, replace(spelling, pairs=None))
+        self.pairs = spelling.pairs
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
-        require(type(value) is dict)
-        return self._in_order((self.read_key(name), self.value.read(item)) for name, item in value.items())
+        return self._of(value, self.value.read)
 
     def coerced(self, value: Any) -> Any:  # noqa: ANN401
+        return self._of(value, self.value.coerced)
+
+    def _of(self, value: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+        if self.pairs is not None:
+            require(type(value) is list)
+            return self._in_order(self._entries((item, partial(_value_at, item, read)) for item in value))
         require(type(value) is dict)
-        return self._in_order((self.read_key(name), self.value.coerced(item)) for name, item in value.items())
+        return self._in_order((self.read_key(name), read(item)) for name, item in value.items())
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
+        read = self.value.read_text
+        if self.pairs is not None:
+            require(text.startswith("["))
+            items = ((parsed(item, digits=False), partial(_text_at, item, read)) for item in items_of(text))
+            return self._in_order(self._entries(items))
         require(text.startswith("{"))
-        return self._in_order(
-            (self.read_key(name), self.value.read_text(item)) for name, item in members_of(text).items()
-        )
+        return self._in_order((self.read_key(name), read(item)) for name, item in members_of(text).items())
+
+    def _entries(self, items: Iterable[tuple[Any, Callable[[Steps], Any]]]) -> Iterator[tuple[Any, Any]]:
+        """The entries in the elements of a list, each given with what reads its value at a path. An element without a
+        value is null, or no entry if the values of the map are not optional (PA17).
+        """
+        assert self.pairs is not None  # noqa: S101 - by the caller
+        for item, read in items:
+            name, _ = at_path(item, self.pairs.key)
+            key = self.read_key(name) if isinstance(name, str) else self.key.read(name)
+            path = next((path for path in self.pairs.value if at_path(item, path)[0] is not None), None)
+            if path is not None:
+                yield key, read(path)
+            elif self.value.type.optional:
+                yield key, None
 
     def read_key(self, name: str) -> Any:  # noqa: ANN401
         """The key with this plain text. A text that can be none, such as "x" for an int64, is no key."""
@@ -343,6 +378,14 @@ class MapForm(JsonForm):
     @staticmethod
     def _in_order(entries: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
         return tuple(sorted(dict(entries).items(), key=lambda entry: entry[0]))
+
+
+def _value_at(item: Any, read: Callable[[Any], Any], path: Steps) -> Any:  # noqa: ANN401
+    return read(at_path(item, path)[0])
+
+
+def _text_at(text: str, read: Callable[[str], Any], path: Steps) -> Any:  # noqa: ANN401
+    return read(text_at(text, path))
 
 
 class ListForm(JsonForm):
@@ -363,7 +406,7 @@ class ListForm(JsonForm):
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         require(text.startswith("["))
-        return [self.element.read_text(item) for item in items_of(text)] if self.keeps_text else super().read_text(text)
+        return [self.element.read_text(item) for item in items_of(text)] if self.by_text else super().read_text(text)
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
@@ -390,8 +433,8 @@ class OptionalForm(JsonForm):
         return self.present.from_text(text)
 
     @property
-    def keeps_text(self) -> bool:
-        return self.present.keeps_text
+    def by_text(self) -> bool:
+        return self.present.by_text
 
     @property
     def digits(self) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 
 from sluice import time_units
+from sluice.json_texts import items_of, members_of
+from sluice.model.members import Steps
 from sluice.time_units import SECOND
 
 INT64 = range(-(2**63), 2**63)
@@ -58,6 +60,24 @@ def shown(value: object) -> str:
 def as_written(text: str) -> Any:  # noqa: ANN401 - JSON
     """The document of a valid text, in which each number is its text (PA10). Raises RecursionError if too deep."""
     return json.loads(text, parse_int=str, parse_float=str)
+
+
+def text_at(text: str, path: Steps) -> str:
+    """The text of the value at a path that exists."""
+    for step in path:
+        text = items_of(text)[step] if isinstance(step, int) else members_of(text)[step]
+    return text.strip()
+
+
+def at_path(document: Any, path: Steps) -> tuple[Any, int]:  # noqa: ANN401
+    """The value at the path, None if it is null or missing, and how many steps of the path exist (PA4)."""
+    for number, step in enumerate(path):
+        if type(document) is not (list if isinstance(step, int) else dict):
+            return None, number
+        if step not in (range(len(document)) if isinstance(step, int) else document):
+            return None, number
+        document = document[step]  # type: ignore[index]
+    return document, len(path)
 
 
 def _number(value: object) -> object:

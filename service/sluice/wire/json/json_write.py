@@ -160,7 +160,7 @@ def _present_text(column: pa.Array, spelling: Spelling, *, omit: bool) -> pa.Str
     if pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_struct(column.type):
-        texts = [_member(column.field(place), spelling, omit=omit) for place in range(column.type.num_fields)]
+        texts = [_member(column.field(name), spelling.of(name), omit=omit) for name in column.type.names]
         return pc.if_else(column.is_valid(), _object(column.type.names, texts), NOTHING)
     if pa.types.is_map(column.type):
         entries = pc.binary_join_element_wise(_names(column.keys), text(column.items, spelling, omit=omit), ":")

@@ -20,9 +20,20 @@ import numpy as np
 
 from sluice.model.members import NO_MEMBERS, Members, Steps, paths_of
 from sluice.model.protobuf.proto_file import ProtobufError
-from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, TIME, check_field, kind_of, wrapped
+from sluice.model.protobuf.proto_fit import (
+    DECIMAL,
+    SPAN,
+    TIME,
+    attribute_type,
+    check_field,
+    entry_of,
+    field_at,
+    key_of,
+    kind_of,
+    wrapped,
+)
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoField, ProtoMessage
-from sluice.model.types import BytesType, Float64Type, MapType, Schema, StructType, Type
+from sluice.model.types import BytesType, Float64Type, MapType, Schema, StructType, Type, list_of, optional_of
 from sluice.time_units import SECOND
 
 #: the deepest nesting of messages that are read
@@ -153,8 +164,26 @@ class Struct(NamedTuple):
     members: tuple[Shape, ...]
 
 
+class Picked(NamedTuple):
+    """One value of the items of a list or of the entries of a map, for each row: that at an index, or that of a key.
+
+    slot, table  those of the list or map
+    type         the type of the value, which is optional
+    keys         the keys of the entries; None: it is a list
+    wanted       the key, as a value of its type, or the index
+    item         what an item or the value of an entry is
+    """
+
+    slot: int
+    table: int
+    type: Type
+    keys: Shape
+    wanted: str | int | bool
+    item: Shape
+
+
 #: how the column of an attribute is made from slots. None: no record has the attribute
-Shape = Leaf | Items | Entries | Struct | None
+Shape = Leaf | Items | Entries | Struct | Picked | None
 
 
 @dataclass(slots=True)
@@ -209,32 +238,64 @@ class Compiler:
 
     def compile(self) -> tuple[Program, tuple[Shape, ...]]:
         """The program, and for each attribute how its column is made. Raises ProtobufError."""
-        shapes = tuple(
-            self._attribute(number, self.paths[number], type_) for number, (_, type_) in enumerate(self.schema)
-        )
+        shapes: dict[int, Shape] = {}
+        for number in sorted(range(len(self.schema)), key=self._is_picked):  # `_again` takes an optional type later
+            shapes[number] = self._at(0, self.paths[number], self.schema[number][1], number)
         self._oneofs()
-        return self._program(), shapes
+        return self._program(), tuple(shapes[number] for number in range(len(self.schema)))
 
     # ---- attributes ----
 
-    def _attribute(self, number: int, path: Steps, type_: Type) -> Shape:
+    def _is_picked(self, number: int) -> bool:
+        """Whether the path leads through a list or a map, or nowhere."""
+        try:
+            field_at(self.proto, self.scopes[0].message, self.paths[number])
+        except ProtobufError:
+            return True
+        return False
+
+    def _at(self, scope: int, path: Steps, type_: Type, number: int) -> Shape:
         """Reads the field at this path (PB23). None if the message has no such field."""
-        scope = 0
-        for depth, name in enumerate(path):
-            one = self.scopes[scope].message.named(name) if isinstance(name, str) else None
-            if one is None:
-                return None
-            if depth == len(path) - 1:
-                return self._field(scope, one, type_, number)
-            scope = self._enter(scope, one, number)
-        return None
+        one = self.scopes[scope].message.named(path[0]) if path and isinstance(path[0], str) else None
+        if one is None:
+            return None
+        if len(path) == 1:
+            return self._field(scope, one, type_, number)
+        if one.repeated:
+            return self._picked(scope, one, path[1:], optional_of(type_), number)
+        return self._at(self._enter(scope, one, number), path[1:], type_, number)
+
+    def _picked(self, scope: int, one: ProtoField, path: Steps, type_: Type, number: int) -> Shape:
+        """Reads what the path finds in an item of a list or in the value of an entry of a map."""
+        entry, wanted = entry_of(self.proto, one), key_of(self.proto, one, path[0])
+        if entry is None and len(path) == 1:
+            items = self._field(scope, one, list_of(type_.present), number)
+            assert isinstance(items, Items)  # noqa: S101 - by its type
+            return Picked(items.slot, items.table, type_, None, wanted, items.item)
+        step, keys, inner = self._rows(scope, one, number), None, path[1:]
+        if entry is not None:
+            keys = self._field(step.scope, entry[0], attribute_type(self.proto, entry[0]).present, number)
+            inner = (entry[1].name, *inner)
+        item = self._at(step.scope, inner, type_, number)
+        return None if item is None else Picked(step.slot, step.table, type_, keys, wanted, item)
+
+    def _rows(self, scope: int, one: ProtoField, attribute: int) -> _Step:
+        """The step of a repeated message, whose items have a scope of their own."""
+        where = self.scopes[scope]
+        if one.kind != "message":
+            raise ProtobufError(f"a message, which the field {one.name} ({one.shown}) is not")
+        if one.name not in where.steps:
+            slot, table = self._list(scope, one)
+            where.steps[one.name] = step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
+            self._open(scope, step)
+        return where.steps[one.name]
 
     def _field(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
         check_field(self.proto, one, type_)
         if isinstance(type_.present, StructType):
             return self._struct(scope, one, type_, attribute)
         if one.name in self.scopes[scope].steps:
-            return self._again(self.scopes[scope].steps[one.name], type_)
+            return self._again(self.scopes[scope].steps[one.name], type_, attribute)
         if one.repeated:
             return self._repeated(scope, one, type_, attribute)
         inner = wrapped(self.proto, one)
@@ -242,10 +303,17 @@ class Compiler:
             return self._field(self._enter(scope, one, attribute), inner, type_, attribute)
         return self._leaf(scope, one, type_, attribute)
 
-    def _again(self, step: _Step, type_: Type) -> Shape:
+    def _again(self, step: _Step, type_: Type, attribute: int) -> Shape:
         """The shape of a field that another attribute reads, too."""
-        if step.shape is not None and step.shape.type == type_:
-            return step.shape
+        shape = step.shape
+        same = isinstance(shape, Items | Entries) and shape.type.present == type_.present  # a list is never null
+        if same or (shape is not None and shape.type == type_):
+            return shape
+        if isinstance(shape, Leaf) and (type_.optional or not shape.type.optional):
+            names = {self.schema[number][0] for number in (step.attribute, attribute)}
+            alike = self.slots[shape.slot].table != 0 or names.isdisjoint(self.defaults)
+            if alike and self._way(step.one, type_) == (step.op, step.real):
+                return Leaf(shape.slot, type_, step.one)
         raise ProtobufError(f"one attribute that reads the field {step.one.name}")
 
     def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
@@ -268,9 +336,7 @@ class Compiler:
         return shape
 
     def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
-        slot, table = self._slot(scope, one.name), len(self.parents)
-        self.parents.append(self.scopes[scope].table)
-        self.slots[slot].items, self.slots[slot].present = table, True
+        slot, table = self._list(scope, one)
         element = type_.present.parts[-1]
         if (
             wrapped(self.proto, one) is not one
@@ -284,11 +350,22 @@ class Compiler:
         self._read(scope, _Step(one, Op.SKIP, item, slot, table, attribute, shape=shape), element)
         return shape
 
+    def _list(self, scope: int, one: ProtoField) -> tuple[int, int]:
+        """The slot of a list or map, and the new table of its items."""
+        slot, table = self._slot(scope, one.name), len(self.parents)
+        self.parents.append(self.scopes[scope].table)
+        self.slots[slot].items, self.slots[slot].present = table, True
+        return slot, table
+
+    def _open(self, scope: int, step: _Step) -> None:
+        """Gives the items of a repeated message a scope."""
+        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, step.one.name))
+        self.scopes.append(_Scope(self.proto.message_of(step.one), step.table, path, is_row=True))
+
     def _messages(self, scope: int, step: _Step, type_: Type) -> Shape:
         """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field (PB6)."""
         one, attribute = step.one, step.attribute
-        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, one.name))
-        self.scopes.append(_Scope(self.proto.message_of(one), step.table, path, is_row=True))
+        self._open(scope, step)
         present, element = type_.present, type_.present.parts[-1]
         match present:
             case MapType(key, value):
@@ -310,9 +387,7 @@ class Compiler:
         inner = self._enter(scope, one, attribute)
         slot = where.steps[one.name].slot
         self.scopes[inner].struct = slot
-        if where.message.map_entry:  # a value that is not there is an empty message
-            self.slots[slot].present = self.scopes[inner].is_row = True
-        elif not type_.optional:
+        if not (type_.optional or where.message.map_entry):
             self.checks.append((where.table, slot, where.struct, attribute))
         assert isinstance(type_.present, StructType)  # noqa: S101 - by the caller
         return Struct(slot, where.table, type_, self._members(inner, type_.present, attribute))
@@ -335,6 +410,8 @@ class Compiler:
         op = Op.GROUP if one.group else Op.MESSAGE
         step = _Step(one, op, self._slot(scope, one.name), len(self.scopes) - 1, NO, attribute)
         where.steps[one.name] = step
+        if where.message.map_entry and wrapped(self.proto, one) is one:  # a value that is not there is an empty message
+            self.slots[step.slot].present = self.scopes[step.scope].is_row = True
         return step.scope
 
     # ---- slots and steps ----
@@ -346,10 +423,14 @@ class Compiler:
 
     def _read(self, scope: int, step: _Step, type_: Type) -> None:
         """Adds a step that reads a value of this type."""
-        kind = kind_of(self.proto, step.one)
-        step.op = Op.BYTES if isinstance(type_.present, BytesType) else OPS[kind]
-        step.real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
+        step.op, step.real = self._way(step.one, type_)
         self.scopes[scope].steps[step.one.name] = step
+
+    def _way(self, one: ProtoField, type_: Type) -> tuple[Op, bool]:
+        """How a value of this type is read, and whether a whole number becomes a float64."""
+        kind = kind_of(self.proto, one)
+        real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
+        return Op.BYTES if isinstance(type_.present, BytesType) else OPS[kind], real
 
     def _words(self, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
         """The words of a constant. A text is stored as ~start and ~end of its bytes, which are negative."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from sluice.wire.protobuf.proto_program import (
     Fault,
     Items,
     Leaf,
+    Picked,
     Program,
     Shape,
     Struct,
@@ -110,6 +111,17 @@ class Reader:
         for row, got in columns.wrong.items():
             wrong.setdefault(row, reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}"))
         columns.wrong.clear()
+        return self._present(number, column, wrong) if isinstance(shape, Picked) else column
+
+    def _present(self, number: int, column: pa.Array, wrong: dict[int, str]) -> pa.Array:
+        """The column with the default of the attribute for null. Without one, null is wrong unless it is optional."""
+        (name, type_), count = self.schema[number], len(column)
+        if name in self.defaults:
+            places = np.where(column.is_valid(), np.arange(count), count)
+            return pa.concat_arrays([column, array_of([self.defaults[name]], type_)]).take(pa.array(places))
+        absent = [] if type_.optional else np.flatnonzero(column.is_null()).tolist()
+        why = reason(Reason.MISSING, f"{name}: expected {type_}{place(name, self.members)}, got nothing")
+        wrong.update({row: why for row in absent if row not in wrong})
         return column
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: np.ndarray, faults: np.ndarray) -> Slots:
@@ -154,6 +166,8 @@ class _Columns:
     texts: Texts
     #: by row of the records: a value that is none of the type
     wrong: dict[int, str] = field(default_factory=dict)
+    #: by table: the rows of which an attribute reads values, if it does not read all
+    picked: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     def column(self, shape: Shape, type_: Type, table: int) -> pa.Array:
         """The column of an attribute or of a part of it, in the rows of a table."""
@@ -169,7 +183,29 @@ class _Columns:
                 of_key, of_value = type_.present.parts
                 keys, values = self.column(key, of_key, entries), self.column(value, of_value, entries)
                 return sorted_entries(self._ends(slot), keys, values, form(type_.present).arrow)
+            case Picked():
+                return self._picked(shape)
         return pa.nulls(int(self.to.filled[table]), form(type_).arrow)
+
+    def _picked(self, shape: Picked) -> pa.Array:
+        """Of each row the value of one item; null if the row has no such item."""
+        places = self._places(shape)
+        rows = np.zeros(int(self.to.filled[shape.table]), np.bool_)
+        rows[places[places != NO]] = True
+        values = replace(self, picked={**self.picked, shape.table: rows}).column(shape.item, shape.type, shape.table)
+        return values.take(pa.array(places, mask=places == NO))
+
+    def _places(self, shape: Picked) -> np.ndarray:
+        """The row of the item in the table of the items, for each row; NO without one. The last one of a key counts."""
+        ends = self._ends(shape.slot).to_numpy().astype(np.int64)
+        if shape.keys is None:
+            places = ends[:-1] + int(shape.wanted)
+            return np.where(places < ends[1:], places, NO)
+        keys = self.column(shape.keys, shape.keys.type, shape.table)
+        found = np.flatnonzero(pc.equal(keys, pa.scalar(shape.wanted, keys.type)))
+        places = np.full(len(ends) - 1, NO, np.int64)
+        places[np.repeat(np.arange(len(places)), np.diff(ends))[found]] = found
+        return places
 
     def _ends(self, slot: int) -> pa.Array:
         ends = np.concatenate([[0], self._of(self.to.words, slot)])
@@ -210,20 +246,25 @@ class _Columns:
 
     def _converted(self, leaf: Leaf, type_: Type, words: np.ndarray, ends: np.ndarray) -> pa.Array:
         """Decimals, and messages as JSON, from texts that are made one by one (PB19)."""
-        present = self._of(self.to.present, leaf.slot).copy()
+        present, table = self._of(self.to.present, leaf.slot), int(self.program.slots[leaf.slot, 0])
         is_decimal = isinstance(type_, DecimalType)
         texts = (self._decimals if is_decimal else self._documents)(leaf, words, ends)
         if leaf.type.optional:  # an empty text, which a string without presence has, is no number
-            present &= np.array([text != "" for text in texts], np.bool_)
-            self._of(self.to.present, leaf.slot)[:] = present
+            present = present & np.array([text != "" for text in texts], np.bool_)
         numbers = [text or "" for text in texts]
         values = form(type_).from_decimals(numbers) if is_decimal else pa.array(texts, pa.string())
-        rows = self._records(int(self.program.slots[leaf.slot, 0]))
-        for row in np.flatnonzero(present & values.is_null().to_numpy(zero_copy_only=False)):
+        rows = self._records(table)
+        for row in np.flatnonzero(present & self._is_read(table) & values.is_null().to_numpy(zero_copy_only=False)):
             text = texts[row]
             got = "a damaged message" if text is None else orjson.dumps(text[:SHOWN]).decode()
             self.wrong.setdefault(int(rows[row]), got)
-        return pc.coalesce(values, form(type_).constant(type_.empty)).cast(form(type_).arrow)
+        filled = pc.coalesce(values, form(type_).constant(type_.empty)).cast(form(type_).arrow)
+        return pc.if_else(pa.array(present), filled, pa.scalar(None, filled.type)) if leaf.type.optional else filled
+
+    def _is_read(self, table: int) -> np.ndarray:
+        """Of which rows of a table values are read."""
+        own = self.picked.get(table, np.ones(int(self.to.filled[table]), np.bool_))
+        return own if table == 0 else own & self._each_of(table, self._is_read)
 
     def _decimals(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
         """The texts of numbers, None for those that cannot be read."""
@@ -251,11 +292,13 @@ class _Columns:
 
     def _records(self, table: int) -> np.ndarray:
         """For each row of a table the row of its record."""
-        if table == 0:
-            return np.arange(self.to.filled[0])
+        return np.arange(self.to.filled[0]) if table == 0 else self._each_of(table, self._records)
+
+    def _each_of(self, table: int, of: Callable[[int], np.ndarray]) -> np.ndarray:
+        """For each item in a table what `of` has for the row around it."""
         (slot,) = np.flatnonzero(self.program.slots[:, 1] == table)
         ends = self._of(self.to.words, int(slot))
-        return np.repeat(self._records(int(self.program.slots[slot, 0])), np.diff(ends, prepend=0))
+        return np.repeat(of(int(self.program.slots[slot, 0])), np.diff(ends, prepend=0))
 
     def _names(self, enum: ProtoEnum, words: np.ndarray, ends: np.ndarray) -> pa.Array:
         """The names of values of an enum; a number without a name is written as a number. `ends` is not 0 where the

@@ -34,12 +34,15 @@ ROW = record("Row", id="long", name=["null", "string"], tags={"type": "array", "
 EVENT = record(
     "Event", op="string", before=["null", ROW], after=["null", "Row"],
     items={"type": "array", "items": record("Item", price="double", size=["null", "int"])},
+    tags=({"type": "map", "values": ["null", "string"]}, {}), quotes=({"type": "map", "values": "Item"}, {}),
 )  # fmt: skip
 
 
 def event(**given):
     row = {"id": 7, "name": "Ann", "tags": ["x", "y"]}
-    return {"op": "c", "before": None, "after": row, "items": [{"price": 1.5, "size": 3}], **given}
+    return {"op": "c", "before": None, "after": row, "items": [{"price": 1.5, "size": 3}],
+            "tags": {"zone": "a", "env": "prod", "": "none", "off": None}, "quotes": {"IBM": {"price": 2.5, "size": 4}},
+            **given}  # fmt: skip
 
 
 def read(path, type_, value, *, writer=EVENT, own=None, defaults=None):
@@ -61,13 +64,17 @@ def read(path, type_, value, *, writer=EVENT, own=None, defaults=None):
         ("after.tags[1]", "string", event(), "y"),
         ("items[0].price", "float64", event(), 1.5),
         ("items[2].size", "int64", event(items=[{"price": 0.0, "size": number} for number in range(5)]), 2),
+        ("tags.env", "string", event(), "prod"),
+        ('tags[""]', "string", event(), "none"),
+        ("quotes.IBM.price", "float64", event(), 2.5),
+        ("tags.env", "string?", event(tags={"e": "x", "envy": "y"}), None),
     ],
 )
 def test_a_path_leads_to_the_value(path: str, type_: str, value: dict, expected: object):
     assert read(path, type_, value) == expected
 
 
-ABSENT = "missing attribute: a: expected {}, got nothing: a part on the way is null or another type"
+ABSENT = "missing attribute: a: expected {}, got nothing: a part on the way is absent or another type"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +82,9 @@ ABSENT = "missing attribute: a: expected {}, got nothing: a part on the way is n
     [
         ("before.id", "int64", event(), ABSENT.format("int64 at before.id")),
         ("items[1].price", "float64", event(), ABSENT.format("float64 at items[1].price")),
+        ("tags.en", "string", event(), ABSENT.format("string at tags.en")),
+        ("quotes.SAP.price", "float64", event(), ABSENT.format("float64 at quotes.SAP.price")),
+        ("tags.off", "string", event(), "null attribute: a: expected string at tags.off, got null"),
         ("items[0].price", "float64", event(items=[]), ABSENT.format("float64 at items[0].price")),
         ("after.name", "string", event(after={"id": 1, "name": None, "tags": []}),
          "null attribute: a: expected string at after.name, got null"),
@@ -87,6 +97,8 @@ def test_a_record_without_the_value_is_a_dead_letter_that_names_the_path(path, t
 def test_a_default_replaces_a_value_that_is_missing_or_null():
     assert read("before.id", "int64", event(), defaults={"a": 5}) == 5
     assert read("items[3].size", "int64", event(), defaults={"a": 5}) == 5
+    assert read("tags.off", "string", event(), defaults={"a": "on"}) == "on"
+    assert read("tags.none", "string", event(), defaults={"a": "on"}) == "on"
     assert read("items[0].size", "int64", event(items=[{"price": 0.0, "size": None}]), defaults={"a": 5}) == 5
 
 
@@ -110,22 +122,36 @@ def test_several_attributes_of_one_value_and_of_values_in_it():
     assert rows == [{"one": 7, "tags": ["x", "y"], "first": "x", "two": 7}] * 2
 
 
+def test_the_last_entry_of_a_key_counts_in_whatever_block_it_stands():
+    entries = b"\x02\x02a\x02" + b"\x03\x0c\x02b\x04\x02a\x06" + b"\x00"  # {a: 1}, then {b: 2, a: 3} of 6 bytes
+    schema, writer = (("a", INT64), ("b", INT64)), record("R", x={"type": "map", "values": "long"})
+    reader = Reader.of(schema, parse(json.dumps(writer)), None, {}, members({"a": "x.a", "b": "x.b"}))
+    assert reader.read(pa.array([entries], pa.binary())).tuples.to_pylist() == [{"a": 3, "b": 2}]
+
+
 def test_a_schema_that_is_newer_than_the_records():
     old, new = record("R", x=record("X", a="int")), record("R", x=record("X", a="long", b=("string", "new")))
     assert read("x.a", "int64", {"x": {"a": 7}}, writer=old, own=new) == 7
     assert read("x.b", "string", {"x": {"a": 7}}, writer=old, own=new) == "new"
     whole = record("R", y=(record("Y", b=("long", 8)), {"b": 9}))
     assert read("y.b", "int64", {}, writer=record("R"), own=whole) == 9
+    counts = record("R", y=({"type": "map", "values": "long"}, {"b": 9}))
+    assert read("y.b", "int64", {}, writer=record("R"), own=counts) == 9
+    assert (
+        read("y.b", "int64", {"y": {"b": 7}}, writer=record("R", y={"type": "map", "values": "int"}), own=counts) == 7
+    )
 
 
 @pytest.mark.parametrize(
     ("path", "type_", "fault"),
     [
         ("after.nam", STRING, "a field nam"),
-        ("op.x", STRING, "a record at op, where string is"),
+        ("op.x", STRING, "a record or a map at op, where string is"),
         ("after[0]", STRING, "an array at after, where null or record is"),
-        ("items.price", FLOAT64, "a record at items, where array is"),
+        ("items.price", FLOAT64, "a record or a map at items, where array is"),
         ("after.id", STRING, "string, which long does not give"),
+        ("tags.env", INT64, "int64, which null or string does not give"),
+        ("quotes.IBM.prize", FLOAT64, "a field prize"),
     ],
 )
 def test_check_compares_a_path_with_the_schema(path, type_, fault):
@@ -170,6 +196,7 @@ SHAPES = st.recursive(
         st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3),
         inner.map(lambda item: [item]),
         inner.map(lambda shape: ("null", shape)),
+        inner.map(lambda shape: ("map", shape)),
     ),
     max_leaves=6,
 )
@@ -181,7 +208,9 @@ def avro_of(shape, names):
             return record(f"R{next(names)}", **{name: avro_of(inner, names) for name, inner in shape.items()})
         case list():
             return {"type": "array", "items": avro_of(shape[0], names)}
-        case (_, tuple() as inner):
+        case ("map", inner):
+            return {"type": "map", "values": avro_of(inner, names)}
+        case (_, ("null", _) as inner):
             return avro_of(inner, names)
         case (_, inner):
             return ["null", avro_of(inner, names)]
@@ -194,6 +223,8 @@ def values_of(shape):
             return st.fixed_dictionaries({name: values_of(inner) for name, inner in shape.items()})
         case list():
             return st.lists(values_of(shape[0]), max_size=3)
+        case ("map", inner):
+            return st.dictionaries(st.sampled_from("abc"), values_of(inner), max_size=3)
         case (_, inner):
             return st.none() | values_of(inner)
     return st.integers(-9, 9) if shape == "long" else st.text("xy", max_size=2)
@@ -207,6 +238,9 @@ def leaves(shape, path=()):
         case list():
             for index in range(3):
                 yield from leaves(shape[0], (*path, index))
+        case ("map", inner):
+            for key in "ab":
+                yield from leaves(inner, (*path, key))
         case (_, inner):
             yield from leaves(inner, path)
         case leaf:
@@ -217,7 +251,7 @@ def at(value, path):
     for step in path:
         try:
             value = value[step]
-        except (TypeError, IndexError):
+        except (TypeError, LookupError):
             return None
     return value
 

@@ -5,6 +5,7 @@ import pytest
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import form
+from sluice.model.members import Member, Pairs, Spelling
 from sluice.model.types import parse_type
 from sluice.wire import csv_rows, plain_text
 from sluice.wire.json.json_codec import decode, decode_exactly
@@ -45,6 +46,37 @@ def test_what_is_read(type_, text_first):
         decoded = read(records, (("n", parse_type("int64")), ("v", kind)))
         assert decoded.bad == []
         assert form(kind).to_json(decoded.tuples.column("v")) == list(READ[type_].values())
+
+
+PAIRS = Pairs(("k",), (("v", "s"), ("v", "n")))
+
+
+@pytest.mark.parametrize(
+    ("type_", "coerce", "text", "expected"),
+    [
+        ("map<string, string>", False, '[{"k": "b", "v": {"s": "x"}}, {"k": "a", "v": {"n": 7}}]', None),
+        ("map<string, string>", True, '[{"k": "b", "v": {"s": "x"}}, {"k": "a", "v": {"n": 1.10}}]',
+         {"a": "1.10", "b": "x"}),
+        ("map<string, string>", False, '[{"k": "a", "v": {"s": "x"}}, {"k": "a", "v": {"s": "y"}}]', {"a": "y"}),
+        ("map<string, string>", False, '[{"k": "a", "v": {"b": true}}, {"k": "c"}, {"k": "d", "v": null}]', {}),
+        ("map<string, string?>", False, '[{"k": "a", "v": {"s": null}}, {"k": "c"}]', {"a": None, "c": None}),
+        ("map<int64, string>", False, '[{"k": "7", "v": {"s": "x"}}, {"k": 8, "v": {"s": "y"}}]', {"7": "x", "8": "y"}),
+        ("map<string, json>", False, '[{"k": "a", "v": {"s": {"x": 1.10}}}]', {"a": {"x": 1.1}}),
+        ("map<string, decimal(2)>", False, '[{"k": "a", "v": {"s": "1.10", "n": 5}}]', {"a": "1.10"}),
+        ("list<map<string, string>>", False, '[[{"k": "a", "v": {"s": "x"}}], []]', [{"a": "x"}, {}]),
+        ("map<string, string>", False, "[]", {}),
+        ("map<string, string>", False, '[{"v": {"s": "x"}}]', None),
+        ("map<string, string>", False, "[7]", None),
+        ("map<string, string>", False, '{"a": "x"}', None),
+        ("map<string, int64>", False, '[{"k": "a", "v": {"s": "x"}}]', None),
+    ],
+)  # fmt: skip
+def test_a_map_from_a_list_of_pairs(type_, coerce, text, expected):
+    kind, members = parse_type(type_), {"v": Member(spelling=Spelling(coerce, pairs=PAIRS))}
+    for read in (decode, decode_exactly):
+        decoded = read(pa.array([f'{{"v": {text}}}'.encode()], pa.binary()), (("v", kind),), members=members)
+        assert [why.partition(":")[0] for _, why in decoded.bad] == ([] if expected is not None else ["wrong type"])
+        assert form(kind).to_json(decoded.tuples.column("v")) == ([] if expected is None else [expected])
 
 
 @pytest.mark.parametrize(("type_", "text"), [(type_, text) for type_, texts in WRONG.items() for text in texts])

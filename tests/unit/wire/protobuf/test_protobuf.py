@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import os
+import struct
+from decimal import Decimal
 from random import Random
 
 import numpy as np
@@ -15,7 +17,8 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.model.members import Member
+from sluice.config.syntax.member_path import member_path
+from sluice.model.members import Member, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import GIVEN, check_reading, check_writing, kind_of, message_of, schema_of
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoMessage, parse
@@ -638,12 +641,96 @@ def test_a_path_through_a_message_that_is_not_there():
     assert with_defaults.tuples.to_pylist() == [{"id": 5, "n": 6}, {"id": 0, "n": 6}]
 
 
+PICKED = f"""{P3}
+  message M {{
+    message Quote {{ double price = 1; optional int64 size = 2; Venue venue = 3; repeated Quote more = 4; }}
+    message Venue {{ string name = 1; }}
+    map<string, string> tags = 1; map<string, Quote> quotes = 2; map<sint32, int64> sizes = 3; map<bool, string> b = 4;
+    repeated Quote list = 5; repeated int64 n = 6; Outer o = 7;
+    message Outer {{ map<string, google.protobuf.Int64Value> w = 1; }} }}"""
+
+
+def entry(number, key, value):
+    return sized(number, sized(1, key) + value)
+
+
+def quote(price, *more):
+    return tag(1, 1) + struct.pack("<d", price) + b"".join(more)
+
+
+VALUES = [
+    entry(1, b"env", sized(2, b"test")) + entry(1, b"price", sized(2, b"1.10")) + entry(1, b"env", sized(2, b"prod"))
+    + entry(2, b"IBM", sized(2, quote(2.5, sized(3, sized(1, b"X")), sized(4, quote(7.5)), sized(4, b""))))
+    + entry(2, b"SAP", b"") + sized(3, tag(1, 0) + b"\x01" + tag(2, 0) + b"\x09") + sized(4, b"\x08\x01\x12\x01y")
+    + sized(5, quote(0.5)) + sized(5, quote(1.5, b"\x10\x03")) + sized(6, b"\x04\x05")
+    + sized(7, entry(1, b"a", sized(2, b"\x08\x07"))),
+    b"",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "type_", "value"),
+    [
+        ("tags.env", "string", "prod"),
+        ("tags.price", "decimal(2)", Decimal("1.10")),
+        ("quotes.IBM.price", "float64", 2.5),
+        ("quotes.IBM.size", "int64", None),
+        ("quotes.IBM.venue.name", "string", "X"),
+        ("quotes.IBM.more[0].price", "float64", 7.5),
+        ("quotes.IBM.more[1].price", "float64", 0.0),
+        ("quotes.IBM", "tuple<price: float64, size: int64?>", {"price": 2.5, "size": None}),
+        ("quotes.SAP.price", "float64", 0.0),
+        ("quotes.SAP.venue.name", "string", None),
+        ('sizes["-1"]', "int64", 9),
+        ('b["true"]', "string", "y"),
+        ('b["false"]', "string", None),
+        ("list[1].size", "int64", 3),
+        ("list[2].price", "float64", None),
+        ("n[1]", "int64", 5),
+        ("n[2]", "int64", None),
+        ("o.w.a", "int64", 7),
+    ],
+)
+def test_a_path_through_a_map_or_a_list(path, type_, value):
+    paths = members(x=member_path(path))
+    optional = Reader.of(schema(x=f"{type_}?"), *compiled(PICKED), {}, paths).read(pa.array(VALUES, pa.binary()))
+    assert (optional.tuples.to_pylist(), optional.bad) == ([{"x": value}, {"x": None}], [])
+    check_reading(*compiled(PICKED), member_path(path), parse_type(type_))
+    strict = Reader.of(schema(x=type_), *compiled(PICKED), {}, paths).read(pa.array(VALUES, pa.binary()))
+    absent = f"missing attribute: x: expected {type_} at {text_of(member_path(path))}, got nothing"
+    assert strict.tuples.to_pylist() == ([] if value is None else [{"x": value}])
+    assert strict.bad == [(row, absent) for row in range(value is not None, 2)]
+
+
+def test_attributes_of_one_map_differ_in_type_and_default():
+    types = schema(
+        price="decimal(2)", env="string", tags="map<string, string>", off="decimal(2)", all="list<int64>", n="int64"
+    )
+    paths = members(price=("tags", "price"), env=("tags", "env"), off=("tags", "off"), n=("n", 0), all=("n",))
+    reader = Reader.of(types, *compiled(PICKED), {"off": Decimal("0.00"), "price": Decimal("9.00"), "n": 4}, paths)
+    decoded = reader.read(pa.array([VALUES[0], entry(1, b"env", b"")], pa.binary()))
+    assert decoded.bad == []
+    assert [tuple(row.values()) for row in decoded.tuples.to_pylist()] == [
+        (Decimal("1.10"), "prod", [("env", "prod"), ("price", "1.10")], Decimal("0.00"), [4, 5], 4),
+        (Decimal("9.00"), "", [("env", "")], Decimal("0.00"), [], 4),
+    ]
+
+
+def test_a_wrong_value_of_an_entry_rejects_its_record_if_it_is_read():
+    types, proto = schema(x="decimal(2)"), compiled(PICKED)
+    decoded = Reader.of(types, *proto, {}, members(x=("tags", "env"))).read(pa.array(VALUES[:1], pa.binary()))
+    assert decoded.bad == [(0, 'wrong type: x: expected decimal(2), got "prod"')]
+
+
 @pytest.mark.parametrize(
     ("path", "why"),
     [
         (("o", "x"), "a field o.x"),
-        (("m", "key"), "a message m, which is repeated M.MEntry"),
-        (("os", 0), "a message os, which is repeated M.Order"),
+        (("m", 0), 'a key of m, such as m["x"] (string)'),
+        (("k", "x"), 'a key of k, such as k["x"] (int64)'),
+        (("b", 0), "a message b, which is bytes"),
+        (("os", "id"), "os[0], as os is repeated M.Order"),
+        (("os", 0, "x"), "a field os[0].x"),
         (("b", "x"), "a message b, which is bytes"),
     ],
 )

@@ -1,19 +1,33 @@
-"""Checks where the records of a stream have its attributes, and how their values are spelled (PA1 to PA15)."""
+"""Checks where the records of a stream have its attributes, and how their values are spelled (PA1 to PA17)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
+from typing import Any
 from zoneinfo import available_timezones
 
-from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
+from sluice.config.syntax.file_models.stream_models import MemberShape, PairsShape, StreamShape
+from sluice.config.syntax.file_models.value_models import SPELLING, TypeText, has_spelling, is_spelled
 from sluice.config.syntax.member_path import PathError, member_path
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest
 from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
-from sluice.model.members import HEADER, KEY, NAME, STRICT, Member, Spelling, Steps, quoted, text_of
-from sluice.model.types import Schema, TimeForm, Type
+from sluice.model.members import (
+    HEADER,
+    KEY,
+    NAME,
+    STRICT,
+    UNITS,
+    Member,
+    Pairs,
+    Spelling,
+    Steps,
+    quoted,
+    text_of,
+)
+from sluice.model.types import MapType, Schema, StructType, TimeForm, Type
 from sluice.wire.formats.format_table import FORMATS
 from sluice.wire.json import time_patterns
 
@@ -36,9 +50,13 @@ class Members:
 
 
 def given_members(shape: StreamShape) -> dict[str, MemberShape]:
-    """The attributes for which the file has a mapping and not only a type."""
+    """The attributes for which the file has more than a type: a mapping, or a type with a spelling inside."""
     given = (shape.attributes or {}).items()
-    return {name: one for name, one in given if isinstance(one, MemberShape)}
+    return {
+        name: one if isinstance(one, MemberShape) else MemberShape.model_validate({"type": one})
+        for name, one in given
+        if isinstance(one, MemberShape) or has_spelling(value_of(one))
+    }
 
 
 def keys_of(shape: StreamShape) -> tuple[str, ...]:
@@ -90,6 +108,8 @@ class MemberChecks:
         if not written and given.target is not None:
             what = "`from` for the path of the attribute, as no operator writes this stream"
             self.report.problem((*path, "as"), what)
+        if written and given.pairs is not None:
+            self.report.problem((*path, "pairs"), "no pairs, as an operator writes this stream")
         if not written and given.type is None:
             self.report.problem((*path, "type"), "a type, such as string", None)
 
@@ -98,12 +118,8 @@ class MemberChecks:
         key, text = ("as", given.target) if written else ("from", given.source)
         if text is None:
             return None
-        try:
-            steps = member_path(text)
-        except PathError as error:
-            self.report.fault((*path, key), error.fault)
-            return None
-        if written and any(isinstance(step, int) for step in steps):
+        steps = self.steps((*path, key), text)
+        if steps is not None and written and any(isinstance(step, int) for step in steps):
             self.report.problem((*path, key), "names only, as a record is written with objects and no lists", text)
             return None
         return steps
@@ -156,38 +172,114 @@ class MemberChecks:
 
     def spelling(self, path: Path, given: MemberShape, type_: Type | None, shape: StreamShape) -> Spelling:
         """How the values of the attribute are spelled. Checks that the keys fit its type, if it is known (PA11 to
-        PA13).
+        PA13, PA16, PA17).
         """
-        for key in ("unit", "pattern", "zone"):
-            if getattr(given, key) is not None and type_ is not None and not _is_time(type_):
-                self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")
-            elif key != "zone" and getattr(given, key) is not None and shape.exchange:
-                self.report.problem((*path, key), f"no {key}, as the tuples of an exchange return as they were")
-        if given.unit is not None and given.pattern is not None:
-            self.report.problem((*path, "unit"), "either a unit of numbers or a pattern of texts")
-        self.check_pattern(path, given)
-        coerce = shape.coerce if given.coerce is None else given.coerce
-        return Spelling(coerce, given.unit or "", given.pattern or "", given.zone or "")
+        keys = {key: value for key in SPELLING if (value := getattr(given, key)) is not None}
+        own = self.own(path, keys, type_, shape, coerce=shape.coerce)
+        is_mapping = isinstance((shape.attributes or {})[str(path[-1])], MemberShape)
+        inner = (*path, "type") if is_mapping else path
+        return _merged(own, self.inside(inner, value_of(given.type), type_, shape, coerce=own.coerce))
 
-    def check_pattern(self, path: Path, given: MemberShape) -> None:
-        wrong = None if given.pattern is None else time_patterns.fault(given.pattern)
+    def inside(self, path: Path, value: object, type_: Type | None, shape: StreamShape, *, coerce: bool) -> Spelling:
+        """The spelling in the `value` that the file has for a type (PA16). `coerce` is that of the value around it."""
+        if isinstance(value, list):
+            return self.inside((*path, 0), value[0], _element(type_), shape, coerce=coerce)
+        if not isinstance(value, dict):
+            return Spelling(coerce)
+        if is_spelled(value):
+            own = self.own(path, value, type_, shape, coerce=coerce)
+            return _merged(own, self.inside((*path, "type"), value["type"], type_, shape, coerce=own.coerce))
+        members = [
+            (name, self.inside((*path, name), inner, _member(type_, name), shape, coerce=coerce))
+            for name, inner in value.items()
+        ]
+        return Spelling(coerce, inside=tuple(one for one in members if one[1] != Spelling(coerce)))
+
+    def own(
+        self, path: Path, given: Mapping[str, Any], type_: Type | None, shape: StreamShape, *, coerce: bool
+    ) -> Spelling:
+        """The spelling that these keys of the file give."""
+        for key in ("unit", "pattern", "zone"):
+            if key in given and type_ is not None and not _is_time(type_):
+                self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")
+            elif key != "zone" and key in given and shape.exchange:
+                self.report.problem((*path, key), f"no {key}, as the tuples of an exchange return as they were")
+        if "unit" in given and "pattern" in given:
+            self.report.problem((*path, "unit"), "either a unit of numbers or a pattern of texts")
+        if given.get("unit", "s") not in UNITS:
+            self.report.problem((*path, "unit"), f"one of {', '.join(UNITS)}", given["unit"])
+        self.check_pattern(path, given.get("pattern"), given.get("zone"))
+        return Spelling(
+            given.get("coerce", coerce), given.get("unit", ""), given.get("pattern", ""), given.get("zone", ""),
+            pairs=self.pairs((*path, "pairs"), given["pairs"], type_) if "pairs" in given else None,
+        )  # fmt: skip
+
+    def check_pattern(self, path: Path, pattern: str | None, zone: str | None) -> None:
+        wrong = None if pattern is None else time_patterns.fault(pattern)
         if wrong is not None:
-            self.report.problem((*path, "pattern"), wrong[0], given.pattern, wrong[1])
-        if given.zone is None:
+            self.report.problem((*path, "pattern"), wrong[0], pattern, wrong[1])
+        if zone is None:
             return
-        if given.pattern is None or "%z" in given.pattern:
-            what = "no zone without a pattern" if given.pattern is None else "no zone, as %z of the pattern has it"
+        if pattern is None or "%z" in pattern:
+            what = "no zone without a pattern" if pattern is None else "no zone, as %z of the pattern has it"
             self.report.problem((*path, "zone"), what)
-        elif not is_zone(given.zone):
-            near = nearest(given.zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
+        elif not is_zone(zone):
+            near = nearest(zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
             what = "a time zone by its name in the time zone database, such as Europe/Berlin"
-            self.report.problem((*path, "zone"), what, given.zone, near)
+            self.report.problem((*path, "zone"), what, zone, near)
+
+    def pairs(self, path: Path, given: PairsShape | Mapping[str, Any], type_: Type | None) -> Pairs | None:
+        """Where the entries of a map are in a list of objects (PA17); None if the file is wrong."""
+        if type_ is not None and not _is_map(type_):
+            self.report.problem(path, f"no pairs, as the attribute is {type_.described} and no map")
+        shape = given if isinstance(given, PairsShape) else PairsShape.model_validate(given)
+        key, *values = (
+            self.steps((*path, name), text) for name, text in [("key", shape.key), *(("value", v) for v in shape.value)]
+        )
+        if key is None or None in values:
+            return None
+        return Pairs(key, tuple(steps for steps in values if steps is not None))
+
+    def steps(self, path: Path, text: str) -> Steps | None:
+        try:
+            return member_path(text)
+        except PathError as error:
+            self.report.fault(path, error.fault)
+            return None
+
+
+def value_of(type_: str | None) -> object:
+    """What the file has for a type."""
+    return type_.value if isinstance(type_, TypeText) else type_
+
+
+def _merged(own: Spelling, inner: Spelling) -> Spelling:
+    """The spelling of an attribute with that of the values inside of its type."""
+    given = {key: value for key in ("unit", "pattern", "zone", "pairs") if (value := getattr(own, key))}
+    return replace(inner, **given)
+
+
+def _element(type_: Type | None) -> Type | None:
+    return None if type_ is None else type_.present.element
+
+
+def _member(type_: Type | None, name: str) -> Type | None:
+    present = None if type_ is None else type_.present
+    return dict(present.members).get(name) if isinstance(present, StructType) else None
+
+
+def _innermost(type_: Type) -> Type:
+    """The type of the values, or of those in a list."""
+    present = type_.present
+    return present if present.element is None else _innermost(present.element)
 
 
 def _is_time(type_: Type) -> bool:
-    """Whether the values, or those in a list, are timestamps."""
-    present = type_.present
-    return present.time is TimeForm.INSTANT if present.element is None else _is_time(present.element)
+    return _innermost(type_).time is TimeForm.INSTANT
+
+
+def _is_map(type_: Type) -> bool:
+    return isinstance(_innermost(type_), MapType)
 
 
 def _default(attribute: str, shape: StreamShape) -> Member | None:

@@ -116,6 +116,20 @@ class MarkWhenShape(FileModel):
     )
 
 
+class PairsShape(FileModel):
+    """Where a list of objects has the entries of a map."""
+
+    key: str = Field(description="The path of the key in an element of the list.", max_length=4_000)
+    value: Annotated[
+        list[str],
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(
+        description="The path of the value in an element of the list, or several, of which the first one that exists "
+        "counts.",
+    )
+
+
 class MemberShape(FileModel):
     """An attribute: its type, its path in the record, and how its values are spelled there."""
 
@@ -153,6 +167,11 @@ class MemberShape(FileModel):
     )
     zone: str | None = Field(
         None, description="The time zone of texts of `pattern`. The default is UTC.", examples=["Europe/Berlin"]
+    )
+    pairs: PairsShape | None = Field(
+        None,
+        description="For a map that the record has as a list of objects: where each object has the key and the value.",
+        examples=[{"key": "key", "value": "value.stringValue"}],
     )
 
 

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.spec import LATENCIES
-from sluice.model.types import SCALARS
+from sluice.model.types import SCALARS, parse_type
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 SCALAR = "|".join(row.pattern() for row in SCALARS)
@@ -45,8 +45,59 @@ Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
 
 
+#: the keys of an attribute that say how its values are spelled
+SPELLING = ("coerce", "unit", "pattern", "zone", "pairs")
+
+
+def is_spelled(value: object) -> bool:
+    """Whether a mapping inside of a type is a type and the spelling of its values, and no struct: it has `type` and
+    keys of SPELLING, whose values are no types.
+    """
+    if not isinstance(value, dict) or "type" not in value or len(value) == 1:
+        return False
+    return all(name == "type" or (name in SPELLING and not _is_type(name, inner)) for name, inner in value.items())
+
+
+def has_spelling(value: object) -> bool:
+    """Whether the spelling of values stands somewhere in what the file has for a type."""
+    if isinstance(value, list):
+        return any(map(has_spelling, value))
+    return isinstance(value, dict) and (is_spelled(value) or any(map(has_spelling, value.values())))
+
+
+def _is_type(name: str, value: object) -> bool:
+    if name == "pairs":
+        return not (isinstance(value, dict) and value.keys() == {"key", "value"})
+    if name == "coerce" or not isinstance(value, str):
+        return not isinstance(value, bool)
+    try:
+        parse_type(value)
+    except ValueError:
+        return False
+    return True
+
+
+class TypeText(str):
+    """The text of a type. `value` is what the file has for it."""
+
+    __slots__ = ("value",)
+    value: object
+
+    @classmethod
+    def of(cls, text: str, value: object) -> TypeText:
+        made = cls(text)
+        made.value = value
+        return made
+
+
+def read_type(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    return value if isinstance(value, TypeText) else TypeText.of(read(type_text(value)), value)
+
+
 def type_text(value: object) -> object:
     """The text of a type: a mapping is a struct, a list of one type the list of it."""
+    if isinstance(value, dict) and is_spelled(value):
+        return type_text(value["type"])
     if isinstance(value, dict):
         return f"tuple<{', '.join(f'{name}: {type_text(inner)}' for name, inner in value.items())}>"
     return f"list<{type_text(value[0])}>" if isinstance(value, list) and len(value) == 1 else value
@@ -55,7 +106,7 @@ def type_text(value: object) -> object:
 TypeName = Annotated[
     str,
     Field(max_length=4_000),
-    BeforeValidator(type_text),
+    WrapValidator(read_type),
     WithJsonSchema(
         {
             "anyOf": [
