@@ -76,6 +76,12 @@ def _has_places(column: Sequence[str]) -> bool:
     return len(places) == 1 and places != {0}
 
 
+def numbers_of(texts: Sequence[str]) -> list[Any]:
+    """The numbers in a column of texts as JSON values."""
+    exact = _has_places(texts)
+    return [_value(text, exact) for text in texts]
+
+
 def _value(field: str, exact: bool) -> Any:  # noqa: ANN401, FBT001 - a JSON value
     """The field as a JSON value; an exact number is a text, as a decimal in JSON."""
     if not field:

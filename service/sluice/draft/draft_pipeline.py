@@ -17,7 +17,7 @@ from sluice.draft.findings import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
 from sluice.draft.unnested import Unnested, unnested
-from sluice.draft.value_forms import kinds
+from sluice.draft.value_forms import Form, kinds
 from sluice.model.secrets import is_secret
 
 #: characters of a line in front of its comment
@@ -221,13 +221,16 @@ def _comment(attribute: Attribute, roles: Roles) -> str:
 
 
 def _absence(attribute: Attribute, roles: Roles) -> str:
-    seen = f"missing or null in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    what = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
+    seen = f"{what} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
     dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
     return "; ".join(filter(None, (seen or attribute.absence, dead)))
 
 
 def _inside(attribute: Attribute) -> str:
     """What the values of a json attribute, and of a list of objects, are good for."""
+    if attribute.form is not None and attribute.form.words:
+        return f"`try(float64({attribute.name}))` is its number, null for another text"
     if attribute.is_list_of_objects:
         return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
     if attribute.form is None or attribute.form.type != "json":
@@ -368,14 +371,19 @@ def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
     computed = {**more, "tuples": "Count()"}
     number = roles.measurement
     if number and number.form:
-        whole = number.form.type == "int64"  # Average of int64 cuts (A20)
-        argument = f"float64({number.name})" if whole else number.name
-        computed |= {f"average_{number.name}": f"Average({argument})"}
+        computed |= {f"average_{number.name}": f"Average({_number(number.name, number.form)})"}
     elif values:
         computed |= {f"last_{values[0].name}": f"Last({values[0].name})"}
     return dict(zip(keys, keys, strict=True)) | {
         f"{name}_" if name in keys else name: expression for name, expression in computed.items()
     }
+
+
+def _number(name: str, form: Form) -> str:
+    """The expression of a number whose average has all of its places: Average of int64 cuts them (A20)."""
+    if form.words:
+        return f"try(float64({name}))"
+    return f"float64({name})" if form.type == "int64" else name
 
 
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sluice.draft.csv_sample import csv_rows
+from sluice.draft.csv_sample import csv_rows, numbers_of
 from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
-from sluice.draft.value_forms import Form
+from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ MAX_ID = 1 << 24
 MAX_SHOWN = 60
 #: the beginning of the headers that are attributes of a CloudEvent
 CLOUD_EVENT = "ce_"
+#: the attribute of records that are numbers
+NUMBERS = "value"
+#: the attribute that is the whole record, by the kind of the record
+WHOLES = {list: "items", str: "text", dict: "object"}
 #: whole numbers that may be beyond 64 bits, which orjson reads as float64
 WIDE = re.compile(rb"\d{19}")
 
@@ -141,7 +145,7 @@ class _Filled(NamedTuple):
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     parsed = [(_parsed(record.value.removeprefix(BOM_UTF8)), record) for record in records]
-    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list))
+    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list | str))
     kind = usual.most_common(1)[0][0] if usual else dict
     documents: list[tuple[Document, _Filled]] = [
         (document, record) for document, record in parsed if type(document) is kind
@@ -153,8 +157,9 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     envelope = envelope_of([document for document, _ in documents])
     rows = [(row, record) for document, record in documents if (row := envelope.row(document)) is not None]
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
+    named = [attribute if attribute.path else replace(attribute, name=WHOLES[kind]) for attribute in listed]
     unreadable = len(records) - len(documents)
-    return replace(_sample(topic, "json", listed, rows), envelope=envelope, unreadable=unreadable)
+    return replace(_sample(topic, "json", named, rows), envelope=envelope, unreadable=unreadable)
 
 
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
@@ -164,16 +169,22 @@ def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
         return None
     table = csv_rows(texts)
     if table is None:
+        line = _number(texts) if all(map(NUMBER.fullmatch, texts)) else _line(texts)
         lines: list[tuple[Document, _Filled]] = [
-            ({"line": text}, record) for text, record in zip(texts, records, strict=True)
+            ({line.name: text}, record) for text, record in zip(texts, records, strict=True)
         ]
-        return _sample(topic, "text", [_line(texts)], lines)
+        return _sample(topic, "text", [line], lines)
     rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
     listed = [
         replace(attribute, path=(attribute.name,)) for attribute in attributes_of(places([row for row, _ in rows]))
     ]
     unreadable = len(records) - len(rows)
     return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
+
+
+def _number(texts: Sequence[str]) -> Attribute:
+    (attribute,) = attributes_of(places([{NUMBERS: text} for text in numbers_of(texts)]))
+    return replace(attribute, path=(attribute.name,))
 
 
 def _line(texts: Sequence[str]) -> Attribute:

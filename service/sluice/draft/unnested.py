@@ -17,7 +17,7 @@ from sluice.model.types import Type, parse_type
 ELEMENTS = ("item", "element")
 
 #: a member that says what an object measures
-NAMES = ("name", "metric", "metricname", "metric_name")
+NAMES = ("name", "metric", "metricname", "metric_name", "key", "tag", "label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def _group(attributes: Sequence[Attribute], key: Sequence[Attribute]) -> Sequenc
     """The attributes by which the objects are grouped. Objects with a name are measurements of different things: each
     name is a group, of each key of the records.
     """
-    name = next((one for one in attributes if one.last_name.lower() in NAMES and not one.optional), None)
-    if name is not None and name not in key:
+    named = (one for one in attributes if one.last_name.lower() in NAMES and not one.optional and one not in key)
+    if (name := next(named, None)) is not None:
         return [*key, name]
     thing = group_of(attributes)
     return key if thing is None else [thing]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from zoneinfo import available_timezones
 
@@ -12,13 +12,15 @@ from sluice.config.syntax.member_path import PathError, member_path
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest
 from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
-from sluice.model.members import HEADER, KEY, NAME, STRICT, Member, Spelling, Steps, quoted, text_of
+from sluice.model.members import HEADER, KEY, NAME, STRICT, WHOLE, Member, Spelling, Steps, quoted, text_of
 from sluice.model.types import Schema, TimeForm, Type
 from sluice.wire.formats.format_table import FORMATS
 from sluice.wire.json import time_patterns
 
 #: the formats whose records may have objects within objects
 NESTED = tuple(word for word, form in FORMATS.items() if form.has_paths)
+#: the formats whose value may be an attribute as a whole
+DOCUMENTS = tuple(word for word, form in FORMATS.items() if form.has_documents)
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class MemberChecks:
         key, text = ("as", given.target) if written else ("from", given.source)
         if text is None:
             return None
+        if text == WHOLE and not written:
+            return ()
         try:
             steps = member_path(text)
         except PathError as error:
@@ -127,6 +131,10 @@ class MemberChecks:
         form = FORMATS[shape.format]
         for attribute, member in result.members.items():
             elsewhere = attribute in result.keys or attribute in result.headers
+            if member.path == () and not elsewhere and not form.has_documents:
+                what = f"a path, as only values of the formats {', '.join(DOCUMENTS)} may be attributes as a whole"
+                self.report.problem((*path, attribute, "from"), what, WHOLE)
+                result.members[attribute] = replace(member, path=None)
             if form.has_paths or elsewhere or not member.path:
                 continue
             if shape.format != "csv":
