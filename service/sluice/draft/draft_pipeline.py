@@ -14,6 +14,7 @@ from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
+from sluice.draft.name_words import measures
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
 from sluice.draft.unnested import Unnested, unnested
@@ -26,6 +27,10 @@ COLUMN = 44
 TABLE_OUTPUTS = 3
 #: attributes in the schema; more of them are comments
 MAX_ATTRIBUTES = 60
+#: headers that are suggested as attributes
+MAX_HEADERS = 8
+#: a text that may be the bytes of a number, as Connect writes decimals
+BYTES = re.compile(r"(?:[A-Za-z0-9+/]{4}){0,4}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 #: what is wrong with records of a format that cannot be read
 PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
@@ -175,6 +180,8 @@ def _schema(roles: Roles) -> Iterator[str]:
     for attribute in usable:
         sign = "# " if attribute.name in behind else ""
         yield _commented(f"      {sign}{_row(attribute, roles)}", _comment(attribute, roles))
+    for header in roles.sample.headers[:MAX_HEADERS]:
+        yield _commented(f"      # {_row(header, roles)}", f"a header, {_comment(header, roles)}")
     for attribute in roles.sample.attributes:
         if attribute.problem:
             yield f"      # left out: {json.dumps(attribute.source)}: {attribute.problem}"
@@ -229,6 +236,8 @@ def _absence(attribute: Attribute, roles: Roles) -> str:
 
 def _inside(attribute: Attribute) -> str:
     """What the values of a json attribute, and of a list of objects, are good for."""
+    if _may_be_bytes(attribute):
+        return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
     if attribute.form is not None and attribute.form.words:
         return f"`try(float64({attribute.name}))` is its number, null for another text"
     if attribute.is_list_of_objects:
@@ -240,6 +249,13 @@ def _inside(attribute: Attribute) -> str:
     items = [item for value in attribute.values if isinstance(value, list) for item in value]
     lists = items and all(isinstance(item, dict) for item in items)
     return "with the type `[{...}]`, `each` of a map makes a tuple of each object" if lists else ""
+
+
+def _may_be_bytes(attribute: Attribute) -> bool:
+    """Whether texts below the name of a measurement may be decimals of Connect, which only a schema tells from texts."""
+    text = attribute.form is not None and attribute.form.type == "string"
+    named = text and measures(attribute.meaning) and len(attribute.values) > 1
+    return named and all(isinstance(value, str) and BYTES.fullmatch(value) for value in attribute.values)
 
 
 def _unfit(attribute: Attribute) -> str:

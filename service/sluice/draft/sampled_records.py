@@ -37,6 +37,8 @@ CLOUD_EVENT = "ce_"
 NUMBERS = "value"
 #: the attribute that is the whole record, by the kind of the record
 WHOLES = {list: "items", str: "text", dict: "object"}
+#: the beginning of the headers of the service itself
+OWN = "sluice-"
 #: whole numbers that may be beyond 64 bits, which orjson reads as float64
 WIDE = re.compile(rb"\d{19}")
 
@@ -65,6 +67,7 @@ class Sample:
 
     format       the format of the records, as a pipeline file names it
     attributes   all attributes found, also those that no stream can have
+    headers      further headers of the records, which may be attributes
     group        the attributes by which the records may be grouped; empty if none are suitable
     records      the number of sampled records
     usable       the number of records from which the attributes were found
@@ -91,6 +94,7 @@ class Sample:
     delimiter: str = ","
     settings: Mapping[str, str] = field(default_factory=dict)
     origins: Sequence[tuple[int, float | None]] = ()
+    headers: Sequence[Attribute] = ()
 
     @property
     def usable_attributes(self) -> list[Attribute]:
@@ -245,7 +249,9 @@ def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple
         why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     key = record_key(listed, [_key(record.key) for _, record in rows])
-    attributes = [*listed, *_headers([record for _, record in rows], listed)]
+    headers = _headers([record for _, record in rows], listed)
+    events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
+    attributes = [*listed, *events]
     thing = [found for found in [group_of(attributes)] if found]
     if key.attributes and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
@@ -254,7 +260,8 @@ def _sample(topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple
         group = thing
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
     origins = [(record.partition, record.at) for _, record in rows]
-    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key, origins=origins)
+    others = [header for header in headers if header not in events]
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key, origins=origins, headers=others)
 
 
 def _as_upserts(sample: Sample) -> Sample:
@@ -279,16 +286,15 @@ def _all_differ(key: RecordKey) -> bool:
 
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
-    """The headers that are attributes of CloudEvents."""
+    """The headers with texts, but for those of the service and of an attribute's name."""
     documents = [
         {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
     ]
-    events = [{name: text for name, text in document.items() if name.startswith(CLOUD_EVENT)} for document in documents]
-    if not any(events):
+    if not any(documents):
         return []
     names = {attribute.name for attribute in taken}
-    headers = attributes_of(places(events), HEADER)
-    return [header for header in headers if header.name not in names]
+    headers = attributes_of([place for place in places(documents) if place.path], HEADER)
+    return [header for header in headers if header.name not in names and not str(header.path[0]).startswith(OWN)]
 
 
 def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value

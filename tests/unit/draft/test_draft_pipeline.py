@@ -209,6 +209,23 @@ def test_an_empty_text_among_numbers_is_null():
     assert "missing, null or empty in 5 of 20 records" in text
 
 
+def test_headers_are_suggested():
+    record = Sampled(b'{"x": 1.5}', None, [("webhook-id", b"a7"), ("sluice-mark", b"window"), ("x", b"y"), ("raw", b"\xff")])
+    text = drafted([record, record])
+    assert "      # webhook_id: {from: 'header[\"webhook-id\"]', type: string} # a header, such as \"a7\"" in text
+    assert text.count("header[") == 1
+    suggested = text.replace("# webhook_id", "webhook_id")
+    assert dict(pipeline(suggested).streams["trades"].headers) == {"webhook_id": "webhook-id"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "hint"),
+    [("total", ["BNI=", "TaA="], True), ("note", ["BNI=", "TaA="], False), ("total", ["BNI=", "12.50?"], False)],
+)
+def test_texts_that_may_be_the_bytes_of_decimals_have_a_hint(name, values, hint):
+    assert ("`decimals: base64` of the stream" in of(*({name: value} for value in values))) is hint
+
+
 def test_records_that_are_lists_of_objects():
     text = of(*([{"s": f"s{n % 2}", "p": n / 4}] * (1 + n % 3) for n in range(20)))
     assert "items: {from: '$', type: \"list<tuple<s: string, p: float64>>\"}" in text
