@@ -218,21 +218,40 @@ def _objects(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     expected = shape.facts.get("each")
     if bool(unnested) != (expected is not None):
         yield f"each: expected {expected}, got {unnested}"
-    for operator in unnested if expected else ():
-        attribute = operator["each"].split()[0]
-        if found.paths[attribute] != expected["list"]:
-            yield f"each: expected {expected['list']}, got {found.paths[attribute]}"
-        window = found.file["operators"][-1]
-        (made,), (stream,) = operator["output"].values(), window["output"]
-        made = {name: text if text.startswith("item.") else found.paths[text] for name, text in made.items()}
-        group = [made[name] for name in window.get("partition_by", ())]
-        number = re.search(r"Average\((?:try\()?(?:float64\()?(\w+)", str(window))
-        yield from _role("group of objects", group[0] if group else None, expected["group"])
-        yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
-        got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
-        wanted = sorted(of_objects(shape, expected["list"], group, made[number[1]] if number else ""), key=str_of_group)
-        if not same(got, wanted, len(group), averaged=number is not None):
-            yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+    if not unnested or expected is None:
+        return
+    lists, made = levels_of(found, unnested)
+    wanted_lists = expected["list"] if isinstance(expected["list"], list) else [expected["list"]]
+    if lists != wanted_lists:
+        yield f"each: expected {wanted_lists}, got {lists}"
+        return
+    window = found.file["operators"][-1]
+    (stream,) = window["output"]
+    group = [made[name] for name in window.get("partition_by", ())]
+    number = re.search(r"Average\((?:try\()?(?:float64\()?(\w+)", str(window))
+    yield from _role("group of objects", group[0] if group else None, expected["group"])
+    yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
+    got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
+    wanted = sorted(of_objects(shape, lists, group, made[number[1]] if number else ""), key=str_of_group)
+    if not same(got, wanted, len(group), averaged=number is not None):
+        yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+
+
+def levels_of(found: Drafted, unnested: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, str]]:
+    """The paths of the lists, and by attribute of their objects its path: one that begins with `item` is in the object,
+    one that begins with `item1` in the object around the last one but one.
+    """
+    lists, made = [], dict(found.paths)
+    for left, operator in enumerate(unnested, 1 - len(unnested)):
+        attribute, element = operator["each"].split(" as ")
+        lists.append(made[attribute])
+        (output,) = operator["output"].values()
+        item = f"item{-left or ''}"
+        made = {
+            name: item + text.removeprefix(element) if re.match(rf"{element}\W", text) else made[text]
+            for name, text in output.items()
+        }
+    return lists, made
 
 
 def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
@@ -240,20 +259,27 @@ def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
 
 
 def of_objects(
-    shape: Shape, path: str, group: Sequence[str], number: str
+    shape: Shape, lists: Sequence[str], group: Sequence[str], number: str
 ) -> Iterator[tuple[list[Any], int, float | None]]:
-    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there. A
-    path that begins with `item` is one in the object.
-    """
+    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there."""
     seen: dict[str, list[Fraction | None]] = defaultdict(list)
     for record in rows(shape):
-        for item in at(record, path) or ():
-            outside = record["value"] if isinstance(record["value"], dict) else {}
-            parts = {**record, "value": {**outside, "item": item}}
+        for parts in objects_in(record, lists):
             key = [at(parts, name) for name in group]
             last = seen[str(key)] = [*seen[str(key)], as_number(at(parts, number), 0)][-WINDOW:]
             present = [one for one in last if one is not None]
             yield key, len(last), float(sum(present) / len(present)) if present else None
+
+
+def objects_in(record: Mapping[str, Any], lists: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The record with each object of the last list as `item`, and those around it as `item1` and so on."""
+    if not lists:
+        yield dict(record)
+        return
+    for item in at(record, lists[0]) or ():
+        outside = record["value"] if isinstance(record["value"], dict) else {}
+        name = f"item{len(lists) - 1 or ''}"
+        yield from objects_in({**record, "value": {**outside, name: item}}, lists[1:])
 
 
 class Averaged(NamedTuple):

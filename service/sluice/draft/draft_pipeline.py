@@ -17,7 +17,7 @@ from sluice.draft.findings import counted
 from sluice.draft.name_words import measures
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
-from sluice.draft.unnested import Unnested, unnested
+from sluice.draft.unnested import Level, Unnested, unnested
 from sluice.draft.value_forms import Form, kinds
 from sluice.model.secrets import is_secret
 
@@ -252,7 +252,7 @@ def _inside(attribute: Attribute) -> str:
 
 
 def _may_be_bytes(attribute: Attribute) -> bool:
-    """Whether texts below the name of a measurement may be decimals of Connect, which only a schema tells from texts."""
+    """Whether texts below the name of a measurement may be decimals of Connect; only a schema tells them from texts."""
     text = attribute.form is not None and attribute.form.type == "string"
     named = text and measures(attribute.meaning) and len(attribute.values) > 1
     return named and all(isinstance(value, str) and BYTES.fullmatch(value) for value in attribute.values)
@@ -346,25 +346,32 @@ def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[st
 
 
 def _streams_of_objects(topic: str, objects: Unnested) -> Iterator[str]:
-    yield _commented(f"  {objects.operator}: {{}}", f"a tuple for each object of {objects.attribute.name}")
-    name = f"results_{objects.attribute.name}"
+    for level in objects.levels:
+        yield _commented(f"  {level.operator}: {{}}", f"a tuple for each object of {level.attribute}")
+    name = f"results_{objects.name}"
     yield f"  {name}: {{topic: {_word(f'{topic}.{name}')}}}"
 
 
 def _operators_of_objects(objects: Unnested, stream: str) -> Iterator[str]:
-    roles, name = objects.roles, objects.attribute.name
-    yield f"  - name: {objects.operator}"
-    yield f"    map: {stream}"
-    yield f"    each: {name} as {objects.element}"
-    yield "    output:"
-    yield f"      {objects.operator}:"
-    for attribute, expression in objects.expressions.items():
-        yield f"        {_word(attribute)}: {_word(expression)}"
-    yield f"  - name: last_ten_{name}"
-    yield f"    aggregate: {objects.operator}"
+    sources = (stream, *(level.operator for level in objects.levels))
+    for level, source in zip(objects.levels, sources, strict=False):
+        yield from _each(level, source)
+    roles = objects.roles
+    yield f"  - name: last_ten_{objects.name}"
+    yield f"    aggregate: {sources[-1]}"
     by = ", partitioned" if roles.key else ""
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten objects{_of_each(roles)}, at each object")
-    yield from _output(roles, f"results_{name}", {})
+    yield from _output(roles, f"results_{objects.name}", {})
+
+
+def _each(level: Level, source: str) -> Iterator[str]:
+    yield f"  - name: {level.operator}"
+    yield f"    map: {source}"
+    yield f"    each: {level.attribute} as {level.element}"
+    yield "    output:"
+    yield f"      {level.operator}:"
+    for attribute, expression in level.expressions.items():
+        yield f"        {_word(attribute)}: {_word(expression)}"
 
 
 def _of_each(roles: Roles) -> str:

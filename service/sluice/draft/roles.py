@@ -15,6 +15,8 @@ from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_o
 MIN_KEYED = 98
 #: a text that may be the name of one thing of many, such as MTR-104 or web-4
 IDENTIFIER = re.compile(r"(?=\S*[^\W\d])(?=\S*\d)\S+")
+#: the name by which OpenTelemetry groups all that a service sends
+SERVICES = ("service.name",)
 #: records of a group that a window over it needs to say something
 MIN_GROUP = 4
 #: types of a key
@@ -146,8 +148,9 @@ def _may_group(attribute: Attribute) -> bool:
     return present and not attribute.problem and attribute.form is not None and attribute.form.type in KEYS
 
 
-def _group_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, int]:
+def _group_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, int]:
     groups = len(set(attribute.values))
     small = groups * MIN_GROUP > len(attribute.values)
     name = all(isinstance(value, int) or IDENTIFIER.fullmatch(value) for value in attribute.values)
-    return small, not names_thing(attribute.meaning), _is_aside(attribute), not name, groups
+    service = attribute.last_name in SERVICES
+    return small, not service, not names_thing(attribute.meaning), _is_aside(attribute), not name, groups

@@ -30,7 +30,7 @@ MIN_NUMBERS, MAX_WORDS = 50, 3
 #: digits of a decimal without a precision, and of the widest one
 DIGITS, MAX_DIGITS = 18, 38
 #: members of the objects of a list with types of their own, those in objects included; a list of larger ones is json
-MAX_MEMBERS = 16
+MAX_MEMBERS = 40
 #: forms of times that are not ISO 8601. Day and month are told apart by a day beyond the 12th
 PATTERNS = (
     "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT",

@@ -210,9 +210,10 @@ def test_an_empty_text_among_numbers_is_null():
 
 
 def test_headers_are_suggested():
-    record = Sampled(b'{"x": 1.5}', None, [("webhook-id", b"a7"), ("sluice-mark", b"window"), ("x", b"y"), ("raw", b"\xff")])
+    headers = [("webhook-id", b"a7"), ("sluice-mark", b"window"), ("x", b"y"), ("raw", b"\xff")]
+    record = Sampled(b'{"x": 1.5}', None, headers)
     text = drafted([record, record])
-    assert "      # webhook_id: {from: 'header[\"webhook-id\"]', type: string} # a header, such as \"a7\"" in text
+    assert '      # webhook_id: {from: \'header["webhook-id"]\', type: string} # a header, such as "a7"' in text
     assert text.count("header[") == 1
     suggested = text.replace("# webhook_id", "webhook_id")
     assert dict(pipeline(suggested).streams["trades"].headers) == {"webhook_id": "webhook-id"}
@@ -224,6 +225,14 @@ def test_headers_are_suggested():
 )
 def test_texts_that_may_be_the_bytes_of_decimals_have_a_hint(name, values, hint):
     assert ("`decimals: base64` of the stream" in of(*({name: value} for value in values))) is hint
+
+
+def test_lists_in_lists_have_a_map_for_each():
+    cells = [{"cell": "x", "volts": 3.5}]
+    racks = [{"rack": f"r{n}", "cells": [{"cell": f"c{n}", "volts": n / 4}, *cells]} for n in range(3)]
+    file = pipeline(of(*({"site": f"s{n % 2}", "racks": racks[: n % 3]} for n in range(20))))
+    assert [operator.name for operator in file.operators] == ["last_ten", "each_racks", "each_cells", "last_ten_cells"]
+    assert [name for name, _ in file.streams["each_cells"].schema] == ["site", "rack", "cell", "volts"]
 
 
 def test_records_that_are_lists_of_objects():
