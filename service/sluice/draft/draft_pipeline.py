@@ -121,6 +121,8 @@ def _use_of_time(roles: Roles, time: EventTime | None, *, table: bool) -> str:
 
 
 def _why(roles: Roles) -> str:
+    if roles.key_is_chosen:
+        return "as chosen"
     key = {attribute.name for attribute in roles.sample.key.attributes}
     if {attribute.name for attribute in roles.key} <= key:
         return "the key of the records"

@@ -105,10 +105,19 @@ def test_in_a_terminal_it_asks(monkeypatch, answers, key, time, note):
     result = sluice("init", "--records", "sales.jsonl", answers=answers)
     assert result.exit_code == 0, result.output
     assert operator("sales.yaml").get("partition_by") == key
-    assert f"event_time: {{attribute: {time}, lag: 10s}}" in Path("sales.yaml").read_text()
+    text = Path("sales.yaml").read_text()
+    assert f"event_time: {{attribute: {time}, lag: 10s}}" in text
     assert stream("sales.yaml")["schema"]["note"] == note
     if answers.startswith("branch"):
         assert "no attribute branch; expected of shop, note, amount, ts, or - for none" in result.output
+    chosen = {"note\n": "# key: note, as chosen", "shop, ": "# key: shop and note, as chosen"}
+    assert [line for word, line in chosen.items() if answers.startswith(word) and line not in text] == []
+
+
+def test_a_misspelled_answer_has_a_hint(monkeypatch):
+    monkeypatch.setattr(init, "_in_terminal", lambda: True)
+    result = sluice("init", "--records", "sales.jsonl", answers="shpo\nshop\n\n\n")
+    assert "no attribute shpo (did you mean shop?); expected of shop, note" in result.output
 
 
 def test_it_asks_nothing_if_it_is_told_so(monkeypatch):
