@@ -1,8 +1,8 @@
 """Shapes of the corpus through `sluice init` and a service: a topic for each, and one service of all drafts.
 
-`python -m tests.draft.in_service` does it for the whole corpus, a part of the shapes in each service, and prints how many
-are right; names of shapes behind it choose some. Each service is killed once, when its first results are there, and
-started again.
+`python -m tests.draft.in_service` does it for the whole corpus, a part of the shapes in each service, and prints how
+many are right; names of shapes behind it choose some. Each service is killed once, when its first results are there,
+and started again.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def main_of_corpus(names: Sequence[str]) -> int:
 
 
 def _part(broker: str, chosen: Mapping[str, Shape]) -> dict[str, list[str]]:
-    """As wrong_in_service, in a folder of its own; what is wrong is printed. A service that fails has no right shape."""
+    """As wrong_in_service, in a folder of its own; what is wrong is printed. If its service fails, no shape is right."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             wrong = wrong_in_service(broker, Path(folder), chosen)

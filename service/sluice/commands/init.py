@@ -195,7 +195,7 @@ def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices
     usable = [attribute.name for attribute in sample.usable_attributes]
     times = [attribute.name for attribute in sample.usable_attributes if attribute.is_time]
     key = _asked("Key, a window for each of its values", [attribute.name for attribute in roles.key], usable)
-    time = _asked("Time of the events", [roles.time.name] if roles.time else [], times)
+    time = _asked("Time of the events", [roles.time.name] if roles.time else [], times) if times else []
     optional = any(attribute.optional for attribute in sample.usable_attributes)
     missing = not optional or click.confirm("Missing values are null (n: such records are dead letters)", default=True)
     return Choices(key, time[0] if time else "", missing)

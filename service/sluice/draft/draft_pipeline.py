@@ -66,10 +66,13 @@ def draft(
     choices     what the user has chosen instead of what the records suggest
     """
     stream, roles = _stream_name(topic), roles_of(sample, choices)
-    table = traits.compacted or sample.tombstones > 0
+    table = _may_be_table(sample, compacted=traits.compacted)
     time, objects = event_time_of(roles, table=traits.compacted), unnested(roles)
     lines = list(_head(topic, roles, file, time, compacted=traits.compacted))
-    lines += [*_streams(topic, roles, stream, time, table=table, quiet=traits.quiet), *_operators(roles, stream, time)]
+    lines += [
+        *_streams(topic, roles, stream, time, table=table, quiet=traits.quiet),
+        *_operators(roles, stream, time, table=table),
+    ]
     if objects is not None:
         at = lines.index("operators:")
         lines[at:at] = _streams_of_objects(topic, objects)
@@ -77,6 +80,11 @@ def draft(
     lines += _join(sample, stream) if table else ()
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
+
+
+def _may_be_table(sample: Sample, *, compacted: bool) -> bool:
+    """Whether the records may be the rows of a table, each in place of the one before of its key."""
+    return compacted or sample.tombstones > 0 or sample.envelope.word == DEBEZIUM
 
 
 def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
@@ -98,7 +106,7 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
         yield f"# its key; this stream, which is no table, {what}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
-    if compacted or sample.tombstones:
+    if _may_be_table(sample, compacted=compacted):
         yield "# To read it as a table, follow the comments with `table` below and docs/join.md."
     name = re.sub(r"[^\w-]+", "-", topic, flags=re.ASCII).strip("-")
     yield f"pipeline: {_word(name or 'first')}"
@@ -150,7 +158,7 @@ def _streams(
     names = {attribute.name for attribute in sample.usable_attributes}
     for attribute in sample.key.attributes if table else ():
         if attribute.name not in names:
-            yield _commented(f"      # {_word(attribute.name)}: string", "the key of the record, for a table")
+            yield _commented(f"      # {_row(attribute, roles)}", "the key of the record, for a table")
     if roles.time is None:
         use = "the timestamp of the record, for the next two suggestions"
         yield _commented(f"      # {_free(sample)}: timestamp", use)
@@ -329,13 +337,15 @@ def _free(sample: Sample) -> str:
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
-def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[str]:
+def _operators(roles: Roles, stream: str, time: EventTime | None, *, table: bool) -> Iterator[str]:
     by = ", partitioned" if roles.key else ""
     yield "operators:"
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{_of_each(roles)}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
+    if table:
+        yield _commented(f"    # window: table{by}", "with `table: true` of the stream: the present row of each key")
     if time is None:
         yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
     yield from _output(roles, "results", {})

@@ -114,6 +114,13 @@ def test_in_a_terminal_it_asks(monkeypatch, answers, key, time, note):
     assert [line for word, line in chosen.items() if answers.startswith(word) and line not in text] == []
 
 
+def test_it_asks_for_no_time_if_there_is_none(monkeypatch):
+    monkeypatch.setattr(init, "_in_terminal", lambda: True)
+    Path("plain.jsonl").write_text('{"shop": "a", "amount": 1.5}\n' * 3)
+    result = sluice("init", "--records", "plain.jsonl", answers="\n")
+    assert (result.exit_code, "Time of the events" in result.output) == (0, False)
+
+
 def test_a_misspelled_answer_has_a_hint(monkeypatch):
     monkeypatch.setattr(init, "_in_terminal", lambda: True)
     result = sluice("init", "--records", "sales.jsonl", answers="shpo\nshop\n\n\n")
