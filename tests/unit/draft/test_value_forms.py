@@ -112,7 +112,7 @@ def test_day_and_month_that_cannot_be_told_apart_are_a_text():
         ([{"a": 1, "order-id": 2, "null": 3}], "list<tuple<a: int64>>"),
         ([{"a": 1}, {"a": "x"}], "list<tuple<a: json>>"),
         ([{"a-b": 1}], "json"),
-        ([{f"m{number}": number for number in range(17)}], "json"),
+        ([{f"m{number}": number for number in range(41)}], "json"),
     ],
     ids=["members that some lack", "objects in objects", "lists in objects", "times", "names that are no identifiers",
          "values of two kinds", "no member with a name", "too many members"],
