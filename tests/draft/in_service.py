@@ -167,7 +167,7 @@ def main_of_corpus(names: Sequence[str]) -> int:
 
 
 def _part(broker: str, chosen: Mapping[str, Shape]) -> dict[str, list[str]]:
-    """As wrong_in_service, in a folder of its own; what is wrong is printed. If its service fails, no shape is right."""
+    """As wrong_in_service, in a folder of its own; what is wrong is printed. All is wrong if its service fails."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             wrong = wrong_in_service(broker, Path(folder), chosen)
