@@ -67,7 +67,8 @@ def _is_head(fields: Sequence[Sequence[str]]) -> bool:
     """Whether the first row has names, above a column of numbers."""
     head, rows = fields[0], fields[1:]
     named = len(set(head)) == len(head) and all(NAME.fullmatch(name) for name in head)
-    return named and any(column and all(map(NUMBER.fullmatch, column)) for column in zip(*rows, strict=True))
+    filled = ([field for field in column if field] for column in zip(*rows, strict=True))
+    return named and any(column and all(map(NUMBER.fullmatch, column)) for column in filled)
 
 
 def _has_places(column: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures
+from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures, unit_of_time
 from sluice.draft.record_tree import VALUES, Item, Path, Place, kind
 from sluice.draft.value_forms import Fit, Form, fit, form_of, kinds
 from sluice.model.members import WHOLE
@@ -113,15 +113,16 @@ class Attribute:
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that
-        is always the same is a key, unless its name is that of a measurement.
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags, and others may
+        be times beside zeros; a number that is always the same is a key, unless its name is that of a measurement.
         """
         if self.problem or self.form is None or not (self.form.is_number or self.form.words):
             return False
         numbers = [value for value in self.values if not isinstance(value, str | dict)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
         constant = len(numbers) >= MIN_RECORDS and len(set(numbers)) == 1 and not measures(self.meaning)
-        return not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
+        times = 0 in numbers and unit_of_time(self.meaning, [number for number in numbers if number])
+        return not times and not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:

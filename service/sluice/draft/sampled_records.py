@@ -307,12 +307,12 @@ def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value
 
 
 def _text(text: bytes | None) -> str | None:
-    """The bytes as a text; None if they are no text that can be printed."""
+    """The bytes as a text; None if they are no text that can be printed, tabs apart."""
     try:
         decoded = text.decode() if text is not None else ""
     except ValueError:
         return None
-    return decoded if decoded.isprintable() and text is not None else None
+    return decoded if decoded.replace("\t", "").isprintable() and text is not None else None
 
 
 def _key(key: bytes | None) -> Any:  # noqa: ANN401 - a JSON value
