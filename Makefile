@@ -92,7 +92,7 @@ test-image: setup ## what the Dockerfile says, done with plain processes, withou
 test-package: setup ## build the wheel, install its core into a new environment without a network, run check, replay and lab there (fetches 150 MB)
 	@$(BIN)/python -m pytest tests/package $(ARGS)
 
-test-drafts: setup ## `sluice init` for each shape of tests/draft/corpus, the drafts in a service with a broker, killed once (10 minutes); ARGS="csv sensors" chooses some
+test-drafts: setup ## `sluice init` for each shape of tests/draft/corpus, the drafts in services with a broker, each killed once (10 minutes); ARGS="csv sensors" chooses some
 	@PYTHONPATH=service:. $(BIN)/python -m tests.draft.in_service $(ARGS)
 
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on

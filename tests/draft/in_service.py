@@ -1,7 +1,8 @@
 """Shapes of the corpus through `sluice init` and a service: a topic for each, and one service of all drafts.
 
-`python -m tests.draft.in_service` does it for the whole corpus, and prints how many are right; names of shapes behind
-it choose some. The service is killed once, when its first results are there, and started again.
+`python -m tests.draft.in_service` does it for the whole corpus, a part of the shapes in each service, and prints how
+many are right; names of shapes behind it choose some. Each service is killed once, when its first results are there,
+and started again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
 from tests.draft.shapes import Drafted, Output, Shape, compared, read_draft, rows, shapes
 
-#: shapes in one service, and the seconds that it has for them
-AT_ONCE, PATIENCE = 26, 600
+#: shapes in one service, and the seconds that each of its two starts has for them
+AT_ONCE, PATIENCE = 35, 600
 #: the topic of a shape, and the topics that its draft writes
 TOPIC = "shapes.{}"
 
@@ -154,20 +154,43 @@ def _chosen(names: Sequence[str]) -> dict[str, Shape]:
 
 
 def main_of_corpus(names: Sequence[str]) -> int:
-    """Prints what is wrong, and how many shapes are right. The exit code."""
+    """Prints what is wrong, after each service, and how many shapes are right. The exit code."""
     chosen, wrong, began = _chosen(names), {}, time.monotonic()
+    listed = list(chosen)
+    parts = [listed[first : first + AT_ONCE] for first in range(0, len(listed), AT_ONCE)]
     with EmbeddedBroker() as broker:
-        listed = list(chosen)
-        for first in range(0, len(listed), AT_ONCE):
-            with tempfile.TemporaryDirectory() as folder, suppress(OSError):
-                part = {name: chosen[name] for name in listed[first : first + AT_ONCE]}
-                wrong |= wrong_in_service(broker.bootstrap, Path(folder), part)
-    for name, found in wrong.items():
-        sys.stdout.writelines(f"{name}: {difference}\n" for difference in found)
-    right = sum(not found for found in wrong.values())
-    seconds = time.monotonic() - began
-    sys.stdout.write(f"{right} of {len(chosen)} shapes are right in a service, in {seconds:.0f} s\n")
-    return int(right < len(chosen))
+        for part in parts:
+            wrong |= _part(broker.bootstrap, {name: chosen[name] for name in part})
+            _say(f"{_right(wrong)} of {len(wrong)} shapes are right so far, of {len(chosen)}, {_seconds(began)}")
+    _say(f"{_right(wrong)} of {len(chosen)} shapes are right in a service, {_seconds(began)}")
+    return int(_right(wrong) < len(chosen))
+
+
+def _part(broker: str, chosen: Mapping[str, Shape]) -> dict[str, list[str]]:
+    """As wrong_in_service, in a folder of its own; what is wrong is printed. All is wrong if its service fails."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        try:
+            wrong = wrong_in_service(broker, Path(folder), chosen)
+        except AssertionError as error:
+            wrong = {name: ["its service failed"] for name in chosen}
+            _say(str(error))
+    for name, differences in wrong.items():
+        for difference in differences:
+            _say(f"{name}: {difference}")
+    return wrong
+
+
+def _right(wrong: Mapping[str, Sequence[str]]) -> int:
+    return sum(not differences for differences in wrong.values())
+
+
+def _seconds(began: float) -> str:
+    return f"in {time.monotonic() - began:.0f} s"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

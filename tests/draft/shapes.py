@@ -197,7 +197,7 @@ def plain(type_: str) -> tuple[str, bool]:
 def _results(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     operator = found.file["operators"][0]
     group = [found.paths[name] for name in operator.get("partition_by", ())]
-    averaged = re.search(r"average_\w+': 'Average\((?:float64\()?(\w+)", str(operator["output"]))
+    averaged = re.search(r"average_\w+': 'Average\((?:try\()?(?:float64\()?(\w+)", str(operator["output"]))
     number = found.paths[averaged[1]] if averaged else None
     yield from _role("group", group[0] if group else None, shape.facts["group"])
     yield from _role("average", number, shape.facts["average"])
@@ -218,21 +218,40 @@ def _objects(shape: Shape, found: Drafted, output: Output) -> Iterator[str]:
     expected = shape.facts.get("each")
     if bool(unnested) != (expected is not None):
         yield f"each: expected {expected}, got {unnested}"
-    for operator in unnested if expected else ():
-        attribute = operator["each"].split()[0]
-        if found.paths[attribute] != expected["list"]:
-            yield f"each: expected {expected['list']}, got {found.paths[attribute]}"
-        window = found.file["operators"][-1]
-        (made,), (stream,) = operator["output"].values(), window["output"]
-        made = {name: text if text.startswith("item.") else found.paths[text] for name, text in made.items()}
-        group = [made[name] for name in window.get("partition_by", ())]
-        number = re.search(r"Average\((?:float64\()?(\w+)", str(window))
-        yield from _role("group of objects", group[0] if group else None, expected["group"])
-        yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
-        got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
-        wanted = sorted(of_objects(shape, expected["list"], group, made[number[1]] if number else ""), key=str_of_group)
-        if not same(got, wanted, len(group), averaged=number is not None):
-            yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+    if not unnested or expected is None:
+        return
+    lists, made = levels_of(found, unnested)
+    wanted_lists = expected["list"] if isinstance(expected["list"], list) else [expected["list"]]
+    if lists != wanted_lists:
+        yield f"each: expected {wanted_lists}, got {lists}"
+        return
+    window = found.file["operators"][-1]
+    (stream,) = window["output"]
+    group = [made[name] for name in window.get("partition_by", ())]
+    number = re.search(r"Average\((?:try\()?(?:float64\()?(\w+)", str(window))
+    yield from _role("group of objects", group[0] if group else None, expected["group"])
+    yield from _role("average of objects", made[number[1]] if number else None, expected["average"])
+    got = sorted(output.tuples.get(stream, ()), key=lambda row: str(row[: len(group)]))
+    wanted = sorted(of_objects(shape, lists, group, made[number[1]] if number else ""), key=str_of_group)
+    if not same(got, wanted, len(group), averaged=number is not None):
+        yield f"objects: expected {wanted[-1:]} as the last of {len(wanted)}, got {got[-1:]} of {len(got)}"
+
+
+def levels_of(found: Drafted, unnested: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, str]]:
+    """The paths of the lists, and by attribute of their objects its path: one that begins with `item` is in the object,
+    one that begins with `item1` in the object around the last one but one.
+    """
+    lists, made = [], dict(found.paths)
+    for left, operator in enumerate(unnested, 1 - len(unnested)):
+        attribute, element = operator["each"].split(" as ")
+        lists.append(made[attribute])
+        (output,) = operator["output"].values()
+        item = f"item{-left or ''}"
+        made = {
+            name: item + text.removeprefix(element) if re.match(rf"{element}\W", text) else made[text]
+            for name, text in output.items()
+        }
+    return lists, made
 
 
 def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
@@ -240,19 +259,27 @@ def str_of_group(row: tuple[list[Any], int, float | None]) -> str:
 
 
 def of_objects(
-    shape: Shape, path: str, group: Sequence[str], number: str
+    shape: Shape, lists: Sequence[str], group: Sequence[str], number: str
 ) -> Iterator[tuple[list[Any], int, float | None]]:
-    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there. A
-    path that begins with `item` is one in the object.
-    """
+    """For each object: its group, the number of the last ten objects, and the mean of their numbers that are there."""
     seen: dict[str, list[Fraction | None]] = defaultdict(list)
     for record in rows(shape):
-        for item in at(record, path) or ():
-            parts = {**record, "value": {**record["value"], "item": item}}
+        for parts in objects_in(record, lists):
             key = [at(parts, name) for name in group]
             last = seen[str(key)] = [*seen[str(key)], as_number(at(parts, number), 0)][-WINDOW:]
             present = [one for one in last if one is not None]
             yield key, len(last), float(sum(present) / len(present)) if present else None
+
+
+def objects_in(record: Mapping[str, Any], lists: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The record with each object of the last list as `item`, and those around it as `item1` and so on."""
+    if not lists:
+        yield dict(record)
+        return
+    for item in at(record, lists[0]) or ():
+        outside = record["value"] if isinstance(record["value"], dict) else {}
+        name = f"item{len(lists) - 1 or ''}"
+        yield from objects_in({**record, "value": {**outside, name: item}}, lists[1:])
 
 
 class Averaged(NamedTuple):
@@ -286,17 +313,17 @@ def panes(shape: Shape, found: Drafted, averaged: Averaged, sizes: tuple[Fractio
     name = found.stream["event_time"]["attribute"]
     path, part = found.paths[name], "change" if name in found.stream.get("change", {}) else "value"
     listed: dict[str, list[tuple[list[Any], Fraction, Fraction | None]]] = defaultdict(list)
-    newest = None
+    watermark = Fraction(-(10**12))
     for record in rows(shape):
         time = moment(at({**record, "value": record[part]}, path), found.schema[path], unit(shape, found.schema[path]))
         group = [at(record, name) for name in averaged.group]
         number = as_number(at(record, averaged.number), scale_of(shape, averaged.number)) if averaged.number else None
         start = time // length * length
         listed[str((group, start))].append((group, start, number))
-        newest = time if newest is None else max(newest, time)
+        watermark = time - lag if time - lag >= watermark + MINIMUM_GAP else watermark
     for members in listed.values():
         group, start, _ = members[0]
-        if newest is not None and start + length <= newest - lag - MINIMUM_GAP:
+        if start + length <= watermark:
             present = [number for *_, number in members if number is not None]
             text = datetime.fromtimestamp(int(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             yield [*group, text, len(members), float(sum(present) / len(present)) if present else None]
@@ -351,6 +378,8 @@ def rows(shape: Shape) -> Iterator[dict[str, Any]]:
         value = value if change is None else change["after"]
         if "columns" in shape.facts:
             value = row_of_csv(str(value), shape.facts)
+        elif "format" in shape.facts:
+            value = {"line": value, "value": value}
         if value is not None and (isinstance(value, dict | list) or "format" in shape.facts):
             headers = record.get("headers", {})
             yield {"value": value, "key": parsed(record.get("key")), "header": headers, "change": change}
@@ -374,6 +403,8 @@ def parsed(part: Any) -> Any:
 
 def at(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path of a record; None if there is none."""
+    if path == "$":
+        return record["value"]
     steps = [
         int(index) if index else json.loads(quoted) if quoted else word for index, quoted, word in STEP.findall(path)
     ]
@@ -387,11 +418,13 @@ def at(record: Mapping[str, Any], path: str) -> Any:
 
 def as_number(value: Any, scale: int) -> Fraction | None:
     """The number, of a decimal in base64 with its scale; None for null."""
-    if not isinstance(value, str):
-        return None if value is None else Fraction(value)
-    if re.fullmatch(r"[-0-9.eE+]+", value):
+    if isinstance(value, dict) and value:
+        return as_number(value["value"], value["scale"])
+    if not isinstance(value, str) or not value:
+        return None if value in (None, "") else Fraction(value)
+    if re.fullmatch(r"[-0-9.eE+]*[0-9]", value):
         return Fraction(value)
-    return Fraction(int.from_bytes(base64.b64decode(value), "big", signed=True), 10**scale)
+    return None if not scale else Fraction(int.from_bytes(base64.b64decode(value), "big", signed=True), 10**scale)
 
 
 def same(

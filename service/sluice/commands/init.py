@@ -15,7 +15,7 @@ from sluice.arrow_without_pandas import keep_pandas_out
 from sluice.commands import options
 from sluice.compiler.progress import reported
 from sluice.config.load import check_text, load_text
-from sluice.model.errors import PipelineError, SluiceError
+from sluice.model.errors import PipelineError, SluiceError, nearest
 from sluice.model.kafka_properties import servers
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices
     usable = [attribute.name for attribute in sample.usable_attributes]
     times = [attribute.name for attribute in sample.usable_attributes if attribute.is_time]
     key = _asked("Key, a window for each of its values", [attribute.name for attribute in roles.key], usable)
-    time = _asked("Time of the events", [roles.time.name] if roles.time else [], times)
+    time = _asked("Time of the events", [roles.time.name] if roles.time else [], times) if times else []
     optional = any(attribute.optional for attribute in sample.usable_attributes)
     missing = not optional or click.confirm("Missing values are null (n: such records are dead letters)", default=True)
     return Choices(key, time[0] if time else "", missing)
@@ -210,8 +210,9 @@ def _asked(question: str, suggested: Sequence[str], possible: Sequence[str]) -> 
     def names(answer: str) -> list[str]:
         given = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]
         if unknown := [name for name in given if name not in possible]:
-            message = f"no attribute {', '.join(unknown)}; expected of {', '.join(possible)}, or {NONE} for none"
-            raise click.UsageError(message)
+            near = next(filter(None, (nearest(name, possible) for name in unknown)), "")
+            message = f"no attribute {', '.join(unknown)}{f' (did you mean {near}?)' if near else ''}; expected of "
+            raise click.UsageError(f"{message}{', '.join(possible)}, or {NONE} for none")
         return given
 
     chosen: list[str] = click.prompt(

@@ -36,6 +36,7 @@ class Roles:
     measurement     the attribute whose average is computed; None if none measures something
     missing         whether attributes are optional
     time_is_chosen  whether the user has named the time
+    key_is_chosen   whether the user has named another key than the records suggest
     """
 
     sample: Sample
@@ -44,6 +45,7 @@ class Roles:
     measurement: Attribute | None
     missing: bool
     time_is_chosen: bool = False
+    key_is_chosen: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -64,4 +66,7 @@ def roles_of(sample: Sample, choices: Choices) -> Roles:
     key = sample.group if choices.key is None else [named[name] for name in choices.key]
     time = sample.time if choices.time is None else named.get(choices.time)
     measurement = best_measurement(sample.attributes, [attribute.name for attribute in key])
-    return Roles(sample, key, time, measurement, choices.missing, time_is_chosen=bool(choices.time))
+    return Roles(
+        sample, key, time, measurement, choices.missing,
+        time_is_chosen=bool(choices.time), key_is_chosen=[*key] != [*sample.group],
+    )  # fmt: skip

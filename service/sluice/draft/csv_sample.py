@@ -67,13 +67,20 @@ def _is_head(fields: Sequence[Sequence[str]]) -> bool:
     """Whether the first row has names, above a column of numbers."""
     head, rows = fields[0], fields[1:]
     named = len(set(head)) == len(head) and all(NAME.fullmatch(name) for name in head)
-    return named and any(column and all(map(NUMBER.fullmatch, column)) for column in zip(*rows, strict=True))
+    filled = ([field for field in column if field] for column in zip(*rows, strict=True))
+    return named and any(column and all(map(NUMBER.fullmatch, column)) for column in filled)
 
 
 def _has_places(column: Sequence[str]) -> bool:
     """Whether all numbers of the column have the same number of places behind the point: they are decimals."""
     places = {len(match[1]) if (match := PLACES.fullmatch(field)) else 0 for field in column if field}
     return len(places) == 1 and places != {0}
+
+
+def numbers_of(texts: Sequence[str]) -> list[Any]:
+    """The numbers in a column of texts as JSON values."""
+    exact = _has_places(texts)
+    return [_value(text, exact) for text in texts]
 
 
 def _value(field: str, exact: bool) -> Any:  # noqa: ANN401, FBT001 - a JSON value

@@ -14,10 +14,11 @@ from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
+from sluice.draft.name_words import measures
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
-from sluice.draft.unnested import Unnested, unnested
-from sluice.draft.value_forms import kinds
+from sluice.draft.unnested import Level, Unnested, unnested
+from sluice.draft.value_forms import Form, kinds
 from sluice.model.secrets import is_secret
 
 #: characters of a line in front of its comment
@@ -26,6 +27,10 @@ COLUMN = 44
 TABLE_OUTPUTS = 3
 #: attributes in the schema; more of them are comments
 MAX_ATTRIBUTES = 60
+#: headers that are suggested as attributes
+MAX_HEADERS = 8
+#: a text that may be the bytes of a number, as Connect writes decimals
+BYTES = re.compile(r"(?:[A-Za-z0-9+/]{4}){0,4}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 #: what is wrong with records of a format that cannot be read
 PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
@@ -61,10 +66,13 @@ def draft(
     choices     what the user has chosen instead of what the records suggest
     """
     stream, roles = _stream_name(topic), roles_of(sample, choices)
-    table = traits.compacted or sample.tombstones > 0
+    table = _may_be_table(sample, compacted=traits.compacted)
     time, objects = event_time_of(roles, table=traits.compacted), unnested(roles)
     lines = list(_head(topic, roles, file, time, compacted=traits.compacted))
-    lines += [*_streams(topic, roles, stream, time, table=table, quiet=traits.quiet), *_operators(roles, stream, time)]
+    lines += [
+        *_streams(topic, roles, stream, time, table=table, quiet=traits.quiet),
+        *_operators(roles, stream, time, table=table),
+    ]
     if objects is not None:
         at = lines.index("operators:")
         lines[at:at] = _streams_of_objects(topic, objects)
@@ -72,6 +80,11 @@ def draft(
     lines += _join(sample, stream) if table else ()
     lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
     return "\n".join(lines) + "\n"
+
+
+def _may_be_table(sample: Sample, *, compacted: bool) -> bool:
+    """Whether the records may be the rows of a table, each in place of the one before of its key."""
+    return compacted or sample.tombstones > 0 or sample.envelope.word == DEBEZIUM
 
 
 def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
@@ -93,7 +106,7 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
         yield f"# its key; this stream, which is no table, {what}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
-    if compacted or sample.tombstones:
+    if _may_be_table(sample, compacted=compacted):
         yield "# To read it as a table, follow the comments with `table` below and docs/join.md."
     name = re.sub(r"[^\w-]+", "-", topic, flags=re.ASCII).strip("-")
     yield f"pipeline: {_word(name or 'first')}"
@@ -116,6 +129,8 @@ def _use_of_time(roles: Roles, time: EventTime | None, *, table: bool) -> str:
 
 
 def _why(roles: Roles) -> str:
+    if roles.key_is_chosen:
+        return "as chosen"
     key = {attribute.name for attribute in roles.sample.key.attributes}
     if {attribute.name for attribute in roles.key} <= key:
         return "the key of the records"
@@ -143,7 +158,7 @@ def _streams(
     names = {attribute.name for attribute in sample.usable_attributes}
     for attribute in sample.key.attributes if table else ():
         if attribute.name not in names:
-            yield _commented(f"      # {_word(attribute.name)}: string", "the key of the record, for a table")
+            yield _commented(f"      # {_row(attribute, roles)}", "the key of the record, for a table")
     if roles.time is None:
         use = "the timestamp of the record, for the next two suggestions"
         yield _commented(f"      # {_free(sample)}: timestamp", use)
@@ -175,6 +190,8 @@ def _schema(roles: Roles) -> Iterator[str]:
     for attribute in usable:
         sign = "# " if attribute.name in behind else ""
         yield _commented(f"      {sign}{_row(attribute, roles)}", _comment(attribute, roles))
+    for header in roles.sample.headers[:MAX_HEADERS]:
+        yield _commented(f"      # {_row(header, roles)}", f"a header, {_comment(header, roles)}")
     for attribute in roles.sample.attributes:
         if attribute.problem:
             yield f"      # left out: {json.dumps(attribute.source)}: {attribute.problem}"
@@ -221,13 +238,18 @@ def _comment(attribute: Attribute, roles: Roles) -> str:
 
 
 def _absence(attribute: Attribute, roles: Roles) -> str:
-    seen = f"missing or null in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    what = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
+    seen = f"{what} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
     dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
     return "; ".join(filter(None, (seen or attribute.absence, dead)))
 
 
 def _inside(attribute: Attribute) -> str:
     """What the values of a json attribute, and of a list of objects, are good for."""
+    if _may_be_bytes(attribute):
+        return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
+    if attribute.form is not None and attribute.form.words:
+        return f"`try(float64({attribute.name}))` is its number, null for another text"
     if attribute.is_list_of_objects:
         return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
     if attribute.form is None or attribute.form.type != "json":
@@ -237,6 +259,13 @@ def _inside(attribute: Attribute) -> str:
     items = [item for value in attribute.values if isinstance(value, list) for item in value]
     lists = items and all(isinstance(item, dict) for item in items)
     return "with the type `[{...}]`, `each` of a map makes a tuple of each object" if lists else ""
+
+
+def _may_be_bytes(attribute: Attribute) -> bool:
+    """Whether texts below the name of a measurement may be decimals of Connect; only a schema tells them from texts."""
+    text = attribute.form is not None and attribute.form.type == "string"
+    named = text and measures(attribute.meaning) and len(attribute.values) > 1
+    return named and all(isinstance(value, str) and BYTES.fullmatch(value) for value in attribute.values)
 
 
 def _unfit(attribute: Attribute) -> str:
@@ -312,13 +341,15 @@ def _free(sample: Sample) -> str:
     return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
-def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[str]:
+def _operators(roles: Roles, stream: str, time: EventTime | None, *, table: bool) -> Iterator[str]:
     by = ", partitioned" if roles.key else ""
     yield "operators:"
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{_of_each(roles)}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
+    if table:
+        yield _commented(f"    # window: table{by}", "with `table: true` of the stream: the present row of each key")
     if time is None:
         yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
     yield from _output(roles, "results", {})
@@ -331,25 +362,32 @@ def _operators(roles: Roles, stream: str, time: EventTime | None) -> Iterator[st
 
 
 def _streams_of_objects(topic: str, objects: Unnested) -> Iterator[str]:
-    yield _commented(f"  {objects.operator}: {{}}", f"a tuple for each object of {objects.attribute.name}")
-    name = f"results_{objects.attribute.name}"
+    for level in objects.levels:
+        yield _commented(f"  {level.operator}: {{}}", f"a tuple for each object of {level.attribute}")
+    name = f"results_{objects.name}"
     yield f"  {name}: {{topic: {_word(f'{topic}.{name}')}}}"
 
 
 def _operators_of_objects(objects: Unnested, stream: str) -> Iterator[str]:
-    roles, name = objects.roles, objects.attribute.name
-    yield f"  - name: {objects.operator}"
-    yield f"    map: {stream}"
-    yield f"    each: {name} as {objects.element}"
-    yield "    output:"
-    yield f"      {objects.operator}:"
-    for attribute, expression in objects.expressions.items():
-        yield f"        {_word(attribute)}: {_word(expression)}"
-    yield f"  - name: last_ten_{name}"
-    yield f"    aggregate: {objects.operator}"
+    sources = (stream, *(level.operator for level in objects.levels))
+    for level, source in zip(objects.levels, sources, strict=False):
+        yield from _each(level, source)
+    roles = objects.roles
+    yield f"  - name: last_ten_{objects.name}"
+    yield f"    aggregate: {sources[-1]}"
     by = ", partitioned" if roles.key else ""
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten objects{_of_each(roles)}, at each object")
-    yield from _output(roles, f"results_{name}", {})
+    yield from _output(roles, f"results_{objects.name}", {})
+
+
+def _each(level: Level, source: str) -> Iterator[str]:
+    yield f"  - name: {level.operator}"
+    yield f"    map: {source}"
+    yield f"    each: {level.attribute} as {level.element}"
+    yield "    output:"
+    yield f"      {level.operator}:"
+    for attribute, expression in level.expressions.items():
+        yield f"        {_word(attribute)}: {_word(expression)}"
 
 
 def _of_each(roles: Roles) -> str:
@@ -372,14 +410,19 @@ def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
     computed = {**more, "tuples": "Count()"}
     number = roles.measurement
     if number and number.form:
-        whole = number.form.type == "int64"  # Average of int64 cuts (A20)
-        argument = f"float64({number.name})" if whole else number.name
-        computed |= {f"average_{number.name}": f"Average({argument})"}
+        computed |= {f"average_{number.name}": f"Average({_number(number.name, number.form)})"}
     elif values:
         computed |= {f"last_{values[0].name}": f"Last({values[0].name})"}
     return dict(zip(keys, keys, strict=True)) | {
         f"{name}_" if name in keys else name: expression for name, expression in computed.items()
     }
+
+
+def _number(name: str, form: Form) -> str:
+    """The expression of a number whose average has all of its places: Average of int64 cuts them (A20)."""
+    if form.words:
+        return f"try(float64({name}))"
+    return f"float64({name})" if form.type == "int64" else name
 
 
 def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:

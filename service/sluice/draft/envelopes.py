@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sluice.draft.record_tree import Path, places
+from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
 from sluice.draft.value_forms import DIGITS, MAX_DIGITS, Form
 
@@ -53,7 +53,7 @@ class Envelope:
         fields = dict(_fields(documents[0].get("schema") if self.schema else None, self.word))
         attributes = [
             replace(_by_schema(attribute, fields), path=(*around, *attribute.path))
-            for attribute in attributes_of([place for place in places(rows) if place.path])
+            for attribute in attributes_of([place for place in places(rows) if place.path or not _is_object(place)])
         ]
         return [*attributes, *self.beside(documents, attributes)]
 
@@ -84,6 +84,10 @@ def envelope_of(documents: Sequence[Document]) -> Envelope:
     if _most(payloads, _is_change):
         return Envelope(DEBEZIUM, schema)
     return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else NO_ENVELOPE
+
+
+def _is_object(place: Place) -> bool:
+    return any(isinstance(value, dict) for value in place.values)
 
 
 def _has_time(event: Mapping[str, Any]) -> bool:

@@ -18,6 +18,8 @@ SHOWN = 5
 MAX_ROWS = 40
 #: characters of a path, and of an example
 WIDTH = 40
+#: characters of a result
+LINE = 200
 HEAD = ("attribute", "path", "type", "in", "example")
 ENVELOPES = {
     DEBEZIUM: "change events of Debezium", CONNECT: "Connect's schema and payload", UPSERT: "rows and tombstones",
@@ -46,10 +48,14 @@ def _row(attribute: Attribute, roles: Roles) -> tuple[str, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    cut = [[cell if len(cell) <= WIDTH else f"{cell[: WIDTH - 3]}..." for cell in row] for row in rows]
+    cut = [[_cut(cell, WIDTH) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
     for row in cut:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def first_results(written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -57,6 +63,6 @@ def first_results(written: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     results = [row["tuple"] for row in written if "tuple" in row]
     dead = [row["dead_letter"]["reason"] for row in written if "dead_letter" in row]
     yield f"the file over these records: {counted(len(results), 'result')}, {counted(len(dead), 'dead letter')}"
-    yield from (f"  {orjson.dumps(row).decode()}" for row in results[:SHOWN])
+    yield from (f"  {_cut(orjson.dumps(row).decode(), LINE)}" for row in results[:SHOWN])
     if dead:
         yield f"  the first dead letter: {dead[0]}"

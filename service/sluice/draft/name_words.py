@@ -30,7 +30,8 @@ KEYS = frozenset(WORD.findall(
     "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
-    "terminal node shard thread process errno level lsn pos row server timezone ordinal second namespace time"
+    "attempt attempts terminal node shard thread process errno level lsn pos row server timezone ordinal second "
+    "namespace time"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
@@ -63,17 +64,19 @@ TEXTS = frozenset(WORD.findall(
 THINGS = frozenset(WORD.findall(
     "symbol sym s ticker instrument pair product market sensor device station machine meter plug vehicle bus car ship "
     "host hostname node instance user customer account client tenant shop store branch merchant city region country "
-    "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player"
+    "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player camera sku article "
+    "item repository repo project queue charger turbine inverter pump robot truck patient merchant driver courier asset"
 ))  # fmt: skip
 #: names of the time at which something happened, without signs between their words
 EVENT_TIMES = frozenset(WORD.findall(
     "timestamp time ts tsms tsus tsns eventtime eventtimestamp t tst dt at when created createdat timeunixnano "
-    "occurredat happenedat occurred now"
+    "occurredat happenedat occurred now obstime observationtime measuredat measuretime recordedat capturedat sampledat "
+    "loggedat eventdatetime eventdate effectivedatetime"
 ))  # fmt: skip
 #: words of the names of other times: what was done with the record, or when something else is due
 OTHER_TIMES = frozenset(WORD.findall(
     "updated modified received sent processed expires expiry exp deleted ended end until observed etl creation birth "
-    "sunrise sunset ingest ingested stored indexed synced"
+    "sunrise sunset ingest ingested ingestion stored indexed synced receipt loaded exported"
 ))  # fmt: skip
 #: names that say too little without the name of the object around them
 GENERAL = frozenset(WORD.findall(
@@ -86,6 +89,8 @@ BRANCHES = frozenset((
     "double", "float", "long", "int", "string", "boolean", "stringValue", "boolValue", "$oid", "$date", "$numberInt",
     "$numberLong", "$numberDouble", "$numberDecimal",
 ))  # fmt: skip
+#: objects of a record that say what was, or guard the others: their members are second to those of the same name
+ASIDE = frozenset(("before", "old", "previous", "prev", "signature"))
 #: words in front of `time` if it is a duration
 DURATIONS = frozenset(WORD.findall(
     "response request processing process elapsed wait waiting run running load exec execution upstream total query "

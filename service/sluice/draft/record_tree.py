@@ -10,17 +10,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 #: the names of members and positions of items that lead to a value; empty: the document itself
 Path = tuple[str | int, ...]
+#: members that name an object of a list, and members that then have its value
+NAMES, VALUES = ("name", "key", "label", "tag"), ("value", "values")
+#: the members of Debezium's number without a fixed scale
+SCALED = {"scale", "value"}
 
 #: percent of the values that are objects where the others are no more than mistakes
 MIN_SHARE = 99
 #: an object with at least MIN_NAMES names of members, of which a value has less than MAX_USE percent, has data as names
 MIN_NAMES, MAX_USE = 12, 25
+#: the fewest lists whose items are known by their names
+MIN_LISTS = 8
 #: the longest list whose items differ in kind that is read item by item
 MAX_ITEMS = 12
+
+
+class Item(int):
+    """The position of an item of a list. `label`: its name in all documents, if it is an object of a name and a
+    value; else empty.
+    """
+
+    label: str
+
+    def __new__(cls, position: int, label: str = "") -> Self:
+        item = super().__new__(cls, position)
+        item.label = label
+        return item
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +82,44 @@ def _below(path: Path, found: Sequence[tuple[int, Any]], documents: int) -> Iter
 def _steps(path: Path, values: Sequence[Any]) -> Iterable[str | int]:
     """The steps that lead from the values to places within them; none if the values are a place themselves."""
     objects = [value for value in values if isinstance(value, dict)]
+    if objects and all(map(is_scaled, objects)):
+        return ()
     if values and 100 * len(objects) >= MIN_SHARE * len(values):
         names = Counter(name for value in objects for name in value)
+        if path and isinstance(path[-1], Item) and path[-1].label:
+            names.pop(next(name for name in NAMES if objects[0].get(name) == path[-1].label))
         return () if path and _are_data(names, objects) else names
     lists = [value for value in values if isinstance(value, list)]
-    return range(_items(lists)) if lists and len(lists) == len(values) else ()
+    if not lists or len(lists) < len(values):
+        return ()
+    labels = _labels(lists)
+    return [Item(at, label) for at, label in enumerate(labels)] or [Item(at) for at in range(_items(lists))]
+
+
+def is_scaled(value: object) -> bool:
+    """Whether a value is Debezium's number without a fixed scale: its scale and the bytes of the unscaled number."""
+    return isinstance(value, dict) and value.keys() == SCALED and _are_of(value, int, str)
+
+
+def _are_of(value: dict[str, Any], scale: type, content: type) -> bool:
+    return type(value["scale"]) is scale and type(value["value"]) is content
+
+
+def _labels(lists: Sequence[list[Any]]) -> list[str]:
+    """The names of the items, if each list has the same few named values in the same order, as the labels of a metric;
+    else none.
+    """
+    rows = [tuple(map(_label, value)) for value in lists]
+    labels = rows[0]
+    same = all(row == labels for row in rows) and len(lists) >= MIN_LISTS
+    return [*labels] if same and len(labels) <= MAX_ITEMS and all(labels) and len(set(labels)) == len(labels) else []
+
+
+def _label(item: object) -> str:
+    """The name of an object of a name and a value; empty if it is none."""
+    if not isinstance(item, dict) or item.keys().isdisjoint(VALUES):
+        return ""
+    return next((name for key in NAMES if isinstance(name := item.get(key), str)), "")
 
 
 def _are_data(names: Counter[str], objects: Sequence[dict[str, Any]]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sluice.draft.name_words import EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
+from sluice.draft.name_words import ASIDE, EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
 from sluice.draft.record_tree import Place, places
 from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
 
@@ -15,6 +15,10 @@ from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_o
 MIN_KEYED = 98
 #: a text that may be the name of one thing of many, such as MTR-104 or web-4
 IDENTIFIER = re.compile(r"(?=\S*[^\W\d])(?=\S*\d)\S+")
+#: the name by which OpenTelemetry groups all that a service sends
+SERVICES = ("service.name",)
+#: records of a group that a window over it needs to say something
+MIN_GROUP = 4
 #: types of a key
 KEYS = ("string", "int64")
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
@@ -23,33 +27,39 @@ KEY_NAMES = ("key", "record_key", "kafka_key")
 
 def best_time(attributes: Sequence[Attribute]) -> Attribute | None:
     """The attribute that is most likely the event time: one that all records have, then that of a change event, then
-    one by its name, then the first one. None if there is no time.
+    one by its name, then one of what is and not of what was, then the first one. None if there is no time.
     """
     times = [attribute for attribute in attributes if attribute.is_time]
     return min(times, key=_time_rank, default=None)
 
 
-def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, int]:
+def _is_aside(attribute: Attribute) -> bool:
+    return not ASIDE.isdisjoint(attribute.path)
+
+
+def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, bool, int]:
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
     other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
     by_name = 0 if named in EVENT_TIMES else 1 + other
-    return attribute.optional, constant, attribute.part != CHANGE, by_name, len(attribute.path)
+    return attribute.optional, constant, attribute.part != CHANGE, by_name, _is_aside(attribute), len(attribute.path)
 
 
 def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:
-    """The attribute whose average is drafted: one that is not always the same, then one with the name of a measurement,
-    then one that all records have, then one that may have places behind the point, then the first one. None if no
-    attribute measures something.
+    """The attribute whose average is drafted: one that is not always the same, then one without words among its
+    numbers, then one with the name of a measurement, then one of what is and not of what was, then one that all records
+    have, then one that may have places behind the point, then the first one. None if no attribute measures something.
     """
     possible = [attribute for attribute in attributes if attribute.is_measurement and attribute.name not in key]
     return min(possible, key=_measurement_rank, default=None)
 
 
-def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool]:
+def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
-    constant = len(attribute.values) >= MIN_RECORDS and len(set(attribute.values)) == 1
-    return constant, not measures(attribute.meaning), attribute.optional, attribute.form.type == "int64"
+    constant = len(attribute.values) >= MIN_RECORDS and len(set(map(str, attribute.values))) == 1
+    named = measures(attribute.meaning)
+    whole = attribute.form.type == "int64"
+    return constant, attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
 
 
 class RecordKey(NamedTuple):
@@ -140,6 +150,9 @@ def _may_group(attribute: Attribute) -> bool:
     return present and not attribute.problem and attribute.form is not None and attribute.form.type in KEYS
 
 
-def _group_rank(attribute: Attribute) -> tuple[bool, bool, int]:
+def _group_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, int]:
+    groups = len(set(attribute.values))
+    small = groups * MIN_GROUP > len(attribute.values)
     name = all(isinstance(value, int) or IDENTIFIER.fullmatch(value) for value in attribute.values)
-    return not names_thing(attribute.meaning), not name, len(set(attribute.values))
+    service = attribute.last_name in SERVICES
+    return small, not service, not names_thing(attribute.meaning), _is_aside(attribute), not name, groups

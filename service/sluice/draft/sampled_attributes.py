@@ -12,9 +12,10 @@ from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures
-from sluice.draft.record_tree import Path, Place, kind
-from sluice.draft.value_forms import Fit, Form, fit, kinds
+from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures, unit_of_time
+from sluice.draft.record_tree import VALUES, Item, Path, Place, kind
+from sluice.draft.value_forms import Fit, Form, fit, form_of, kinds
+from sluice.model.members import WHOLE
 
 #: characters of a value in a comment
 MAX_EXAMPLE = 40
@@ -78,19 +79,21 @@ class Attribute:
         inside = "".join(map(_step_text, self.path))
         if self.part in (KEY, HEADER):
             return f"{self.part}{inside}"
+        if not self.path:
+            return WHOLE
         part_of_record = self.path[0] in (KEY, HEADER) and self.path != (self.name,)
         return path_text(self.path, quoted=1 if part_of_record else 0)
 
     @property
     def last_name(self) -> str:
         """The name of the member that has it; of a branch of a union that of the member around it."""
-        names = [step for step in self.path if isinstance(step, str) and step not in BRANCHES]
+        names = _spoken(self.path)
         return names[-1] if names else self.name
 
     @property
     def meaning(self) -> str:
         """The words that say what the values are: its last name, with the one before if that alone says too little."""
-        names = [step for step in self.path if isinstance(step, str) and step not in BRANCHES]
+        names = _spoken(self.path)
         short = self.last_name.lower() in GENERAL or len(self.last_name) == 1
         return "_".join(names[-2:]) if short and names else self.last_name
 
@@ -110,21 +113,37 @@ class Attribute:
 
     @property
     def is_measurement(self) -> bool:
-        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags; a number that
-        is always the same is a key, unless its name is that of a measurement.
+        """Whether an average of its values may mean something. Whole numbers that are 0 or 1 are flags, and others may
+        be times beside zeros; a number that is always the same is a key, unless its name is that of a measurement.
         """
-        if self.problem or self.form is None or not self.form.is_number:
+        if self.problem or self.form is None or not (self.form.is_number or self.form.words):
             return False
-        numbers = [value for value in self.values if not isinstance(value, str)]
+        numbers = [value for value in self.values if not isinstance(value, str | dict)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
         constant = len(numbers) >= MIN_RECORDS and len(set(numbers)) == 1 and not measures(self.meaning)
-        return not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
+        times = 0 in numbers and unit_of_time(self.meaning, [number for number in numbers if number])
+        return not times and not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 
 
 def example_of(values: Sequence[Any]) -> str:
     """The first value as JSON, in one line of ASCII; empty if there is no value."""
     text = json.dumps(values[0]) if values else ""
     return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
+
+
+def _spoken(path: Path) -> list[str]:
+    """The names in the path. A labelled item has its label as name, and its value none."""
+    names: list[str] = []
+    for before, step in zip((None, *path), path, strict=False):
+        if isinstance(step, Item):
+            names += [step.label] if step.label else []
+        elif isinstance(step, str) and step not in BRANCHES and not (_label(before) and step in VALUES):
+            names.append(step)
+    return names
+
+
+def _label(step: str | int | None) -> str:
+    return step.label if isinstance(step, Item) else ""
 
 
 def path_text(steps: Path, *, quoted: int = 0) -> str:
@@ -180,12 +199,18 @@ def _mended(name: str) -> str:
 def _parts(path: Path) -> list[str]:
     """The members of the path as parts of a name. An item behind the first one has its position in the name."""
     parts: list[str] = []
-    for step in path:
-        if isinstance(step, str) and not (parts and step in BRANCHES):
-            parts.append(step if ATTRIBUTE.fullmatch(step) else re.sub(r"\W+", "_", step).strip("_"))
+    for before, step in zip((None, *path), path, strict=False):
+        if label := _label(step):
+            parts[-1:] = [*parts[-1:], _plain(label)]
+        elif isinstance(step, str) and not (parts and step in BRANCHES) and not (_label(before) and step in VALUES):
+            parts.append(_plain(step))
         elif isinstance(step, int) and (step or len(path) == 1):
             parts[-1:] = ["_".join([*parts[-1:], str(step)])]
     return parts or ["field"]
+
+
+def _plain(name: str) -> str:
+    return name if ATTRIBUTE.fullmatch(name) else re.sub(r"\W+", "_", name).strip("_")
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
@@ -199,8 +224,23 @@ def _numbered(names: Sequence[str]) -> list[str]:
 
 def _attribute(name: str, place: Place, part: str) -> Attribute:
     attribute = Attribute(name, place.path, None, place.values, place.rows, place.documents, part)
+    if (filled := _without_empty(attribute)) is not None:
+        return filled
     fitted = fit(attribute.meaning, place.values)
     return with_fit(attribute, fitted) if fitted else replace(attribute, problem=_nothing_in(place.values))
+
+
+def _without_empty(attribute: Attribute) -> Attribute | None:
+    """The attribute whose empty texts count as null, with `coerce`; None if none is empty, or the others are texts."""
+    there = [value != "" for value in attribute.values]
+    if all(there) or not any(there):
+        return None
+    values = list(compress(attribute.values, there))
+    form = form_of(attribute.meaning, values)
+    if form is None or form.is_text or form.base64:
+        return None
+    rows = list(compress(attribute.rows, there))
+    return replace(attribute, form=replace(form, coerce=True), values=values, rows=rows)
 
 
 def with_fit(attribute: Attribute, fitted: Fit) -> Attribute:

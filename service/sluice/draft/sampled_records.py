@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sluice.draft.csv_sample import csv_rows
+from sluice.draft.csv_sample import csv_rows, numbers_of
 from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
 from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
-from sluice.draft.value_forms import Form
+from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
 from sluice.wire.formats.protobuf_format import ProtobufOptions
 
@@ -36,6 +36,12 @@ MAX_ID = 1 << 24
 MAX_SHOWN = 60
 #: the beginning of the headers that are attributes of a CloudEvent
 CLOUD_EVENT = "ce_"
+#: the attribute of records that are numbers
+NUMBERS = "value"
+#: the attribute that is the whole record, by the kind of the record
+WHOLES = {list: "items", str: "text", dict: "object"}
+#: the beginning of the headers of the service itself
+OWN = "sluice-"
 #: whole numbers that may be beyond 64 bits, which orjson reads as float64
 WIDE = re.compile(rb"\d{19}")
 
@@ -64,6 +70,7 @@ class Sample:
 
     format       the format of the records, as a pipeline file names it
     attributes   all attributes found, also those that no stream can have
+    headers      further headers of the records, which may be attributes
     group        the attributes by which the records may be grouped; empty if none are suitable
     records      the number of sampled records
     usable       the number of records from which the attributes were found
@@ -90,6 +97,7 @@ class Sample:
     delimiter: str = ","
     settings: Mapping[str, str] = field(default_factory=dict)
     origins: Sequence[tuple[int, float | None]] = ()
+    headers: Sequence[Attribute] = ()
 
     @property
     def usable_attributes(self) -> list[Attribute]:
@@ -144,7 +152,7 @@ class _Filled(NamedTuple):
 
 def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     parsed = [(_parsed(record.value.removeprefix(BOM_UTF8)), record) for record in records]
-    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list))
+    usual = Counter(type(document) for document, _ in parsed if isinstance(document, dict | list | str))
     kind = usual.most_common(1)[0][0] if usual else dict
     documents: list[tuple[Document, _Filled]] = [
         (document, record) for document, record in parsed if type(document) is kind
@@ -156,8 +164,9 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     envelope = envelope_of([document for document, _ in documents])
     rows = [(row, record) for document, record in documents if (row := envelope.row(document)) is not None]
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
+    named = [attribute if attribute.path else replace(attribute, name=WHOLES[kind]) for attribute in listed]
     unreadable = len(records) - len(documents)
-    return replace(_sample(topic, "json", listed, rows), envelope=envelope, unreadable=unreadable)
+    return replace(_sample(topic, "json", named, rows), envelope=envelope, unreadable=unreadable)
 
 
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
@@ -167,16 +176,22 @@ def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
         return None
     table = csv_rows(texts)
     if table is None:
+        line = _number(texts) if all(map(NUMBER.fullmatch, texts)) else _line(texts)
         lines: list[tuple[Document, _Filled]] = [
-            ({"line": text}, record) for text, record in zip(texts, records, strict=True)
+            ({line.name: text}, record) for text, record in zip(texts, records, strict=True)
         ]
-        return _sample(topic, "text", [_line(texts)], lines)
+        return _sample(topic, "text", [line], lines)
     rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
     listed = [
         replace(attribute, path=(attribute.name,)) for attribute in attributes_of(places([row for row, _ in rows]))
     ]
     unreadable = len(records) - len(rows)
     return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
+
+
+def _number(texts: Sequence[str]) -> Attribute:
+    (attribute,) = attributes_of(places([{NUMBERS: text} for text in numbers_of(texts)]))
+    return replace(attribute, path=(attribute.name,))
 
 
 def _line(texts: Sequence[str]) -> Attribute:
@@ -257,7 +272,9 @@ def _sample(
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
     key = record_key(listed, [_key(record.key) for _, record in rows] if keys is None else keys)
     key = key if keys is None else key._replace(format="avro-confluent")
-    attributes = [*listed, *_headers([record for _, record in rows], listed)]
+    headers = _headers([record for _, record in rows], listed)
+    events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
+    attributes = [*listed, *events]
     thing = [found for found in [group_of(attributes)] if found]
     if key.attributes and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
@@ -266,7 +283,8 @@ def _sample(
         group = thing
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
     origins = [(record.partition, record.at) for _, record in rows]
-    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key, origins=origins)
+    others = [header for header in headers if header not in events]
+    return Sample(form, attributes, group, len(rows), len(rows), unfit=unfit, key=key, origins=origins, headers=others)
 
 
 def _as_upserts(sample: Sample) -> Sample:
@@ -291,16 +309,15 @@ def _all_differ(key: RecordKey) -> bool:
 
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
-    """The headers that are attributes of CloudEvents."""
+    """The headers with texts, but for those of the service and of an attribute's name."""
     documents = [
         {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
     ]
-    events = [{name: text for name, text in document.items() if name.startswith(CLOUD_EVENT)} for document in documents]
-    if not any(events):
+    if not any(documents):
         return []
     names = {attribute.name for attribute in taken}
-    headers = attributes_of(places(events), HEADER)
-    return [header for header in headers if header.name not in names]
+    headers = attributes_of([place for place in places(documents) if place.path], HEADER)
+    return [header for header in headers if header.name not in names and not str(header.path[0]).startswith(OWN)]
 
 
 def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value
@@ -313,12 +330,12 @@ def _parsed(text: bytes) -> Any:  # noqa: ANN401 - a JSON value
 
 
 def _text(text: bytes | None) -> str | None:
-    """The bytes as a text; None if they are no text that can be printed."""
+    """The bytes as a text; None if they are no text that can be printed, tabs apart."""
     try:
         decoded = text.decode() if text is not None else ""
     except ValueError:
         return None
-    return decoded if decoded.isprintable() and text is not None else None
+    return decoded if decoded.replace("\t", "").isprintable() and text is not None else None
 
 
 def _key(key: bytes | None) -> Any:  # noqa: ANN401 - a JSON value

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.draft.name_words import is_name_of_text, is_name_of_time, measures, unit_of_time
-from sluice.draft.record_tree import kind
+from sluice.draft.record_tree import is_scaled, kind
 from sluice.time_units import nanoseconds
 
 #: percent of the values that have the form of an attribute; the others are too few to be more than mistakes
@@ -23,18 +23,27 @@ MIN_SHARE = 99
 WHOLE = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 PLACES = re.compile(r"-?(?:0|[1-9]\d*)\.(\d+)", re.ASCII)
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+#: texts of float64 beside numbers
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+#: percent of the values that are numbers where the others are words, of which there are at most MAX_WORDS
+MIN_NUMBERS, MAX_WORDS = 50, 3
 #: digits of a decimal without a precision, and of the widest one
 DIGITS, MAX_DIGITS = 18, 38
 #: members of the objects of a list with types of their own, those in objects included; a list of larger ones is json
-MAX_MEMBERS = 16
+MAX_MEMBERS = 40
 #: forms of times that are not ISO 8601. Day and month are told apart by a day beyond the 12th
 PATTERNS = (
     "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT",
     "%Y%m%d-%H:%M:%S.%f", "%Y%m%d-%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%d-%m-%Y %H:%M:%S",
     "%d-%b-%Y %H:%M:%S", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S.%f %z",
-    "%Y-%m-%d %H:%M:%S.%f %z UTC",
+    "%Y-%m-%d %H:%M:%S.%f %z UTC", "%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%d %H:%M:%S.%f UTC", "%Y/%m/%d %H:%M:%S.%f",
+    "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S.%f", "%d/%m/%Y %H:%M:%S.%f", "%m/%d/%Y %H:%M:%S.%f", "%m/%d/%Y %I:%M:%S %p",
+    "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%b %d %Y %H:%M:%S",
+    "%d %b %Y %H:%M:%S", "%d/%b/%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S",
 )  # fmt: skip
+#: the form of a time in digits alone, which only the name of the attribute tells from a number
+DIGITS_OF_TIME, COUNT_OF_DIGITS = "%Y%m%d%H%M%S", 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class Form:
     pattern  of a text that is a time, in another form than ISO 8601; empty for other values
     coerce   whether texts stand for numbers or times
     base64   whether texts are the bytes of a decimal in base64, as Connect writes them
+    words    whether most of the texts are those of numbers, and some are words such as `VRB`
     """
 
     type: str
@@ -53,6 +63,7 @@ class Form:
     pattern: str = ""
     coerce: bool = False
     base64: bool = False
+    words: bool = False
 
     @property
     def plain(self) -> bool:
@@ -70,6 +81,10 @@ class Form:
     def is_number(self) -> bool:
         return self.type in ("int64", "float64") or self.type.startswith("decimal")
 
+    @property
+    def is_text(self) -> bool:
+        return self.type in ("string", "json")
+
 
 class Fit(NamedTuple):
     """The form of values, and their sort if values of other sorts do not have it: too few to be more than mistakes."""
@@ -86,7 +101,7 @@ def fit(name: str, values: Sequence[Any]) -> Fit | None:
     form = form_of(name, values)
     if form is None:
         return None
-    if form.type != "json":
+    if form.type != "json" and not form.words:
         return Fit(form)
     usual, count = Counter(map(kind, values)).most_common(1)[0]
     if count < len(values) and 100 * count >= MIN_SHARE * len(values):
@@ -128,7 +143,10 @@ def _number(name: str, values: Sequence[Any]) -> Form | None:
     """The form of numbers, and of numbers beside texts of numbers."""
     if not all(_is_number(value) for value in values) or all(isinstance(value, str) for value in values):
         return None
-    numbers, coerce = [_as_number(value) for value in values], any(isinstance(value, str) for value in values)
+    if any(value in NOT_FINITE for value in values):
+        return Form("float64")
+    numbers = [_as_number(value) for value in values]
+    coerce = any(isinstance(value, str) for value in values)
     if unit := unit_of_time(name, numbers):
         return Form("timestamp", unit=unit, coerce=coerce)
     if any(isinstance(number, float) for number in numbers):
@@ -140,7 +158,8 @@ def _number(name: str, values: Sequence[Any]) -> Form | None:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) or (isinstance(value, str) and NUMBER.fullmatch(value) is not None)
+    text = isinstance(value, str) and (value in NOT_FINITE or NUMBER.fullmatch(value) is not None)
+    return type(value) in (int, float) or text
 
 
 def _as_number(value: Any) -> int | float:  # noqa: ANN401 - a JSON value
@@ -155,7 +174,13 @@ def _time_as_text(name: str, values: Sequence[Any]) -> Form | None:
     patterns = [pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)]
     if len(patterns) > 1:  # the day or the month may come first
         return None
+    if is_name_of_time(name) and all(map(_is_digits_of_time, values)):
+        return Form("timestamp", pattern=DIGITS_OF_TIME)
     return Form("timestamp", pattern=patterns[0]) if patterns else _count_as_text(name, values)
+
+
+def _is_digits_of_time(text: str) -> bool:
+    return len(text) == COUNT_OF_DIGITS and _matches(text, DIGITS_OF_TIME)
 
 
 def _count_as_text(name: str, values: Sequence[str]) -> Form | None:
@@ -192,6 +217,23 @@ def _number_as_text(name: str, values: Sequence[Any]) -> Form | None:
 def _decimal(scale: int, values: Sequence[str]) -> Form:
     digits = max(len(value.lstrip("-")) - 1 for value in values)
     return Form(f"decimal({scale})" if digits <= DIGITS else f"decimal({MAX_DIGITS}, {scale})")
+
+
+def _scaled(_: str, values: Sequence[Any]) -> Form | None:
+    """The form of Debezium's numbers without a fixed scale."""
+    if not all(map(is_scaled, values)):
+        return None
+    return Form(f"decimal({MAX_DIGITS}, {max(0, *(value['scale'] for value in values))})", base64=True)
+
+
+def _number_or_word(name: str, values: Sequence[Any]) -> Form | None:
+    """The form of numbers among which are a few words, such as VRB among the directions of the wind."""
+    if not all(_is_number(value) or isinstance(value, str) for value in values) or is_name_of_text(name):
+        return None
+    words = [value for value in values if not _is_number(value)]
+    few = len(set(words)) <= MAX_WORDS and 100 * len(words) < (100 - MIN_NUMBERS) * len(values)
+    coerce = not all(isinstance(value, str) for value in values)
+    return Form("string", coerce=coerce, words=True) if few and words else None
 
 
 def _text(_: str, values: Sequence[Any]) -> Form | None:
@@ -249,7 +291,7 @@ def _plain(items: Sequence[Any]) -> Form | None:
 
 #: a rule gives the form of values, if all of them have it
 RULES: tuple[Callable[[str, Sequence[Any]], Form | None], ...] = (
-    _boolean, _number, _time_as_text, _number_as_text, _text, _list, _map,
+    _boolean, _number, _time_as_text, _number_as_text, _number_or_word, _text, _scaled, _list, _map,
 )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from sluice.model.types import Schema, StructType, Type
 Steps = tuple[str | int, ...]
 #: the parts of a record beside its value in which a path may begin (PA3)
 KEY, HEADER = "key", "header"
+#: the path of the whole value (PA1)
+WHOLE = "$"
 #: unit of a time -> its nanoseconds
 UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 #: the spellings of decimals in JSON (DE18)
@@ -122,7 +124,7 @@ def text_of(path: Steps) -> str:
         f"[{step}]" if isinstance(step, int) else f".{step}" if NAME.fullmatch(step) else f"[{quoted(step)}]"
         for step in path
     )
-    return "".join(texts).removeprefix(".")
+    return "".join(texts).removeprefix(".") or WHOLE
 
 
 def quoted(name: str) -> str:

@@ -49,17 +49,20 @@ def _text(value: bytes) -> str | None:
 
 
 def read(texts: pa.StringArray, type_: Type, spelling: Spelling = STRICT) -> tuple[pa.Array, np.ndarray]:
-    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid. No text is null."""
+    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid. No text is null; an
+    empty one gives null if it is coerced to an optional type (PA10).
+    """
     if type_.present == STRING:
         return texts, np.ones(len(texts), np.bool_)
     form = json_form(type_.present, spelling)
+    single = json_form(type_, spelling) if type_.optional and spelling.coerce else form
     if spelling.pattern or not (form.bare or form.quoted):
-        return _one_by_one(texts, form)
+        return _one_by_one(texts, form, single)
     values, good = _together(texts, form)
     if not spelling.coerce or good.all():
         return values, good
     others = np.flatnonzero(~good)
-    more, fits = _one_by_one(texts.take(pa.array(others)), form)
+    more, fits = _one_by_one(texts.take(pa.array(others)), form, single)
     places = np.concatenate([np.flatnonzero(good), others[fits]])
     good[others[fits]] = True
     return pa.concat_arrays([values, more]).take(pa.array(np.argsort(places))), good
@@ -88,15 +91,16 @@ def _matches(texts: pa.StringArray, pattern: str) -> np.ndarray:
     return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _one_by_one(texts: pa.StringArray, form: JsonForm) -> tuple[pa.Array, np.ndarray]:
+def _one_by_one(texts: pa.StringArray, form: JsonForm, single: JsonForm) -> tuple[pa.Array, np.ndarray]:
+    """As `read`. `single` is the form of a text: `form`, or its optional one."""
     values, good = [], np.zeros(len(texts), np.bool_)
     for row, text in enumerate(texts.to_pylist()):
         try:
-            values.append(_value(text, form))
+            values.append(_value(text, form) if text else single.from_text(text))
             good[row] = True
         except (orjson.JSONDecodeError, NotOfTypeError):
             continue
-    return array_of(values, form.type), good
+    return array_of(values, single.type), good
 
 
 def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401

@@ -105,10 +105,26 @@ def test_in_a_terminal_it_asks(monkeypatch, answers, key, time, note):
     result = sluice("init", "--records", "sales.jsonl", answers=answers)
     assert result.exit_code == 0, result.output
     assert operator("sales.yaml").get("partition_by") == key
-    assert f"event_time: {{attribute: {time}, lag: 10s}}" in Path("sales.yaml").read_text()
+    text = Path("sales.yaml").read_text()
+    assert f"event_time: {{attribute: {time}, lag: 10s}}" in text
     assert stream("sales.yaml")["schema"]["note"] == note
     if answers.startswith("branch"):
         assert "no attribute branch; expected of shop, note, amount, ts, or - for none" in result.output
+    chosen = {"note\n": "# key: note, as chosen", "shop, ": "# key: shop and note, as chosen"}
+    assert [line for word, line in chosen.items() if answers.startswith(word) and line not in text] == []
+
+
+def test_it_asks_for_no_time_if_there_is_none(monkeypatch):
+    monkeypatch.setattr(init, "_in_terminal", lambda: True)
+    Path("plain.jsonl").write_text('{"shop": "a", "amount": 1.5}\n' * 3)
+    result = sluice("init", "--records", "plain.jsonl", answers="\n")
+    assert (result.exit_code, "Time of the events" in result.output) == (0, False)
+
+
+def test_a_misspelled_answer_has_a_hint(monkeypatch):
+    monkeypatch.setattr(init, "_in_terminal", lambda: True)
+    result = sluice("init", "--records", "sales.jsonl", answers="shpo\nshop\n\n\n")
+    assert "no attribute shpo (did you mean shop?); expected of shop, note" in result.output
 
 
 def test_it_asks_nothing_if_it_is_told_so(monkeypatch):

@@ -154,7 +154,7 @@ def test_a_value_that_may_be_a_time_is_suggested_as_event_time(values, row):
 @pytest.mark.parametrize(
     ("values", "seen"),
     [
-        ([1, 2, 3, "n/a", 5, 6], 'number in 5, text in 1 (such as "n/a")'),
+        ([1, 2, True, "n/a", 5, 6], 'number in 4, boolean in 1 (such as true), text in 1 (such as "n/a")'),
         (["a", 1, "2013-01-01"], "text in 2, number in 1 (such as 1)"),
         ([[1], True, [2]], "list in 2, boolean in 1 (such as true)"),
         ([{"a": 1}, 1, 2], 'number in 2, object in 1 (such as {"a": 1})'),
@@ -193,7 +193,67 @@ def test_the_type_of_nearly_all_values_is_taken(usual, odd, type_, comment):
 
 def test_less_than_99_of_100_are_not_nearly_all_values():
     text = of({"x": "n/a", "y": 1}, {"x": "-", "y": 1}, *({"x": 1, "y": 1} for _ in range(190)))
-    assert "      x: json " in text
+    assert "      x: {type: string, coerce: true} " in text
+
+
+def test_the_average_of_numbers_among_which_are_words():
+    text = of(*({"k": f"k{n % 2}", "wind": "VRB" if n % 4 == 0 else 10 * n} for n in range(20)))
+    assert "wind: {type: string, coerce: true} " in text
+    assert "`try(float64(wind))` is its number, null for another text" in text
+    assert "average_wind: Average(try(float64(wind)))" in text
+
+
+def test_an_empty_text_among_numbers_is_null():
+    text = of(*({"k": f"k{n % 2}", "price": "" if n % 4 == 0 else f"{n}.50"} for n in range(20)))
+    assert "price: {type: decimal(2)?, coerce: true} " in text
+    assert "missing, null or empty in 5 of 20 records" in text
+
+
+def test_headers_are_suggested():
+    headers = [("webhook-id", b"a7"), ("sluice-mark", b"window"), ("x", b"y"), ("raw", b"\xff")]
+    record = Sampled(b'{"x": 1.5}', None, headers)
+    text = drafted([record, record])
+    assert '      # webhook_id: {from: \'header["webhook-id"]\', type: string} # a header, such as "a7"' in text
+    assert text.count("header[") == 1
+    suggested = text.replace("# webhook_id", "webhook_id")
+    assert dict(pipeline(suggested).streams["trades"].headers) == {"webhook_id": "webhook-id"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "hint"),
+    [("total", ["BNI=", "TaA="], True), ("note", ["BNI=", "TaA="], False), ("total", ["BNI=", "12.50?"], False)],
+)
+def test_texts_that_may_be_the_bytes_of_decimals_have_a_hint(name, values, hint):
+    assert ("`decimals: base64` of the stream" in of(*({name: value} for value in values))) is hint
+
+
+def test_lists_in_lists_have_a_map_for_each():
+    cells = [{"cell": "x", "volts": 3.5}]
+    racks = [{"rack": f"r{n}", "cells": [{"cell": f"c{n}", "volts": n / 4}, *cells]} for n in range(3)]
+    file = pipeline(of(*({"site": f"s{n % 2}", "racks": racks[: n % 3]} for n in range(20))))
+    assert [operator.name for operator in file.operators] == ["last_ten", "each_racks", "each_cells", "last_ten_cells"]
+    assert [name for name, _ in file.streams["each_cells"].schema] == ["site", "rack", "cell", "volts"]
+
+
+def test_records_that_are_lists_of_objects():
+    text = of(*([{"s": f"s{n % 2}", "p": n / 4}] * (1 + n % 3) for n in range(20)))
+    assert "items: {from: '$', type: \"list<tuple<s: string, p: float64>>\"}" in text
+    assert "average_p: Average(p)" in text
+
+
+@pytest.mark.parametrize(
+    ("texts", "rows"),
+    [
+        (["21.5", "22.0"], ["    format: text", "      value: decimal(1)", "average_value: Average(value)"]),
+        (["21", "22.25"], ["    format: text", "      value: float64", "average_value: Average(value)"]),
+        (['"on"', '"off"'], ["      text: {from: '$', type: string}", "last_text: Last(text)"]),
+        (["on", "off"], ["    format: text", "      line: string", "last_line: Last(line)"]),
+    ],
+    ids=["numbers of one place", "numbers", "texts in quotes", "lines"],
+)
+def test_records_that_are_single_values(texts, rows):
+    text = drafted([Sampled(text.encode(), b"lamp") for text in texts])
+    assert [row for row in rows if row not in text] == []
 
 
 def test_the_records_that_become_dead_letters_are_counted_once():
@@ -329,7 +389,7 @@ def test_a_key_that_no_attribute_has_is_read_from_the_record():
     assert stream.key.attributes == ("key",)
 
 
-OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "\\"a\\"". '
+OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "\\\\xff". '
 EMPTY = "none of the 2 sampled records of trades has a value"
 REGISTRY = "the records of trades have a schema of a registry"
 NONE = "no attribute of the records of trades can become an attribute of a stream "
@@ -339,7 +399,7 @@ NONE = "no attribute of the records of trades can become an attribute of a strea
     ("values", "message"),
     [
         ([], "the topic trades has no records; `sluice init` needs some to find their attributes"),
-        ([b'"a"', b'"b"'], f"{OTHER}docs/formats.md has the other formats"),
+        ([b"\xff", b"\xfe"], f"{OTHER}docs/formats.md has the other formats"),
         ([b"\0\0\0\0\x11abc"], f"{REGISTRY} (id 17); name the registry: --registry url=http://HOST:PORT"),
         ([b'{"a": {}, "b-c": null}'], f"{NONE}(a: its objects are always empty; b_c: it is always null)"),
         ([None] * 2, f"{EMPTY}: all are tombstones; `--last N` reads more records"),

@@ -54,7 +54,7 @@ SHAPES = {
     "aircraft, with an altitude that is a number or a word": Shape(
         rows(20, hex=["3c6444", "3c6445"], alt_baro=lambda n: "ground" if n % 5 == 0 else 1000 + n, gs=[101.5, 99.25],
              squawk=[1000, 7000], now=lambda n: SECOND + n / 2), "gs", "hex",
-        ['the values are number in 16, text in 4 (such as "ground")', "      now: {type: timestamp, unit: s} "],
+        ["      alt_baro: {type: string, coerce: true} ", "      now: {type: timestamp, unit: s} "],
     ),
     "an order book, with lists of lists of texts": Shape(
         rows(12, s=["BNBBTC"], u=lambda n: 160 + n, E=lambda n: (SECOND + n) * 1000, a=[[["0.0026", "100"]]],

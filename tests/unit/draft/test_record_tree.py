@@ -54,6 +54,29 @@ def test_items_of_lists_are_places_if_each_has_its_position(lists, expected):
     assert paths(*({"l": items} for items in lists)) == expected
 
 
+LABELS = [{"name": "job", "value": "web"}, {"name": "host", "value": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ([LABELS] * 8, [("l", 0, "value"), ("l", 1, "value")]),
+        ([LABELS] * 7, [("l",)]),
+        ([*[LABELS] * 7, LABELS[:1]], [("l",)]),
+        ([*[LABELS] * 7, LABELS[::-1]], [("l",)]),
+        ([[{"name": "a"}, {"name": "b"}]] * 8, [("l",)]),
+    ],
+    ids=["labels", "too few lists", "a list without a label", "labels in another order", "names without values"],
+)
+def test_items_with_the_same_names_in_all_lists_are_places(lists, expected):
+    assert paths(*({"l": items} for items in lists)) == expected
+
+
+def test_a_number_with_its_scale_is_a_value():
+    assert paths({"n": {"scale": 2, "value": "BQ=="}}) == [("n",)]
+    assert paths({"n": {"scale": "C", "value": 7}}) == [("n", "scale"), ("n", "value")]
+
+
 def test_an_object_whose_names_are_data_is_a_value():
     prices = [{"prices": {f"S{n}": 1.5, f"S{n + 1}": 2.5}} for n in range(20)]
     assert paths(*prices) == [("prices",)]

@@ -256,10 +256,19 @@ def test_columns_name_the_fields_of_a_row():
         (STRING, b"1.10", "1.10"),
         (TIMESTAMP, b"1.5", 1_500_000_000),
         (parse_type("list<int64>"), b'["7"]', [7]),
+        (parse_type("int64?"), b"7.0", 7),
     ],
 )
 def test_coerce_in_texts(word, type_, value, expected):
     assert texts(word, type_, value, spelled(coerce=True)) == expected
+
+
+@pytest.mark.parametrize("type_", ["int64?", "decimal(2)?", "timestamp?", "list<int64>?"])
+def test_coerce_reads_an_empty_text_of_an_optional_attribute_as_null(type_):
+    of_type = parse_type(type_)
+    assert texts("text", of_type, b"", spelled(coerce=True)) is None
+    assert texts("csv", of_type, b'""', spelled(coerce=True)) is None
+    assert str(texts("text", of_type, b"", spelled())).startswith("wrong type")
 
 
 @pytest.mark.parametrize("word", ["csv", "text"])

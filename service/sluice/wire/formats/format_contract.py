@@ -103,6 +103,8 @@ class Format(ABC):
     in_keys: ClassVar[bool] = False
     #: whether the values are trees, in which a path of several steps leads to an attribute (PA5)
     has_paths: ClassVar[bool] = False
+    #: whether an attribute may be the whole value (PA1)
+    has_documents: ClassVar[bool] = False
     #: whether attributes may be coerced, and times may have a unit and a pattern (PA10 to PA12)
     coerces: ClassVar[bool] = False
     #: whether the pipeline file must name a schema registry

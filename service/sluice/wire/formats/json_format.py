@@ -51,6 +51,7 @@ class JsonFormat(Format):
     }  # fmt: skip
     in_keys = True
     has_paths = True
+    has_documents = True
     coerces = True
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:

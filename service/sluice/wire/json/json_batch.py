@@ -45,7 +45,8 @@ def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: fro
     forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
     paths = paths_of(schema, given)
     root = PathTree.of(paths)
-    if any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())) or root.is_list:
+    whole = root.is_list or root.attributes
+    if whole or any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())):
         return None
     optional = [type_.optional and name not in defaults for name, type_ in schema]
     return Plan(forms, _wanted(root, forms, optional), max(map(len, paths), default=1))

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: what the compiled scanner reads for an attribute (json_scan.py)
+#: the largest scale of a number that has its scale beside it, as databases have them
+MAX_SCALE = 127
 SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER, SCANNED_STRING = range(5)
 #: any value, whose text the scanner finds (`JsonForm.of_texts`)
 SCANNED_VALUE = 5
@@ -416,7 +418,7 @@ class ListForm(JsonForm):
 
 
 class OptionalForm(JsonForm):
-    """The form of the inner type, and null."""
+    """The form of the inner type, and null. With `coerce` an empty text is null, unless it is a string (PA10)."""
 
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
@@ -427,10 +429,13 @@ class OptionalForm(JsonForm):
         return None if value is None else self.present.read(value)
 
     def coerced(self, value: Any) -> Any:  # noqa: ANN401
-        return None if value is None else self.present.coerced(value)
+        return None if value is None or self._is_empty(value) else self.present.coerced(value)
 
     def from_text(self, text: str) -> Any:  # noqa: ANN401
-        return self.present.from_text(text)
+        return None if self._is_empty(text) else self.present.from_text(text)
+
+    def _is_empty(self, value: object) -> bool:
+        return value == "" and not isinstance(self.type.present, StringType)
 
     @property
     def by_text(self) -> bool:
@@ -453,6 +458,7 @@ class OptionalForm(JsonForm):
 class DecimalForm(JsonForm):
     """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py), or as a text; or read and
     written as Kafka Connect's bytes: the unscaled number in two's complement, the high byte first, in base64 (DE18).
+    An object of these bytes and their scale is read, too: it is Debezium's number without a fixed scale.
     """
 
     bare = NUMBER
@@ -474,13 +480,16 @@ class DecimalForm(JsonForm):
             raise NotOfTypeError
         return exact
 
-    def _number(self, text: object) -> Decimal:
+    def _number(self, value: object) -> Decimal:
+        variable = isinstance(value, dict) and value.keys() == {"scale", "value"}
+        scale, text = (value["scale"], value["value"]) if variable else (self.decimal.scale, value)  # type: ignore[index]
+        require(type(scale) is int and abs(scale) <= MAX_SCALE)
         try:
             content = b64decode(text, validate=True) if isinstance(text, str) else b""
         except ValueError:
             raise NotOfTypeError from None
         require(content != b"")
-        return Decimal(f"{int.from_bytes(content, 'big', signed=True)}e-{self.decimal.scale}")
+        return Decimal(f"{int.from_bytes(content, 'big', signed=True)}e{-scale}")
 
     def from_text(self, text: str) -> Any:  # noqa: ANN401
         return self.read(text if self.as_bytes else decimal(text))

@@ -62,6 +62,22 @@ def test_the_key_has_the_attributes_whose_paths_begin_with_key(schema, key):
     assert (read and (read.attributes, read.coding.format)) == key
 
 
+@pytest.mark.parametrize(
+    ("value", "more", "expected"),
+    [
+        (b"[1,2]", "", {"a": [1, 2]}),
+        (b'[{"x":7},{"x":8}]', ", b: {from: '[1].x', type: int64}", {"a": '[{"x":7},{"x":8}]', "b": 8}),
+        (b'{"x":7}', ", b: {from: x, type: int64}", {"a": '{"x":7}', "b": 7}),
+    ],
+    ids=["a list", "a list and a path into it", "an object and a path into it"],
+)
+def test_the_whole_value_is_an_attribute(value, more, expected):
+    type_ = "json" if more else "list<int64>"
+    orders = pipeline(f"schema: {{a: {{from: $, type: {type_}}}{more}}}").streams["orders"]
+    decoded = Records.of(orders, {}).decode(pa.array([value]), pa.nulls(1, pa.binary()), pa.nulls(1, pa.null()))
+    assert (decoded.tuples.to_pylist(), decoded.bad) == ([expected], [])
+
+
 def test_coerce_of_a_stream_is_that_of_each_attribute_without_its_own():
     schema = "schema: {a: int64, b: {type: int64, coerce: false}, c: {type: timestamp, unit: ms}}"
     orders = pipeline(f"{schema}\n    coerce: true")

@@ -133,6 +133,21 @@ def test_a_text_with_the_mark_of_numbers():
     assert json_write.encode(tuples).to_pylist() == [f'{{"p":1.10,"s":"{mark}1{mark}","l":[2.00]}}'.encode()]
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ('{"scale":2,"value":"BNI="}', "12.34"), ('{"scale":0,"value":"BQ=="}', "5.00"),
+        ('{"value":"+x4=","scale":2}', "-12.50"), ('{"scale":3,"value":"MDQ="}', "12.34"),
+        ('{"scale":-2,"value":"BQ=="}', "500.00"), ('{"scale":3,"value":"BNI="}', None), ('{"scale":2}', None),
+        ('{"scale":"2","value":"BNI="}', None), ('{"scale":2,"value":1234}', None),
+        ('{"scale":1000000000,"value":"BNI="}', None), ('{"scale":2,"value":"BNI=","more":1}', None),
+    ],
+)  # fmt: skip
+def test_numbers_of_debezium_without_a_fixed_scale(number: str, expected: str | None):
+    decoded = coded("base64").decode(pa.array([f'{{"p":{number}}}'.encode()], pa.binary()))
+    assert decoded.tuples.column(0).to_pylist() == ([Decimal(expected)] if expected else [])
+
+
 def test_bytes_of_connect_that_are_no_decimal():
     def document(content: bytes) -> bytes:
         return b'{"p":"%b"}' % b64encode(content)

@@ -199,6 +199,21 @@ def test_without_coerce_a_value_of_another_spelling_is_a_dead_letter(type_, valu
     assert str(read(f'{{"a":{value}}}', type_, at(None))).startswith("wrong type")
 
 
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [("int64?", None), ("float64?", None), ("decimal(2)?", None), ("boolean?", None), ("timestamp?", None),
+     ("string?", ""), ("list<int64?>", "wrong type"), ("list<int64>?", None)],
+)  # fmt: skip
+def test_coerce_reads_an_empty_text_of_an_optional_attribute_as_null(type_: str, expected: object):
+    got = read('{"a":""}', parse_type(type_), at(None, coerce=True))
+    assert str(got).startswith(expected) if expected else got == expected
+    assert str(read('{"a":""}', parse_type(type_), at(None))).startswith("" if type_ == "string?" else "wrong type")
+
+
+def test_coerce_reads_an_empty_text_in_a_list_as_null():
+    assert read('{"a":["7","",8]}', parse_type("list<int64?>"), at(None, coerce=True)) == [7, None, 8]
+
+
 def test_coerce_reads_no_null():
     assert read('{"a":null}', STRING, at(None, coerce=True)) == "null attribute: a: expected string, got null"
 

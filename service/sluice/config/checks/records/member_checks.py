@@ -20,6 +20,7 @@ from sluice.model.members import (
     NAME,
     STRICT,
     UNITS,
+    WHOLE,
     Member,
     Pairs,
     Spelling,
@@ -33,6 +34,8 @@ from sluice.wire.json import time_patterns
 
 #: the formats whose records may have objects within objects
 NESTED = tuple(word for word, form in FORMATS.items() if form.has_paths)
+#: the formats whose value may be an attribute as a whole
+DOCUMENTS = tuple(word for word, form in FORMATS.items() if form.has_documents)
 
 
 @dataclass(slots=True)
@@ -118,6 +121,8 @@ class MemberChecks:
         key, text = ("as", given.target) if written else ("from", given.source)
         if text is None:
             return None
+        if text == WHOLE and not written:
+            return ()
         steps = self.steps((*path, key), text)
         if steps is not None and written and any(isinstance(step, int) for step in steps):
             self.report.problem((*path, key), "names only, as a record is written with objects and no lists", text)
@@ -143,6 +148,10 @@ class MemberChecks:
         form = FORMATS[shape.format]
         for attribute, member in result.members.items():
             elsewhere = attribute in result.keys or attribute in result.headers
+            if member.path == () and not elsewhere and not form.has_documents:
+                what = f"a path, as only values of the formats {', '.join(DOCUMENTS)} may be attributes as a whole"
+                self.report.problem((*path, attribute, "from"), what, WHOLE)
+                result.members[attribute] = replace(member, path=None)
             if form.has_paths or elsewhere or not member.path:
                 continue
             if shape.format != "csv":

@@ -140,8 +140,8 @@ class MemberShape(FileModel):
         max_length=4_000,
         description="For a stream that is read: the path of the attribute in the record, such as "
         '`payload.after.amount`, `items[0].price` or `["order-id"]`. `key.customer.id` and `header.trace` are in '
-        "the key and in a header.",
-        examples=["payload.after.amount", '["order-id"]', "key.customer.id", "header.trace"],
+        "the key and in a header; `$` is the whole value.",
+        examples=["payload.after.amount", '["order-id"]', "key.customer.id", "header.trace", "$"],
     )
     target: str | None = Field(
         None,
@@ -154,7 +154,7 @@ class MemberShape(FileModel):
     coerce: bool | None = Field(
         None,
         description="Whether a number, a text or a boolean counts as its text, which is read as the type: `7.0` and "
-        '`"7"` as an int64, `7` as a string. The default is `coerce` of the stream.',
+        '`"7"` as an int64, `7` as a string, an empty text as null. The default is `coerce` of the stream.',
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
         None, description="The unit of a number that is a timestamp, counted since 1970. The default is seconds."
