@@ -7,6 +7,7 @@ types import this module, so it imports compiled kernels where they are called.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -370,7 +371,7 @@ class JsonTextForm(BytesForm):
         return values.view(pa.string()).cast(self.arrow)
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
-        return pa.array([orjson.dumps(value).decode() for value in values], self.arrow)
+        return pa.array(list(map(_json_text, values)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return [None if text is None else orjson.loads(text) for text in array.to_pylist()]
@@ -380,6 +381,31 @@ class JsonTextForm(BytesForm):
 
     def to_user(self, array: pa.Array) -> list[Any]:
         return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _json_text(value: Any) -> str:  # noqa: ANN401 - a JSON value, or a Decimal in it
+    """The text of a value of Python. Raises ValueError if it is no JSON value."""
+    try:
+        text = orjson.dumps(value, default=_digits).decode()
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    if "null" in text and not _is_finite(value):
+        msg = "JSON has neither NaN nor infinities"
+        raise ValueError(msg)
+    return text
+
+
+def _digits(value: object) -> orjson.Fragment:
+    if isinstance(value, Decimal) and value.is_finite():
+        return orjson.Fragment(str(value))
+    raise TypeError(value)
+
+
+def _is_finite(value: object) -> bool:
+    """Whether the value has no NaN and no infinity, which orjson writes as null."""
+    if isinstance(value, dict | list | tuple):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 class ListForm(BytesForm):
