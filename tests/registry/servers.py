@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from urllib.error import URLError
+from urllib.parse import unquote
 from urllib.request import urlopen
 
 from sluice.jvm.java import find_java
@@ -70,9 +71,13 @@ class Small:
     """A registry that can fail: `failures` statuses are answered first, one for each request."""
 
     schemas: list[str] = field(default_factory=list)
+    #: subject -> its schemas, the first version first
+    subjects: dict[str, list[str]] = field(default_factory=dict)
     #: schema -> its type, if it is not Avro
     kinds: dict[str, str] = field(default_factory=dict)
     failures: list[int] = field(default_factory=list)
+    #: schema -> what it refers to
+    references: dict[str, list[dict]] = field(default_factory=dict)
     #: path and headers of each request
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
@@ -81,22 +86,44 @@ class Small:
         if self.failures:
             status = self.failures.pop(0)
             return status, {"error_code": status, "message": "not today"}
-        if path.startswith("/schemas/ids/"):
-            number = int(path.split("?", maxsplit=1)[0].rsplit("/", 1)[1])
-            if not 1 <= number <= len(self.schemas):
-                return 404, {"error_code": 40403, "message": "Schema not found"}
-            text = self.schemas[number - 1]
-            return 200, {"schema": text, **({"schemaType": self.kinds[text]} if text in self.kinds else {})}
+        _, word, name, *rest = path.split("?", maxsplit=1)[0].split("/")
+        if word == "schemas":
+            return self.by_number(int(rest[0]))
+        subject = self.subjects.setdefault(unquote(name), [])
         if "schema" not in body:
-            return 404, {"error_code": 404, "message": "no such thing"}
-        if body["schema"] not in self.schemas:
-            if not path.split("?", maxsplit=1)[0].endswith("/versions"):
-                return 404, {"error_code": 40403, "message": "Schema not found"}
-            self.schemas.append(body["schema"])
-            if body.get("schemaType", "AVRO") != "AVRO":
-                self.kinds[body["schema"]] = body["schemaType"]
-        number = self.schemas.index(body["schema"]) + 1
-        return 200, {"id": number, "version": number, "subject": path.split("/")[2], "schema": body["schema"]}
+            return self.by_version(unquote(name), subject, rest[-1]) if rest[:1] == ["versions"] else MISSING
+        if body["schema"] not in subject:
+            if rest != ["versions"]:
+                return MISSING
+            self.register(subject, body)
+        return self.found(unquote(name), subject, body["schema"])
+
+    def by_number(self, number: int) -> tuple[int, dict]:
+        return (200, self.described(self.schemas[number - 1])) if 1 <= number <= len(self.schemas) else MISSING
+
+    def by_version(self, name: str, subject: list[str], version: str) -> tuple[int, dict]:
+        place = len(subject) if version == "latest" else int(version)
+        return self.found(name, subject, subject[place - 1]) if 1 <= place <= len(subject) else MISSING
+
+    def register(self, subject: list[str], body: dict) -> None:
+        text = body["schema"]
+        subject.append(text)
+        self.schemas += [] if text in self.schemas else [text]
+        if body.get("schemaType", "AVRO") != "AVRO":
+            self.kinds[text] = body["schemaType"]
+        if body.get("references"):
+            self.references[text] = body["references"]
+
+    def found(self, name: str, subject: list[str], text: str) -> tuple[int, dict]:
+        place = {"id": self.schemas.index(text) + 1, "version": subject.index(text) + 1, "subject": name}
+        return 200, place | self.described(text)
+
+    def described(self, text: str) -> dict:
+        kind = {"schemaType": self.kinds[text]} if text in self.kinds else {}
+        return {"schema": text, **kind, "references": self.references.get(text, [])}
+
+
+MISSING = 404, {"error_code": 40403, "message": "Schema not found"}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from base64 import b64decode
 
 import fastavro
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -240,3 +240,57 @@ def test_protobuf_by_a_file(service, tmp_path):
     assert [message.value() for message in service.read("out")] == [values[0], values[3]]
     (dead,) = service.read("dead")
     assert (dead.value(), dict(dead.headers())["sluice-reason"].partition(b":")[0]) == (values[2], b"not Protobuf")
+
+
+@pytest.mark.parametrize("form", ["protobuf-confluent", "json-confluent"])
+def test_other_formats_with_a_schema_registry(service, registry, form):
+    """Records of two versions of a schema; what is written has the schema that its id names."""
+    service.create("in")
+    schemas, values = (MESSAGES, MESSAGE_VALUES) if form == "protobuf-confluent" else (DOCUMENTS, DOCUMENT_VALUES)
+    with SchemaRegistryClient({"url": registry}) as client:
+        kind = "PROTOBUF" if form == "protobuf-confluent" else "JSON"
+        numbers = [
+            client.register_schema(f"{service.topic('in')}-{version}", Schema(text, kind))
+            for version, text in enumerate(schemas)
+        ]
+        sent = [b"\0" + numbers[version].to_bytes(4, "big") + content for version, content in values]
+        service.send("in", [{"value": value} for value in [*sent, BAD]])
+        service.run(service.pipeline(f"{NAMES.format(form=form, settings='')}registry: {{url: '{registry}'}}"))
+        outs = [message.value() for message in service.read("out")]
+        own = client.get_latest_version(f"{service.topic('out')}-value")
+        assert own.schema.schema_type == kind
+        assert {value[:5] for value in outs} == {b"\0" + own.schema_id.to_bytes(4, "big")}
+        assert [value[5:] for value in outs] == WRITTEN[form]
+        reasons = [dict(dead.headers())["sluice-reason"] for dead in service.read("dead")]
+        assert [reason.partition(b":")[0] for reason in reasons] == REASONS[form]
+
+
+#: two versions of a schema; records with the number of their version; what is written of those with a price above 1
+MESSAGES = [
+    'syntax = "proto3"; message T { string symbol = 1; optional double price = 2; }',
+    'syntax = "proto3"; message T { string symbol = 1; float price = 4; enum S { NONE = 0; BUY = 1; } S side = 5; }',
+]
+MESSAGE_VALUES = [
+    (0, b"\0\x0a\1a\x11" + struct.pack("<d", 1.5)), (1, b"\0\x0a\1b\x25" + struct.pack("<f", 2.5) + b"\x28\1"),
+    (0, b"\0\x0a\1c"), (0, b"\0\x0a\5d"),
+]  # fmt: skip
+DOCUMENTS = [
+    '{"type":"object","properties":{"symbol":{"type":"string"},"price":{"type":"number","minimum":0}}}',
+    '{"type":"object","required":["side"],"properties":{"side":{"enum":["BUY","SELL"]}}}',
+]
+DOCUMENT_VALUES = [
+    (0, b'{"symbol":"a","price":1.5}'), (1, b'{"symbol":"b","price":2.5,"side":"BUY"}'), (0, b'{"symbol":"c"}'),
+    (0, b'{"symbol":"d","price":-2.5}'),
+]  # fmt: skip
+WRITTEN = {
+    "protobuf-confluent": [
+        b"\0\x0a\1" + symbol + b"\x11" + struct.pack("<d", price) + b"\x1a" + bytes([len(side)]) + side
+        for symbol, price, side in ((b"a", 1.5, b"NONE"), (b"b", 2.5, b"BUY"))
+    ],
+    "json-confluent": [
+        b'{"symbol":"a","price":1.5,"side":"NONE"}', b'{"symbol":"b","price":2.5,"side":"BUY"}',
+    ],
+}  # fmt: skip
+REASONS = {
+    "protobuf-confluent": [b"not Protobuf", b"unknown schema"], "json-confluent": [b"not valid", b"unknown schema"],
+}  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sluice.columns.column_forms import column, form, nanoseconds
+from sluice.columns.column_forms import column, form
+from sluice.columns.forms.word_forms import nanoseconds
 from sluice.model.types import Type
 
 __all__ = ["column", "fits", "json_values", "nanoseconds", "python_values", "written_values"]

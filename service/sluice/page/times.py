@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,8 +43,12 @@ def moment(time: int | None) -> str:
 
 
 def shown(value: Any, unit: int | None) -> Any:  # noqa: ANN401 - a JSON value
-    """A value of an attribute. `unit`: nanoseconds of its unit if it is a time that is counted as an integer."""
-    return moment(value * unit) if unit and isinstance(value, int) else value
+    """A value of an attribute as a text: one that is no text is JSON. `unit`: nanoseconds of its unit if it is a time
+    that is counted as an integer.
+    """
+    if unit and isinstance(value, int):
+        return moment(value * unit)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def second(time: int | None) -> str:

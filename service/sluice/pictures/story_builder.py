@@ -15,6 +15,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import CLEAR, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import DELETES, Pipeline, Stream
+from sluice.model.types import DecimalType, Type
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, Snapshots, ports
 from sluice.replayer.event_batches import MARKS, Batch
@@ -162,16 +163,36 @@ def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream])
     """The events of the batch. One with a record has the record's `tuple`, `delete`, `punct` or `watermark` instead, or
     `rejected` beside it: why the record cannot be decoded. A tuple may have the mark that follows it beside it.
     """
-    if not any("record" in event for event in events):
+    exact = {name: _with_digits(stream) for name, stream in inputs.items()}
+    if not any("record" in event for event in events) and not any(exact.values()):
         return list(events)
     contents: dict[int, dict[str, Any]] = {rejected.number: _rejected(rejected.letter) for rejected in batch.rejected}
     for name, items in batch.inputs.items():
         for number, content in _contents(items, inputs[name]):
             contents[number] = contents.get(number, {}) | content
     return [
-        _with(event, contents.get(number, {})) if "record" in event else event
+        _with(event, contents.get(number, {}))
+        if "record" in event
+        else _exactly(event, contents.get(number, {}), exact.get(event.get("stream", next(iter(inputs))), []))
         for number, event in enumerate(events, batch.first)
     ]
+
+
+def _with_digits(stream: Stream) -> list[str]:
+    """The attributes with decimals: numbers of an event have not all of their digits."""
+    return [name for name, type_ in stream.row_schema if _has_decimals(type_)]
+
+
+def _has_decimals(type_: Type) -> bool:
+    return isinstance(type_.present, DecimalType) or any(map(_has_decimals, type_.present.parts))
+
+
+def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> Event:
+    """The event with the values of these attributes as the engine has them."""
+    given = event.get("tuple")
+    if not (names and given and "tuple" in content):
+        return event
+    return {**event, "tuple": {**given, **{name: content["tuple"][name] for name in names if name in given}}}
 
 
 def _with(event: Event, content: Mapping[str, Any]) -> Event:

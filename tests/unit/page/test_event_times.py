@@ -42,5 +42,12 @@ def test_times_are_the_event_times_and_what_is_one_of_them():
 
 def test_a_value_is_shown_as_a_time_only_if_it_is_one():
     assert shown(1_714_557_600_500, 1_000_000) == "2024-05-01 10:00:00.500"
-    assert shown(1_714_557_600_500, None) == 1_714_557_600_500
-    assert shown(None, 1_000_000) is None
+    assert shown(1_714_557_600_500, None) == "1714557600500"
+    assert shown(None, 1_000_000) == "null"
+
+
+def test_values_that_are_no_texts_are_json():
+    values = ["a", None, True, 1.5, 7, {"id": 1, "name": None}, [1, "\u00e9"]]
+    assert [shown(value, None) for value in values] == [
+        "a", "null", "true", "1.5", "7", '{"id": 1, "name": null}', '[1, "\u00e9"]',
+    ]  # fmt: skip

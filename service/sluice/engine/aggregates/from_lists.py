@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import number_columns
-from sluice.columns.column_forms import Order, form
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, to_words
+from sluice.columns.forms.form_contract import Order
 from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel, read_only
 from sluice.engine.contents.fired_contents import FiredContents

@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from sluice.api.custom import load
 from sluice.columns import number_columns
-from sluice.columns.column_forms import Order, form
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
+from sluice.columns.forms.form_contract import Order
 from sluice.columns.kernel import kernel
 from sluice.engine.aggregates import custom_functions, from_lists
 from sluice.engine.aggregates.aggregate_function import (

@@ -11,7 +11,10 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import MapForm, WordForm, form, spread
+from sluice.columns.column_forms import form
+from sluice.columns.forms.composite_forms import MapForm
+from sluice.columns.forms.form_contract import spread
+from sluice.columns.forms.word_forms import WordForm
 from sluice.json_texts import is_json
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place

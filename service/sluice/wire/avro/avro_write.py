@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import number_columns
-from sluice.columns.column_forms import spread
+from sluice.columns.forms.form_contract import spread
 from sluice.model.avro_schema import (
     Avro,
     Node,

@@ -269,7 +269,7 @@ class BytesForm(JsonForm):
         return self.read(text)
 
     def remark(self, value: object) -> str:
-        return " (base64 with padding)" if isinstance(value, str) else ""
+        return " (base64 with padding)" if isinstance(value, str | bytes) else ""
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
         return column.bin.encode("base64")

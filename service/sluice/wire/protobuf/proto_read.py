@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
-from sluice.columns.column_forms import WordForm, form
+from sluice.columns.column_forms import form
+from sluice.columns.forms.word_forms import WordForm
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, kind_of

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import Order, form
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import WordColumns
+from sluice.columns.forms.form_contract import Order
 from sluice.engine.aggregates import aggregate_function
 from sluice.engine.aggregates.aggregate_function import Counting, Function, Kept
 from sluice.engine.aggregates.function_table import function

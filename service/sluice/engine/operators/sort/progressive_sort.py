@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.column_forms import Order, form
+from sluice.columns.column_forms import form
 from sluice.columns.encoding import WordColumns
+from sluice.columns.forms.form_contract import Order
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import canonical, key_codes
