@@ -75,7 +75,7 @@ def _texts(text: str) -> Iterator[str]:
     while (start := _behind_space(text, end)) < len(text):
         value, end = decoder.raw_decode(text, start)
         if not isinstance(value, dict | list):
-            raise ValueError(value)
+            raise ValueError(value)  # noqa: TRY004 - it is no record
         yield text[start:end]
 
 
