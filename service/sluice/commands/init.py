@@ -168,7 +168,7 @@ def _of_topic(topic: str, last: int, kafka: dict[str, str]) -> Iterator[dict[str
 
 def _of_file(records: Path) -> list[dict[str, Any]]:
     """The records in a file as events."""
-    from sluice.draft.record_file import events_of  # noqa: PLC0415 - a wrong call needs none
+    from sluice.replayer.record_file import events_of  # noqa: PLC0415 - a wrong call needs none
 
     with click.open_file(str(records), "rb") as file:
         events = list(events_of(file.read()))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.draft.record_file import events_of
+from sluice.replayer.record_file import events_of
 
 
 def values(content: bytes) -> list[object]:
