@@ -37,7 +37,7 @@ NONE = "-"
 @click.option(
     "--records",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
-    help="Read a file instead: events of `sluice record`, or a record's value in each line (`-`: standard input).",
+    help="Read a file instead: events of `sluice record`, or values of records (`-`: standard input).",
 )
 @click.option(
     "--last", type=click.IntRange(1), default=LIMIT, show_default=True, help="Records of each topic partition to read."
@@ -166,23 +166,16 @@ def _of_topic(topic: str, last: int, kafka: dict[str, str]) -> Iterator[dict[str
     return record_tuples(kafka, topic, last)
 
 
-def _of_file(records: Path) -> Iterator[dict[str, Any]]:
-    """The records in a file as events: the lines are events of `sluice record`, or values of records."""
-    import orjson  # noqa: PLC0415 - a wrong call needs none
+def _of_file(records: Path) -> list[dict[str, Any]]:
+    """The records in a file as events."""
+    from sluice.replayer.record_file import events_of  # noqa: PLC0415 - a wrong call needs none
 
-    from sluice.replayer.event_file import WrittenEvent  # noqa: PLC0415
-
-    with click.open_file(str(records), "rb") as lines:
-        for number, line in enumerate(filter(bytes.strip, lines)):
-            text = line.rstrip(b"\r\n")
-            try:
-                event = orjson.loads(text)
-            except ValueError:
-                event = None
-            if isinstance(event, dict) and isinstance(event.get("record"), dict) and "at" in event:
-                yield WrittenEvent(event, text)
-            else:
-                yield {"at": number, "record": {"value": text}}
+    with click.open_file(str(records), "rb") as file:
+        events = list(events_of(file.read()))
+    if not events:
+        message = f"{records} has no records; `sluice init` needs some to find their attributes"
+        raise SluiceError(message)
+    return events
 
 
 def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from sluice.draft.name_words import unit_of_time
+
 #: the names of members and positions of items that lead to a value; empty: the document itself
 Path = tuple[str | int, ...]
 #: members that name an object of a list, and members that then have its value
@@ -136,8 +138,14 @@ def _items(lists: Sequence[list[Any]]) -> int:
     if kinds == {"object"}:
         return int(max(lengths) == 1)
     one_number = kinds == {"number"} and lengths == {1}
-    several_kinds = len(kinds) > 1 and len(lengths) == 1
-    return max(lengths) if one_number or (several_kinds and max(lengths) <= MAX_ITEMS) else 0
+    several = len(kinds) > 1 or (kinds == {"number"} and len(lengths) == 1 and _have_time(lists))
+    return max(lengths) if one_number or (several and len(lengths) == 1 and max(lengths) <= MAX_ITEMS) else 0
+
+
+def _have_time(lists: Sequence[list[Any]]) -> bool:
+    """Whether the numbers at one position of the lists are times, so that each position has a meaning of its own."""
+    columns = zip(*lists, strict=True) if len(lists) >= MIN_LISTS else ()
+    return any(None not in column and unit_of_time("", column) for column in columns)
 
 
 def _has(value: object, step: str | int) -> bool:

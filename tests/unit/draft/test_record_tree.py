@@ -72,6 +72,13 @@ def test_items_with_the_same_names_in_all_lists_are_places(lists, expected):
     assert paths(*({"l": items} for items in lists)) == expected
 
 
+def test_numbers_beside_a_time_are_places_of_their_own():
+    now = 1_700_000_000_000
+    assert paths(*({"l": [n, now + n, n / 4]} for n in range(8))) == [("l", 0), ("l", 1), ("l", 2)]
+    assert paths(*({"l": [n, 7 + n, n / 4]} for n in range(8))) == [("l",)]
+    assert paths(*({"l": [n, now + n, n / 4][: 2 + n % 2]} for n in range(8))) == [("l",)]
+
+
 def test_a_number_with_its_scale_is_a_value():
     assert paths({"n": {"scale": 2, "value": "BQ=="}}) == [("n",)]
     assert paths({"n": {"scale": "C", "value": 7}}) == [("n", "scale"), ("n", "value")]
