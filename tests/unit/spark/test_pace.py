@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,9 +12,10 @@ from confluent_kafka import Consumer
 
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
+from sluice.model.spec import Properties, Settings
 from sluice.spark import source as module
 from sluice.spark.query import prepare
-from sluice.spark.source import POLL, POLL_RECORDS, Pace, measured, pace, size_of
+from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, measured, pace, pace_of, size_of
 
 PIPELINE = """
 streams:
@@ -36,6 +39,22 @@ def test_large_ones_are_bounded_by_their_bytes():
 
 def test_there_is_always_one():
     assert pace(5000, 1_000_000, 1 << 30) == Pace(1, 1)
+
+
+def test_a_batch_follows_the_cores_of_the_executors():
+    """By its records and by its bytes, which a size of the file does not."""
+    settings = Settings(Properties())
+    assert [pace_of(settings, 10, cores).batch for cores in (1, 2, 3)] == [250_000, 500_000, 750_000]
+    assert [pace_of(settings, 1 << 20, cores).batch for cores in (1, 2, 3)] == [256, 512, 768]
+    assert pace_of(replace(settings, max_records_per_batch=7000), 10, 3).batch == 7000
+
+
+def test_the_bound_changes_when_executors_have_joined_or_left():
+    present, limits = iter([2, 2, 3, 3, 1]), []
+    size = BatchSize(2, partial(next, present), lambda cores: 1000 * cores, limits.append)
+    for _ in range(5):
+        size.batch_ended()
+    assert limits == [3000, 1000]
 
 
 def test_the_consumer_is_closed_in_a_thread_of_its_own(monkeypatch):
