@@ -11,11 +11,14 @@ import pytest
 from confluent_kafka import Consumer
 
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import planned
 from sluice.config.load import load_text
 from sluice.model.spec import Properties, Settings
 from sluice.spark import source as module
 from sluice.spark.query import prepare
-from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, measured, pace, pace_of, size_of
+from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, measured, pace, pace_of, read, size_of
+from sluice.spark.spark_internals import limit_batches
 
 PIPELINE = """
 streams:
@@ -101,3 +104,24 @@ def test_sizes_are_measured_where_the_next_batch_reads(service):
     assert measured(plan) == Pace(5000, POLL_RECORDS)
     service.send("in", [{"value": b"x" * 100_000, "partition": 2}] * 20)
     assert measured(plan) == Pace(10, POLL // 100_000)
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_next_batches_of_a_running_query_take_another_number_of_records(service, spark, tmp_path):
+    service.create("in", 2)
+    service.send("in", [{"value": b"1", "partition": number % 2} for number in range(80)])
+    plan, ends, queries = prepare(service.pipeline(PIPELINE)), [], []
+
+    def note(_, batch):
+        ends.append(sum(planned(FolderStore(tmp_path / "checkpoint"), batch).offsets.values()))
+        if queries and len(ends) == 2:
+            limit_batches(spark, queries[0], 30)
+
+    records = read(spark, plan, Pace(10, 10))
+    writer = records.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    queries.append(writer.start())
+    while len(ends) < 4 and queries[0].isActive:
+        queries[0].awaitTermination(0.1)
+    queries[0].stop()
+    assert ends == [10, 20, 50, 80]

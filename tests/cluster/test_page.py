@@ -1,0 +1,42 @@
+"""docs/deployment.md, "On a Spark cluster": its commands, done as a newcomer would."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sluice.files import PACKAGE, project_file
+from sluice.kafka.embedded_broker import free_ports
+from sluice.processes import ChildProcess
+from tests.cluster.cluster import Service, awaited, prices
+from tests.cluster.parted import PIPELINE
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+
+def commands() -> str:
+    """The first block of commands of the section."""
+    section = project_file("docs/deployment.md").read_text().partition("\n## On a Spark cluster\n")[2]
+    return section.partition("```sh\n")[2].partition("```")[0]
+
+
+def test_the_commands_give_a_cluster_on_which_the_service_runs(stack, broker, tmp_path):
+    """With this environment in place of `.venv`, and a free port."""
+    service = Service(stack, broker, tmp_path, "page", PIPELINE)
+    service.send(prices(0, 1500))
+    (port,) = free_ports(1)
+    said = commands().replace("7077", str(port)).replace(".venv/bin", str(Path(sys.executable).parent))
+    assert said.count("&\n") == 3, "a master and two workers"
+    daemons, _, run = said.rpartition("&\n")
+    variables = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    log = tmp_path / "daemons.log"
+    started = ChildProcess(["/bin/sh", "-c", f"cd {tmp_path}\n{daemons}& wait"], tmp_path / "daemons", log, variables)
+    stack.callback(started.kill)
+    awaited(lambda: log.read_text().count("Successfully registered with master") == 2, log, started)
+    run = run.replace("FILE", str(tmp_path / "pipeline.yaml")).strip() + " --no-http"
+    service.run(["/bin/sh", "-c", f"exec {run}"], variables)
+    service.check_outputs()
+    assert "executors: 0 (127.0.0.1) has 0, 1 (127.0.0.1) has 1" in service.log.read_text()
+    service.end()
