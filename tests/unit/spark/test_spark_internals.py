@@ -1,4 +1,7 @@
-"""One test for each private member of Spark that the package uses: a new version of Spark may change any of them."""
+"""One test for each private member of Spark that the package uses: a new version of Spark may change any of them.
+
+That of `limit_batches` needs a broker: test_pace.py.
+"""
 
 from __future__ import annotations
 
@@ -104,23 +107,6 @@ def test_progress_reports_come_from_sparks_own_objects(ended):
     assert [json.loads(report.json())["batchId"] for report in kept][:2] == [0, 1]
     newest = internals.newest_report(query)
     assert (newest.batchId(), newest.timestamp()) == (kept[-1].batchId(), kept[-1].timestamp())
-
-
-def test_the_bound_of_the_batches_of_a_running_query_can_be_changed(spark, tmp_path):
-    counts, queries = [], []
-
-    def note(rows, _):
-        counts.append(rows.count())
-        if len(counts) == 2:
-            internals.limit_batches(spark, queries[0], 3)
-
-    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
-    writer = rows.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    queries.append(writer.start())
-    while len(counts) < 4 and queries[0].isActive:
-        queries[0].awaitTermination(0.1)
-    queries[0].stop()
-    assert counts[:4] == [5, 5, 3, 3]
 
 
 def test_executors_are_found_by_their_block_managers(spark):
