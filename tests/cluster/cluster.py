@@ -30,7 +30,7 @@ from tests.unit.kafka.tools import visible
 
 SPARK = Path(pyspark.__file__).parent
 #: seconds that anything may take
-PATIENCE = 900
+PATIENCE = 300
 START = 1_357_000_000_000
 Event = dict[str, Any]
 
