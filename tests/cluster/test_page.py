@@ -11,7 +11,7 @@ from sluice.files import PACKAGE, project_file
 from sluice.kafka.embedded_broker import free_ports
 from sluice.processes import ChildProcess
 from tests.cluster.cluster import Service, awaited, prices
-from tests.cluster.parted import PIPELINE
+from tests.cluster.test_cluster import PIPELINE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -38,5 +38,5 @@ def test_the_commands_give_a_cluster_on_which_the_service_runs(stack, broker, tm
     run = run.replace("FILE", str(tmp_path / "pipeline.yaml")).strip() + " --no-http"
     service.run(["/bin/sh", "-c", f"exec {run}"], variables)
     service.check_outputs()
-    assert "executors: 0 (127.0.0.1) has 0, 1 (127.0.0.1) has 1" in service.log.read_text()
+    assert "executors: 0 (127.0.0.1) has 0 2, 1 (127.0.0.1) has 1 3" in service.log.read_text()
     service.end()
