@@ -28,15 +28,18 @@ def test_the_commands_give_a_cluster_on_which_the_service_runs(stack, broker, tm
     service.send(prices(0, 1500))
     (port,) = free_ports(1)
     said = commands().replace("7077", str(port)).replace(".venv/bin", str(Path(sys.executable).parent))
-    assert said.count("&\n") == 3, "a master and two workers"
-    daemons, _, run = said.rpartition("&\n")
+    lines = [line for line in said.splitlines() if not line.startswith("#")]
+    setup, daemons = lines[:2], [line for line in lines if line.endswith(" &")]
+    assert len(daemons) == 3, "a master and two workers"
     variables = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     log = tmp_path / "daemons.log"
-    started = ChildProcess(["/bin/sh", "-c", f"cd {tmp_path}\n{daemons}& wait"], tmp_path / "daemons", log, variables)
-    stack.callback(started.kill)
-    awaited(lambda: log.read_text().count("Successfully registered with master") == 2, log, started)
-    run = run.replace("FILE", str(tmp_path / "pipeline.yaml")).strip() + " --no-http"
-    service.run(["/bin/sh", "-c", f"exec {run}"], variables)
+    for line in daemons:
+        script = "\n".join([f"cd {tmp_path}", *setup, f"exec {line.removesuffix(' &')}"])
+        daemon = ChildProcess(["/bin/sh", "-c", script], tmp_path / "daemons", log, variables)
+        stack.callback(daemon.kill)
+    awaited(lambda: log.read_text().count("Successfully registered with master") == 2, log)
+    run = lines[-1].replace("FILE", str(tmp_path / "pipeline.yaml"))
+    service.run(["/bin/sh", "-c", f"exec {run} --no-http"], variables)
     service.check_outputs()
     assert "executors: 0 (127.0.0.1) has 0 2, 1 (127.0.0.1) has 1 3" in service.log.read_text()
     service.end()
