@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from sluice.config.load import load
 from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
+from sluice.kafka.embedded_broker import free_ports
 from sluice.kafka.topics import create
 from sluice.processes import ChildProcess, descendants
 from sluice.replayer.player import replay
@@ -29,37 +30,49 @@ from tests.unit.kafka.tools import visible
 
 SPARK = Path(pyspark.__file__).parent
 #: seconds that anything may take
-PATIENCE = 900
+PATIENCE = 300
 START = 1_357_000_000_000
 Event = dict[str, Any]
 
 
 class Standalone:
-    """A master and workers of one core, each a process of its own."""
+    """A master, which keeps what it knows in files, and workers of one core, each a process of its own."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack, self._folder = stack, folder
-        self._workers = 0
-        master = self._daemon("master", "Master", "--port", "0")
-        self.url = str(
-            awaited(lambda: re.search(r"Starting Spark master at (spark://\S+)", master.read_text()), master)[1]
-        )
+        self._workers: list[ChildProcess] = []
+        (self._port,) = free_ports(1)
+        self.url = f"spark://127.0.0.1:{self._port}"
+        self.start_master()
+
+    def start_master(self) -> None:
+        self._master, log = self._daemon("master", "Master", "--port", str(self._port))
+        awaited(lambda: f"Starting Spark master at {self.url}" in log.read_text(), log)
+
+    def kill_master(self) -> None:
+        self._master.kill()
 
     def add_worker(self) -> None:
-        name = str(self._workers)
-        self._workers += 1
+        name = str(len(self._workers))
         own = ("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / f"work-{name}"), self.url)
-        log = self._daemon(f"worker-{name}", "Worker", *own)
+        worker, log = self._daemon(f"worker-{name}", "Worker", *own)
+        self._workers.append(worker)
         awaited(lambda: "Successfully registered with master" in log.read_text(), log)
 
-    def _daemon(self, name: str, kind: str, *arguments: str) -> Path:
+    def end_worker(self, number: int) -> None:
+        """As somebody who takes a machine away. Its executors end with it."""
+        self._workers[number].terminate(30)
+
+    def _daemon(self, name: str, kind: str, *arguments: str) -> tuple[ChildProcess, Path]:
         """Starts one of Spark's daemons; where its log is."""
         log = self._folder / f"{name}.log"
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
         command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        process = ChildProcess(command, self._folder / name, log, {"SPARK_HOME": str(SPARK), "PYTHONPATH": ""})
+        options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self._folder / 'recovery'}"
+        variables = {"SPARK_HOME": str(SPARK), "PYTHONPATH": "", "SPARK_DAEMON_JAVA_OPTS": options}
+        process = ChildProcess(command, self._folder / name, log, variables)
         self._stack.callback(process.kill)
-        return log
+        return process, log
 
 
 class Service:
@@ -90,7 +103,10 @@ class Service:
             f"SLUICE_SPARK_{key.replace('.', '_')}": text for key, text in (own | dict(properties or {})).items()
         }
         variables = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1", **settings}
-        variables |= dict(environment or {})
+        self.run(command, variables | dict(environment or {}))
+
+    def run(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Starts the service by this command, and waits until it runs."""
         self.process = ChildProcess(command, self._folder / "nothing", self.log, variables)
         self._stack.callback(self.process.kill)
         awaited(lambda: "message=running" in self.log.read_text(), self.log, self.process)

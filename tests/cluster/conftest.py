@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Standalone
+from tests.cluster.parted import Outputs, local_outputs
 
 
 @pytest.fixture
@@ -23,3 +24,10 @@ def standalone(stack: ExitStack, tmp_path: Path) -> Standalone:
     cluster.add_worker()
     cluster.add_worker()
     return cluster
+
+
+@pytest.fixture(scope="session")
+def local(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
+    """What local mode writes for the records of parted.py."""
+    with ExitStack() as started:
+        return local_outputs(started, broker, tmp_path_factory.mktemp("local"))

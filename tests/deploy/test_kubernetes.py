@@ -257,9 +257,157 @@ def test_a_slow_start_of_a_new_pod_is_no_failed_rollout():
     assert DEPLOYMENT["spec"]["progressDeadlineSeconds"] >= 3600
 
 
+# ---- a driver and executors ------------------------------------------------------------------------------------------
+
+CLUSTER = project_file("deploy/kubernetes-cluster")
+PARTS = {path.name: yaml.safe_load(path.read_text()) for path in sorted(CLUSTER.glob("*.yaml"))}
+DRIVER, EXECUTOR = PARTS["deployment.yaml"], PARTS["executor-pod.yaml"]
+DRIVER_POD, EXECUTOR_POD = DRIVER["spec"]["template"]["spec"], EXECUTOR["spec"]
+(DRIVER_CONTAINER,), (EXECUTOR_CONTAINER,) = DRIVER_POD["containers"], EXECUTOR_POD["containers"]
+#: the properties of Spark that the deployment sets
+PROPERTIES = {
+    one["name"].removeprefix("SLUICE_SPARK_").replace("_", "."): one.get("value")
+    for one in DRIVER_CONTAINER["env"]
+    if one["name"].startswith("SLUICE_SPARK_")
+}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+@pytest.mark.parametrize("name", sorted(PARTS.keys() - {"kustomization.yaml", "pipeline.yaml", "executor-pod.yaml"}))
+def test_the_manifests_of_a_cluster_fit_the_schema_of_kubernetes(name, version):
+    kubernetes_validate.validate(PARTS[name], version, strict=True)
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+def test_the_template_of_executors_fits_the_schema_when_spark_has_completed_it(version):
+    completed = EXECUTOR | {"metadata": EXECUTOR["metadata"] | {"name": "sluice-exec-1"}}
+    completed["spec"] = EXECUTOR_POD | {"containers": [EXECUTOR_CONTAINER | {"image": "sluice", "args": ["executor"]}]}
+    kubernetes_validate.validate(completed, version, strict=True)
+
+
+def test_each_manifest_of_a_cluster_is_applied_and_the_template_is_mounted_where_spark_reads_it():
+    overlay = PARTS["kustomization.yaml"]
+    assert set(overlay["resources"]) == {"../kubernetes", *PARTS} - {
+        "kustomization.yaml", "pipeline.yaml", "executor-pod.yaml",
+    }  # fmt: skip
+    assert overlay["images"] == KUSTOMIZATION["images"]
+    pipeline, template = overlay["configMapGenerator"]
+    assert (pipeline["name"], pipeline["behavior"]) == ("sluice-pipeline", "replace")
+    assert template == {"name": "sluice-executor", "files": ["executor-pod.yaml"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in DRIVER_CONTAINER["volumeMounts"]}
+    assert PROPERTIES["kubernetes.executor.podTemplateFile"] == f"{mounts['executor']}/executor-pod.yaml"
+    assert PROPERTIES["kubernetes.executor.podTemplateContainerName"] == EXECUTOR_CONTAINER["name"]
+    (volume,) = (one for one in DRIVER_POD["volumes"] if one["name"] == "executor")
+    assert volume["configMap"]["name"] == template["name"]
+
+
+def test_executors_reach_the_driver_before_it_is_ready():
+    service, spec = PARTS["driver-service.yaml"], DRIVER["spec"]
+    metadata = service["metadata"]
+    assert PROPERTIES["driver.host"] == f"{metadata['name']}.{metadata['namespace']}.svc"
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"]
+    assert service["spec"]["selector"] == spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+    ports = {one["name"]: one["containerPort"] for one in DRIVER_CONTAINER["ports"]}
+    assert {one["targetPort"]: one["port"] for one in service["spec"]["ports"]} == {
+        name: ports[name] for name in ("driver", "blocks")
+    }
+    assert (ports["driver"], ports["blocks"]) == (
+        int(PROPERTIES["driver.port"]), int(PROPERTIES["blockManager.port"]),
+    )  # fmt: skip
+    assert ports["http"] == CONTAINER["ports"][0]["containerPort"]
+
+
+def allowed(policy: dict[str, Any], way: str, peer: str) -> set[int]:
+    """The ports to which the policy lets pods with this label, in this direction ("from" or "to")."""
+    rules = policy["spec"]["ingress" if way == "from" else "egress"]
+    labels = {"matchLabels": {"app.kubernetes.io/name": peer}}
+    return {
+        port["port"]
+        for rule in rules
+        if any(one.get("podSelector") == labels for one in rule.get(way, ()))
+        for port in rule["ports"]
+    }
+
+
+def test_the_policies_let_driver_executors_and_brokers_reach_each_other():
+    own, overlay = PARTS["executor-policy.yaml"], PARTS["kustomization.yaml"]
+    added = [(one["path"], one["value"]) for one in yaml.safe_load(overlay["patches"][1]["patch"])]
+    drivers = {
+        "spec": {way: [rule for path, rule in added if path == f"/spec/{way}/-"] for way in ("ingress", "egress")}
+    }
+    driver, blocks = int(PROPERTIES["driver.port"]), int(PROPERTIES["blockManager.port"])
+    assert allowed(drivers, "from", "sluice-executor") == {driver, blocks} == allowed(own, "to", "sluice")
+    assert allowed(drivers, "to", "sluice-executor") == {blocks} == allowed(own, "from", "sluice")
+    assert allowed(own, "from", "sluice-executor") == {blocks} == allowed(own, "to", "sluice-executor")
+    kafka = int(PARTS["pipeline.yaml"]["kafka"]["bootstrap.servers"].rpartition(":")[2])
+    assert kafka in {port["port"] for rule in own["spec"]["egress"] for port in rule["ports"]}
+    assert own["spec"]["podSelector"]["matchLabels"] == EXECUTOR["metadata"]["labels"]
+    assert {443, 6443} == {port["port"] for path, rule in added if "to" not in rule and path == "/spec/egress/-"
+                           for port in rule["ports"]}  # fmt: skip
+
+
+def test_the_driver_alone_may_do_something_in_the_cluster_namely_with_pods():
+    role, binding = PARTS["role.yaml"], PARTS["role-binding.yaml"]
+    (rule,) = role["rules"]
+    assert (role["kind"], rule["resources"]) == ("Role", ["pods"])
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (subject,) = binding["subjects"]
+    assert subject["name"] == DRIVER_POD["serviceAccountName"]
+    assert DRIVER_POD["automountServiceAccountToken"]
+    assert not EXECUTOR_POD["automountServiceAccountToken"]
+    # Spark would make a ConfigMap for the executors, and delete Services.
+    assert PROPERTIES["kubernetes.executor.disableConfigMap"] == "true"
+    assert PROPERTIES["kubernetes.driver.service.deleteOnTermination"] == "false"
+
+
+def test_an_executor_is_an_image_of_the_same_version_with_the_same_user_and_without_rights():
+    (image,) = KUSTOMIZATION["images"]
+    assert PROPERTIES["kubernetes.container.image"] == f"{image['newName']}:{image['newTag']}"
+    assert PROPERTIES["kubernetes.namespace"] == KUSTOMIZATION["namespace"]
+    assert EXECUTOR_POD["securityContext"] == POD["securityContext"]
+    assert EXECUTOR_CONTAINER["securityContext"] == CONTAINER["securityContext"]
+    init, _, python, _, module = EXECUTOR_CONTAINER["command"]
+    assert (init, python) == ("tini", "python")
+    assert project_file(f"service/{module.replace('.', '/')}.py").exists()
+    assert DRIVER_CONTAINER["args"][-1] == "--master=k8s://https://kubernetes.default.svc"
+
+
+def test_driver_and_executors_have_the_checkpoint_and_the_certificate_at_one_path():
+    claim, pipeline = PARTS["claim.yaml"], PARTS["pipeline.yaml"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for pod, container in ((DRIVER_POD, DRIVER_CONTAINER), (EXECUTOR_POD, EXECUTOR_CONTAINER)):
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        assert volumes["checkpoints"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+        assert mounts.keys() == volumes.keys()
+        assert pipeline["checkpoint"].startswith(f"{mounts['checkpoints']}/")
+        assert pipeline["kafka"]["ssl.ca.location"].startswith(f"{mounts['kafka']}/")
+
+
+def test_the_pipeline_of_a_cluster_has_a_bucket_for_each_core_and_the_buckets_write():
+    pipeline = PARTS["pipeline.yaml"]
+    cores = int(PROPERTIES["executor.instances"]) * int(PROPERTIES["executor.cores"])
+    assert pipeline["buckets"] == cores
+    assert pipeline["streams"]["averages"]["partitions"] % cores == 0
+    java = {one["name"]: one["value"] for one in EXECUTOR_CONTAINER["env"]}["JAVA_TOOL_OPTIONS"]
+    assert java == f"-XX:ActiveProcessorCount={PROPERTIES['executor.cores']}"
+
+
+def test_the_driver_is_otherwise_the_one_pod():
+    for key in ("startupProbe", "livenessProbe", "readinessProbe", "securityContext", "resources", "image"):
+        assert DRIVER_CONTAINER[key] == CONTAINER[key], key
+    assert DRIVER_POD["securityContext"] == POD["securityContext"]
+    assert (DRIVER["spec"]["replicas"], DRIVER["spec"]["strategy"]) == (1, {"type": "Recreate"})
+
+
 # ---- what holds for all folders --------------------------------------------------------------------------------------
 
-WORKLOADS = {"one pod": (SET, POD, CONTAINER), "a pair": (DEPLOYMENT, PAIR_POD, PAIR_CONTAINER)}
+WORKLOADS = {
+    "one pod": (SET, POD, CONTAINER),
+    "a pair": (DEPLOYMENT, PAIR_POD, PAIR_CONTAINER),
+    "a driver": (DRIVER, DRIVER_POD, DRIVER_CONTAINER),
+}
 PIPELINES = {
     path.relative_to(FOLDER.parent).as_posix(): yaml.safe_load(path.read_text())
     for path in sorted(FOLDER.parent.glob("kubernetes*/**/*.yaml"))
@@ -275,7 +423,7 @@ def gib(size: str) -> int:
 
 
 def test_all_pipelines_are_found():
-    expected = {"kubernetes", "kubernetes-folder", "kubernetes-pods", "kubernetes-standby"}
+    expected = {"kubernetes", "kubernetes-cluster", "kubernetes-folder", "kubernetes-pods", "kubernetes-standby"}
     assert {name.partition("/")[0] for name in PIPELINES} == expected
 
 
@@ -316,9 +464,10 @@ def test_spark_java_and_buckets_use_the_cores_that_the_pod_requests(name):
     _, _, container = WORKLOADS[name]
     cores = container["resources"]["requests"]["cpu"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
-    assert f"--master=local[{cores}]" in container["args"]
+    assert f"--master=local[{cores}]" in container["args"] or container is DRIVER_CONTAINER
     assert environment["JAVA_TOOL_OPTIONS"] == f"-XX:ActiveProcessorCount={cores}"
-    assert all(pipeline["buckets"] == int(cores) for pipeline in PIPELINES.values())
+    inside = [pipeline for name, pipeline in PIPELINES.items() if not name.startswith("kubernetes-cluster/")]
+    assert all(pipeline["buckets"] == int(cores) for pipeline in inside)
 
 
 DEPLOYMENT_PAGE = project_file("docs/deployment.md").read_text()

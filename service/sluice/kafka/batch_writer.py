@@ -217,7 +217,7 @@ class TransactionalWriter:
                     settings = self._settings
                     made = BATCH_PRODUCERS[settings.delivery]
                     self._producer = made(self._kafka, settings.name, self._limits.values(), settings.times)
-                    if self._of_bucket:
+                    if settings.parted:
                         self._require_owner(batch)
                     self._next_batch, self._digest = self._read_ledger(batch)
             return self._producer
@@ -232,25 +232,27 @@ class TransactionalWriter:
         return next_batch == batch + 1 and bool(digest) and _may_be(digest, planned)
 
     def _require_owner(self, batch: int) -> None:
-        """Raises TakenOverError unless the buckets of this start may write. The writer has fenced all others before:
+        """Raises TakenOverError unless this start may write batches in parts. The writer has fenced all others before:
         one that opens later does so after this check.
         """
         settings = self._settings
         if ledger.owner(dict(settings.kafka), settings.query) != (settings.query_id, settings.start):
+            part = "" if settings.bucket is None else f"the part of bucket {settings.bucket} of "
             raise TakenOverError(
-                f"cannot write the part of bucket {settings.bucket} of batch {batch} of {settings.query!r}: another "
-                "instance of this pipeline has started and taken over; this one must stop"
+                f"cannot write {part}batch {batch} of {settings.query!r}: another instance of this pipeline has "
+                "started and taken over; this one must stop"
             )
 
     def _require_turn(self, batch: int, planned: Planned | None) -> None:
         """Raises FencedError if another instance has written this batch or a later one, and LedgerError if the ledger
         is that of another checkpoint. A new producer would fence that instance.
 
-        A bucket's writer does not open for another start than the one that owns the ledger.
+        Where batches have parts, no writer opens for another start than the one that owns the ledger: the other
+        instance may have closed this very batch, with the same plan.
 
         At its start the service has brought the checkpoint to the ledger, so only another instance can be ahead of it.
         """
-        if self._of_bucket:
+        if self._settings.parted:
             self._require_owner(batch)
         next_batch, digest = self._read_ledger(batch, ledger.OPEN)
         if next_batch > batch + 1 or (next_batch == batch + 1 and not _may_be(digest, planned)):

@@ -19,6 +19,13 @@ from sluice.model.errors import SluiceError
 #: maximum number of attempts of a task before the batch fails, Spark's default on clusters: a worker may be killed
 ATTEMPTS = 4
 
+#: Spark properties of a cluster
+PROPERTIES = {
+    # Java of an executor starts tasks and passes packed rows on; its code runs some times in each batch. So the
+    # optimising compiler pays as little as in the driver (java_process.py), and several threads of a collector neither.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+}
+
 
 def is_cluster(master: str) -> bool:
     """Whether this master URL names a cluster: any but local, local[N] and local[N,F]."""

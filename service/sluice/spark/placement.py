@@ -134,6 +134,11 @@ class Placement:
         """The number of cores of all present executors together; 1 if there are none."""
         return max(1, sum(executor.cores for executor in self._executors()))
 
+    def present_cores(self) -> int:
+        """As `cores`, at the last look at the executors: without a call to Java."""
+        with self._lock:
+            return max(1, sum(executor.cores for executor in self._present))
+
     def table(self, query: str, buckets: int) -> PlacementTable:
         """The table of a query with this number of buckets."""
         with self._lock:

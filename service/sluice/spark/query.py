@@ -26,7 +26,8 @@ from sluice.spark.lanes.spark_lane import SparkLane
 from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.placement import Placement, PlacementTable
 from sluice.spark.quiet_wait import QuietWait
-from sluice.spark.source import Pace, measured, read
+from sluice.spark.source import BatchSize, Pace, pace_of, read, record_size, sized_by_file
+from sluice.spark.spark_internals import limit_batches
 from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records
@@ -71,17 +72,21 @@ def start(
     """
     table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
     cores = 1 if placed is None else placed.cores
-    due = NextDueTime()
+    settings, size, due = plan.pipeline.settings, record_size(plan), NextDueTime()
     lanes = _lanes(plan, table, due.of_batches(deliver), observe)
     (opened or OpenLanes()).add(lanes)
-    return (
-        inputs(spark, plan, measured(plan, cores), due, lanes)
+    query = (
+        inputs(spark, plan, pace_of(settings, size, cores), due, lanes)
         .writeStream.foreachBatch(lanes)
         .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
-        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
+        .trigger(processingTime=f"{settings.trigger_interval // MILLISECOND} milliseconds")
         .start()
     )
+    if placed is not None and not sized_by_file(settings):
+        most, limit = lambda cores: pace_of(settings, size, cores).batch, partial(limit_batches, spark, query)
+        lanes.also_after_batch(BatchSize(cores, placed.present_cores, most, limit).batch_ended)
+    return query
 
 
 def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:

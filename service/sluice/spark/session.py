@@ -107,7 +107,7 @@ def session(
             "spark.python.unix.domain.socket.enabled": str(len(tempfile.gettempdir()) <= MAX_PATH).lower(),
         }
     )
-    settings |= placement.PROPERTIES if is_cluster(master) else LOCAL
+    settings |= cluster.PROPERTIES | placement.PROPERTIES if is_cluster(master) else LOCAL
     settings |= cluster.classes(own.get("spark.archives", ""), files) | own
     builder = SparkSession.builder
     for key, value in settings.items():

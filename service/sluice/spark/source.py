@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -113,26 +113,65 @@ def pace(most_records: int, most_bytes: int, size: float) -> Pace:
 
 
 def measured(plan: Plan, cores: int = 1) -> Pace:
-    """The pace for the next records, whose sizes are sampled from Kafka. A Kafka error is only logged.
+    """The pace for the next records, whose sizes are sampled from Kafka (`record_size`)."""
+    return pace_of(plan.pipeline.settings, record_size(plan), cores)
 
-    A batch of a cluster is as much larger as it has cores, unless the file sets its size.
+
+def pace_of(settings: Settings, size: float, cores: int = 1) -> Pace:
+    """The pace for records of `size` bytes each. A batch of a cluster is as much larger as it has cores, unless the
+    file sets its size.
     """
-    settings = plan.pipeline.settings
-    size, clients = 0.0, []
-    try:
-        clients.append(Consumer(client_properties(settings.kafka, "consumer") | READER_PROPERTIES | _own()))
-        size = max(_means(clients[0], plan), default=0.0)
-    except KafkaException as error:
-        LOGGER.warning("sizes of the next records are unknown: %s", error.args[0].str())
-    finally:
-        discard(clients)
     most, most_bytes = settings.max_records_per_batch, settings.max_bytes_per_batch
-    if (most, most_bytes) == (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch):
+    if not sized_by_file(settings):
         most, most_bytes = most * cores, most_bytes * cores
     found = pace(most, most_bytes, size)
     if found.batch < most:
         LOGGER.info("batches take %s records at most, of about %.0f bytes each", found.batch, size)
     return found
+
+
+def sized_by_file(settings: Settings) -> bool:
+    """Whether the pipeline file sets the size of a batch."""
+    own = settings.max_records_per_batch, settings.max_bytes_per_batch
+    return own != (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch)
+
+
+def record_size(plan: Plan) -> float:
+    """The largest mean size of the next records at several offsets, in bytes; 0: unknown. Logs an error of Kafka."""
+    clients: list[Consumer] = []
+    try:
+        clients.append(
+            Consumer(client_properties(plan.pipeline.settings.kafka, "consumer") | READER_PROPERTIES | _own())
+        )
+        return max(_means(clients[0], plan), default=0.0)
+    except KafkaException as error:
+        LOGGER.warning("sizes of the next records are unknown: %s", error.args[0].str())
+        return 0.0
+    finally:
+        discard(clients)
+
+
+class BatchSize:
+    """The size of the batches of a running query, which follows the cores of the executors."""
+
+    def __init__(
+        self, cores: int, present: Callable[[], int], most: Callable[[int], int], limit: Callable[[int], object]
+    ) -> None:
+        """`cores` is their number when the query started, and `present` gives their number now. `most` gives the most
+        records of a batch for so many cores. `limit` is called with the most records of the next batches when the
+        number has changed.
+        """
+        self._cores, self._present, self._most, self._limit = cores, present, most, limit
+
+    def batch_ended(self) -> None:
+        """Called in the thread of the query after each batch."""
+        before, self._cores = self._cores, self._present()
+        if self._cores != before:
+            records = self._most(self._cores)
+            LOGGER.info(
+                "batches take %d records at most: %d cores of executors, before %d", records, self._cores, before
+            )
+            self._limit(records)
 
 
 def size_of(message: Message) -> int:

@@ -82,6 +82,23 @@ def stream_of(source: object, spark: SparkSession) -> DataFrame:
     return DataFrame(_java_frame(relation, spark), spark)
 
 
+def limit_batches(spark: SparkSession, query: StreamingQuery, records: int) -> None:
+    """Lets the next batches of a running query read at most so many records of each source that has such a bound.
+
+    Spark reads the option `maxOffsetsPerTrigger` once, when the query starts, and keeps the bounds in a map by source.
+    Called in the thread of the query, between two batches.
+    """
+    execution: JavaObject = query._jsq.streamingQuery()  # noqa: SLF001
+    bound = _jvm(spark).org.apache.spark.sql.connector.read.streaming.ReadLimit.maxRows(records)
+    bounds = execution.uniqueSources()
+    sources = bounds.keysIterator()
+    while sources.hasNext():
+        source = sources.next()
+        if bounds.apply(source).getClass().equals(bound.getClass()):
+            bounds = bounds.updated(source, bound)
+    getattr(execution, "uniqueSources_$eq")(bounds)
+
+
 # ---- executors ------------------------------------------------------------------------------------------------------
 
 

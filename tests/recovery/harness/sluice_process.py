@@ -100,7 +100,7 @@ class SluiceProcess:
 
     def await_end(self, seconds: float = PATIENCE) -> int:
         """The exit code of a service that ends by itself; no process of it stays."""
-        wait_until(lambda: not self.running, "the service ends by itself", seconds, log=self.log)
+        wait_until(lambda: not self.running, "the service ends by itself", seconds, log=self.stacks)
         self.await_no_process()
         assert self.exit_code is not None
         return self.exit_code

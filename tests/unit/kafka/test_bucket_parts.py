@@ -141,6 +141,22 @@ def test_the_driver_keeps_the_owner_and_its_position(kafka, query):
     assert ledger.owner(kafka, query) == (MINE, SECOND)
 
 
+def test_a_driver_that_another_start_has_replaced_does_not_open_again(kafka, query):
+    """The other start has closed the same batch with the same plan, so the position of the ledger does not show it."""
+
+    def driver(start):
+        return TransactionalWriter(WriterSettings(tuple(kafka.items()), query, MINE, start=start, parted=True))
+
+    old, new = driver(FIRST), driver(SECOND)
+    assert old.write(0, [], Report(), planned=planned_for(0))
+    old.close()  # as after a slow commit
+    ledger.take_over(kafka, query, MINE, SECOND)
+    assert new.write(1, [], Report(), planned=planned_for(1))
+    with pytest.raises(TakenOverError, match=r"cannot write batch 1 of .*another instance .* has started"):
+        old.write(1, [], Report(), planned=planned_for(1))
+    assert new.write(2, [], Report(), planned=planned_for(2)), "the old one has not fenced it"
+
+
 def test_one_writer_ends_the_ownership(kafka, query):
     one = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST)
     TransactionalWriter(one).write(0, [], Report(), planned=planned_for(0))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer
 
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import planned
 from sluice.config.load import load_text
+from sluice.model.spec import Properties, Settings
 from sluice.spark import source as module
 from sluice.spark.query import prepare
-from sluice.spark.source import POLL, POLL_RECORDS, Pace, measured, pace, size_of
+from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, measured, pace, pace_of, read, size_of
+from sluice.spark.spark_internals import limit_batches
 
 PIPELINE = """
 streams:
@@ -36,6 +42,22 @@ def test_large_ones_are_bounded_by_their_bytes():
 
 def test_there_is_always_one():
     assert pace(5000, 1_000_000, 1 << 30) == Pace(1, 1)
+
+
+def test_a_batch_follows_the_cores_of_the_executors():
+    """By its records and by its bytes, which a size of the file does not."""
+    settings = Settings(Properties())
+    assert [pace_of(settings, 10, cores).batch for cores in (1, 2, 3)] == [250_000, 500_000, 750_000]
+    assert [pace_of(settings, 1 << 20, cores).batch for cores in (1, 2, 3)] == [256, 512, 768]
+    assert pace_of(replace(settings, max_records_per_batch=7000), 10, 3).batch == 7000
+
+
+def test_the_bound_changes_when_executors_have_joined_or_left():
+    present, limits = iter([2, 2, 3, 3, 1]), []
+    size = BatchSize(2, partial(next, present), lambda cores: 1000 * cores, limits.append)
+    for _ in range(5):
+        size.batch_ended()
+    assert limits == [3000, 1000]
 
 
 def test_the_consumer_is_closed_in_a_thread_of_its_own(monkeypatch):
@@ -82,3 +104,24 @@ def test_sizes_are_measured_where_the_next_batch_reads(service):
     assert measured(plan) == Pace(5000, POLL_RECORDS)
     service.send("in", [{"value": b"x" * 100_000, "partition": 2}] * 20)
     assert measured(plan) == Pace(10, POLL // 100_000)
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_next_batches_of_a_running_query_take_another_number_of_records(service, spark, tmp_path):
+    service.create("in", 2)
+    service.send("in", [{"value": b"1", "partition": number % 2} for number in range(80)])
+    plan, ends, queries = prepare(service.pipeline(PIPELINE)), [], []
+
+    def note(_, batch):
+        ends.append(sum(planned(FolderStore(tmp_path / "checkpoint"), batch).offsets.values()))
+        if queries and len(ends) == 2:
+            limit_batches(spark, queries[0], 30)
+
+    records = read(spark, plan, Pace(10, 10))
+    writer = records.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    queries.append(writer.start())
+    while len(ends) < 4 and queries[0].isActive:
+        queries[0].awaitTermination(0.1)
+    queries[0].stop()
+    assert ends == [10, 20, 50, 80]

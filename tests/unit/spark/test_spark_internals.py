@@ -1,4 +1,7 @@
-"""One test for each private member of Spark that the package uses: a new version of Spark may change any of them."""
+"""One test for each private member of Spark that the package uses: a new version of Spark may change any of them.
+
+That of `limit_batches` needs a broker: test_pace.py.
+"""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ class BatchLanes:
         """
         self._pause, self._last = pause, time.monotonic()
         self._wake: list[Callable[[], object]] = []
+        self._after: list[Callable[[], object]] = []
         self._topics = topics
         self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
         self._observe = observe
@@ -78,6 +79,8 @@ class BatchLanes:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
         self.called(records.sparkSession)
         self._context.run(self._write, records, batch)
+        for call in self._after:
+            self._context.run(call)
         self._pause()
         self._last = time.monotonic()
 
@@ -106,6 +109,10 @@ class BatchLanes:
     def also_wake(self, wake: Callable[[], object]) -> None:
         """Lets `wake` of these lanes call this function, too."""
         self._wake.append(wake)
+
+    def also_after_batch(self, call: Callable[[], object]) -> None:
+        """Calls this function after each batch, in the thread of the query."""
+        self._after.append(call)
 
     def wake(self) -> None:
         """Ends the waits of the query between batches, which is going to be stopped."""

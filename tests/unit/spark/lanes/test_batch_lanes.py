@@ -131,3 +131,12 @@ def test_the_connection_through_which_java_called_is_closed_with_the_lanes_and_s
         world.lanes.close()
         assert javas.recv(1) == b""
     assert closed == ["the client of the idle clock"]
+
+
+def test_what_follows_each_batch_is_called_when_it_is_written(world):
+    seen = []
+    world.lanes.also_after_batch(lambda: seen.append([batch for batch, _ in world.written]))
+    world.direct.may_end.set()
+    world.call(4)
+    world.call(5)
+    assert seen == [[4], [4, 5]]
