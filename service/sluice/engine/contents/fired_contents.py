@@ -37,8 +37,14 @@ class FiringDetails:
     @property
     def index(self) -> np.ndarray:
         """The number of earlier firings of the pane."""
-        index: np.ndarray = self.firings["index"][self.firing]
+        index: np.ndarray = np.maximum(self.firings["index"][self.firing], 0)
         return index
+
+    @property
+    def empty(self) -> np.ndarray:
+        """Whether the firing is that of a pane without tuples (EP1)."""
+        empty: np.ndarray = self.firings["index"][self.firing] < 0
+        return empty
 
     @property
     def early(self) -> np.ndarray:

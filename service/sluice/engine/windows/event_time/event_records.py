@@ -74,6 +74,13 @@ FIRING = np.dtype([
 #: a pane that fired: its end, how often it fired, and the number of the watermark at which it fired last
 PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 
+#: with results of empty panes, one record per window partition: the end of the next pane that may come out empty, the
+#: end of the last one for which the key lives, how many empty panes were left out (EP2, EP6), and the end of the pane
+#: whose result is the one before (EP4). Nothing comes out if `next` is behind `until`
+FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("skipped", np.int64), ("last", np.int64)])
+#: the `index` of the firing of an empty pane
+EMPTY = -1
+
 #: late tuples: the number of the item, and how late the tuple was, in ticks
 LATE = np.dtype([("item", np.int64), ("behind", np.int64)])
 
@@ -103,3 +110,8 @@ class Window(NamedTuple):
     #: closes, and the time before which tuples are late (one element); else empty
     closings: np.ndarray
     drop: np.ndarray
+    #: with results of empty panes: a row for each partition; and for panes of the calendar until when a key lives that
+    #: has a tuple, by item of the batch and by slice
+    fillings: np.ndarray
+    lives: np.ndarray
+    spans: np.ndarray
