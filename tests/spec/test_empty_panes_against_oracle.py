@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +36,8 @@ OUTPUT = {
     "sum": "Sum(i)", "zero": "Max(i)", "before": "Collect(i)", "mean": "Average(i) + 1", "empty": "isEmpty()",
     "index": "paneIndex()",
 }  # fmt: skip
+#: functions that need the tuples of all keys
+ONE_BUCKET = ("CountAll()", "paneIndex()")
 FILLS = {"zero": "zero", "before": "previous", "mean": "previous"}
 
 
@@ -57,8 +61,8 @@ def cases(draw: st.DrawFn) -> Case:
     )  # fmt: skip
     operator = {
         "kind": "aggregate", "window": f"{sizes}, discardAge({age}), partitioned", "partition_by": ["k"],
-        "event_time": "t", "event_time_resolution": "Milliseconds", "schema": {"k": "string", "i": "int64", "t": "int64"},
-        "output": OUTPUT,
+        "event_time": "t", "event_time_resolution": "Milliseconds",
+        "schema": {"k": "string", "i": "int64", "t": "int64"}, "output": OUTPUT,
         "empty_panes": {"forget_after": draw(st.sampled_from([0.4, 1, 2.5, 6, 40])), "attributes": FILLS},
     }  # fmt: skip
     now, events = start, []
@@ -193,4 +197,112 @@ def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
 
 
-ONE_BUCKET = ("CountAll()", "paneIndex()")
+# ---- days and hours of a zone ----------------------------------------------------------------------------------------
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def of_zone(window: str, align: dict[str, str] | None, events: list[dict[str, Any]], forget: str) -> list[list[Any]]:
+    operator: dict[str, Any] = {
+        "kind": "aggregate", "window": window, "partition_by": ["k"], "event_time": "t", "schema": {"k": "string"},
+        "output": {"k": "k", "start": "intervalStart()", "n": "Count()"}, "empty_panes": {"forget_after": forget},
+    }  # fmt: skip
+    case = {"operator": operator | ({"align": align} if align else {}), "input": events}
+    records = run_case(case)
+    assert run_case(case, [1] * len(events)) == records
+    return [list(record["tuple"].values()) for record in records if "tuple" in record]
+
+
+@pytest.mark.parametrize("change", ["2024-03-31", "2024-10-27"])
+def test_hours_of_a_zone_are_those_of_the_clock(change: str, monkeypatch: pytest.MonkeyPatch):
+    """Where the clocks change a day has 23 or 25 hours, and no hour comes out twice or is missing."""
+    monkeypatch.setattr(empty_panes, "MOST", 3_600)
+    begin = datetime.fromisoformat(change).replace(tzinfo=BERLIN).timestamp()
+    tuples = [("a", -3_000.0), ("b", 100.0), ("a", 26 * 3_600.0)]
+    events = [{"at": n, "tuple": {"k": k, "t": begin + t}} for n, (k, t) in enumerate(tuples)]
+    events += [{"at": 9 + n, "watermark": begin + t} for n, t in enumerate([5_000, 11_000, 90_000, 400_000])]
+    window = "timeInterval, intervalDuration(1h), partitioned"
+    zone = {"zone": "Europe/Berlin"}
+    assert of_zone(window, zone, events, "30h") == of_zone(window, None, events, "30h")
+
+
+def test_days_of_a_zone():
+    """A key lives for three real days behind the end of its day: 71 hours where the clocks are set forward."""
+
+    def day(number: int) -> float:
+        return datetime(2024, 3, number, tzinfo=BERLIN).timestamp()
+
+    events = [{"at": 0, "tuple": {"k": "a", "t": day(29) + 5}}, {"at": 1, "watermark": day(31) + 86_400 * 5}]
+    window, zone = "timeInterval, intervalDuration(1d), partitioned", {"zone": "Europe/Berlin"}
+    days = [day(29), day(30), day(31)]
+    april = datetime(2024, 4, 1, tzinfo=BERLIN).timestamp()
+    assert of_zone(window, zone, events, "3d") == [
+        ["a", days[0], 1], ["a", days[1], 0], ["a", days[2], 0], ["a", april, 0],
+    ]  # fmt: skip
+    assert of_zone(window, zone, events, "70h") == [["a", days[0], 1], ["a", days[1], 0], ["a", days[2], 0]]
+
+
+# ---- bounds and the end ----------------------------------------------------------------------------------------------
+
+
+def test_a_watermark_that_jumps_by_a_year(monkeypatch: pytest.MonkeyPatch):
+    """31 million panes of a second: the last 3,600 come out, and the others are counted (EP6)."""
+    monkeypatch.setattr(empty_panes, "MOST", 3_600)
+    operator = {
+        "window": "timeInterval, intervalDuration(1), partitioned", "partition_by": ["k"], "event_time": "t",
+        "output": {"k": "k", "start": "intervalStart()", "x": "Max(x)"}, "schema": {"k": "string", "t": "int64"},
+        "event_time_resolution": "Milliseconds",
+        "empty_panes": {"fill": "previous", "forget_after": "400d"},
+    }  # fmt: skip
+    year = 365 * 86_400
+    events = [{"at": 0, "tuple": {"k": "a", "t": 1_000, "x": 7}}, {"at": 1, "watermark": float(year)}]
+    pipeline = pipeline_of({"operator": operator, "input": events})
+    player, graph = Player(pipeline, {"input": 1}), Graph(pipeline, {"input": 1})
+    state = graph.initial()
+    batch = Cutter(pipeline.inputs).batch(list(numbered(map(on_stream, events))))
+    rows = [tuple(record["tuple"].values()) for record in player.feed(state, batch) if "tuple" in record]
+    assert rows == [("a", 1_000, 7), *(("a", 1_000 * (year - n), 7) for n in range(3_600, 0, -1))]
+    assert graph.left_out(state) == {"case": year - 2 - 3_600}
+    (window,) = graph.inspect(state, "a")
+    assert window.policy["empty_until"] == 2.0 + 400 * 86_400
+
+
+END = """
+pipeline: end
+streams:
+  in: {topic: in, schema: {k: string, ts: int64}, event_time: {attribute: ts, lag: 1s}}
+  made: {}
+  out: {topic: out}
+operators:
+  - {name: pass, map: in, output: [made]}
+  - name: fill
+    aggregate: made
+    window: timeInterval, intervalDuration(1), partitioned
+    partition_by: [k]
+    empty_panes: {forget_after: 1h}
+    output: {out: {k: k, start: intervalStart(), n: Count()}}
+"""
+
+
+def test_the_end_of_the_stream():
+    """EP7: panes between tuples come out, and none behind the last one."""
+    tuples = [{"stream": "in", "tuple": {"k": k, "ts": ts}} for k, ts in [("a", 500), ("b", 600), ("a", 3_100)]]
+    events = [{"at": at} | event for at, event in enumerate([*tuples, {"stream": "in", "punct": "final"}])]
+    found = [r["tuple"].values() for r in replay(load_text(END, "end", environment=None), events) if "tuple" in r]
+    assert [tuple(row) for row in found] == [
+        ("a", 0, 1), ("b", 0, 1), ("a", 1_000, 0), ("b", 1_000, 0), ("a", 2_000, 0), ("a", 3_000, 1),
+    ]  # fmt: skip
+
+
+def test_a_value_before_with_an_error_is_a_dead_letter():
+    """EP4: the empty pane has no other value."""
+    operator = {
+        "window": "timeInterval, intervalDuration(1)", "event_time": "t", "schema": {"t": "int64", "x": "int64"},
+        "event_time_resolution": "Milliseconds", "output": {"start": "intervalStart()", "y": "10 % Sum(x)"},
+        "empty_panes": {"fill": "previous", "forget_after": 3},
+    }  # fmt: skip
+    events = [{"at": 0, "tuple": {"t": 0, "x": 0}}, {"at": 1, "watermark": 2.0}, {"at": 2, "watermark": 3.0}]
+    pipeline = pipeline_of({"operator": operator, "input": events})
+    records = list(replay(pipeline, events))
+    assert [r["after"] for r in records if "dead_letter" in r] == [1, 1, 2]
+    assert not [r for r in records if "tuple" in r]

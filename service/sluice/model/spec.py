@@ -32,8 +32,8 @@ from sluice.time_units import MAX_TIME
 
 #: the windows of model/windows: they are values of a pipeline, too
 __all__ = [
-    "Aligned", "Count", "Delta", "Early", "EmptyPanes", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct", "Sliding",
-    "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
+    "Aligned", "Count", "Delta", "Early", "EmptyPanes", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct",
+    "Sliding", "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
 ]  # fmt: skip
 
 #: the attribute of each tuple of a table that says whether the tuple deletes the row of its key; no attribute of a file

@@ -9,7 +9,6 @@ from typing import Any
 
 from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.early_checks import early, emitted_rest
-from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.late_result_checks import check_late_results
@@ -17,6 +16,7 @@ from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, wi
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.each_checks import unnesting
+from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.split_checks import split

@@ -71,4 +71,3 @@ def zero_if_empty(expression: Expression) -> Expression:
     """`isEmpty() ? 0 : x`, with the value of the type that stands for zero (EP3)."""
     kind = expression.type
     return Call("if", (AggregateCall(IS_EMPTY, (), BOOLEAN), Literal(kind.present.empty, kind), expression), kind)
-

@@ -63,6 +63,8 @@ def check_empty_panes(typed: ExpressionChecks, index: int, shape: AggregateShape
     if not clause.kind.empty_panes:
         what = f"empty_panes only with a {kinds_with_empty_panes()} window (rule EP8); this one is a {clause.kind.word}"
         typed.report.problem(path, what)
+    if clause.kind.word == "cumulate" and (shape.align is not None or (clause.sizes and clause.sizes.months)):
+        typed.report.problem(path, "no empty_panes with cumulating panes of the calendar (rule EP8)")
     if shape.group_by:
         what = "no group_by, as an empty pane has no groups; use partition_by, whose keys are remembered (rule EP8)"
         typed.report.problem(typed.path(index, "group_by"), what)

@@ -93,9 +93,7 @@ class FilledOutputs(AggregateOutputs):
             rejected.append(bad)
         return outputs, rejected
 
-    def _repeated(
-        self, n: int, errors: dict[str, np.ndarray], found: pa.RecordBatch, before: _Before
-    ) -> Computed:
+    def _repeated(self, n: int, errors: dict[str, np.ndarray], found: pa.RecordBatch, before: _Before) -> Computed:
         """Output `n`, with the values before in the attributes that repeat them."""
         _, schema, expressions, _ = self._program.outputs[n]
         made = computed(expressions, found, schema, errors)

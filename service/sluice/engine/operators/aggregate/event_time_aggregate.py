@@ -104,11 +104,17 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         found = []
         for p in np.flatnonzero(own).tolist():
             times = self._times(state, p)
-            if times:
+            if times or self._life(state, p):
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
-                policy = {"at": at} | early_results.shown_due(state.earlies, p)
+                policy = {"at": at} | early_results.shown_due(state.earlies, p) | self._life(state, p)
                 found.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
         return found
+
+    def _life(self, state: EventState, p: int) -> dict[str, float]:
+        """`empty_until`: the end of the last empty pane that the key has if no tuple comes, in seconds (EP2)."""
+        if self._filled is None or state.fillings["until"][p] == NEVER:
+            return {}
+        return {"empty_until": float(self.ticks.seconds(int(state.fillings["until"][p])))}
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
         """Event time in seconds -> the number of tuples that partition `p` holds at this time."""

@@ -35,6 +35,7 @@ from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     EPOCH,
     FIRST_PANE,
     GROUP,
+    LEFT_OUT,
     NEVER,
     PANES,
 )
@@ -165,6 +166,11 @@ class EventState(Tables):
         """The number of window partitions in memory, including empty ones, and of tuples in their windows. O(1)."""
         return max(self.keys.count, self.places.count) or min(1, len(self.ends)), int(self.held[0])
 
+    @property
+    def left_out(self) -> int:
+        """The number of empty panes that were left out (EP6)."""
+        return int(self.scalars[LEFT_OUT]) if len(self.fillings) else 0
+
     def reserve(self, space: str, count: int) -> None:
         """Like Tables.reserve; also gives each new row of `partitions` its own number as `key`."""
         known = len(self.partitions)
@@ -211,8 +217,10 @@ class EventState(Tables):
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[EventState]:
         made = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
-        for other in made[1:]:
-            other.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
+        for number, part in enumerate(made):
+            part.scalars[LEFT_OUT] = 0 if number else self.left_out
+            if number:
+                part.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
         return made
 
     def merge(self, others: Sequence[EventState]) -> EventState:
@@ -274,6 +282,7 @@ class EventState(Tables):
         self.clocks = np.max([state.clocks for state in states], axis=0)
         for number in (GROUP, EPOCH):
             self.scalars[number] = max(int(state.scalars[number]) for state in states)
+        self.scalars[LEFT_OUT] = sum(state.left_out for state in states)
         known = [state.panes[int(state.scalars[FIRST_PANE]) : state.rows["pane"]] for state in states]
         panes = np.sort(np.concatenate(known), order=("end", "count", "epoch"))[::-1]
         _, last = np.unique(panes["end"], return_index=True)

@@ -15,8 +15,8 @@ INSERT, FIRE, FORGET = range(3)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
 #: the scalars: GROUP is the number of the last group of firings, LAST the end of the window that fired last, TAKEN
 #: whether the current item was taken in, EPOCH the number of the next watermark; FIRST_PANE and PANES are the index of
-#: the first pane in `panes` and the number of panes there
-GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, SCALARS = range(7)
+#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6)
+GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, SCALARS = range(8)
 
 #: one record per window partition: its times, and when it has something to do
 PARTITION = np.dtype([
@@ -75,9 +75,9 @@ FIRING = np.dtype([
 PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 
 #: with results of empty panes, one record per window partition: the end of the next pane that may come out empty, the
-#: end of the last one for which the key lives, how many empty panes were left out (EP2, EP6), and the end of the pane
-#: whose result is the one before (EP4). Nothing comes out if `next` is behind `until`
-FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("skipped", np.int64), ("last", np.int64)])
+#: end of the last one for which the key lives, and the end of the pane whose result is the one
+#: before (EP2, EP4). Nothing comes out if `next` is behind `until`
+FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("last", np.int64)])
 #: the `index` of the firing of an empty pane
 EMPTY = -1
 

@@ -37,6 +37,7 @@ from sluice.engine.windows.event_time.event_records import (
     FIRST_PANE,
     FORGET,
     LAST,
+    LEFT_OUT,
     NEVER,
     PANES,
     TAKEN,
@@ -406,7 +407,7 @@ def _fill(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
         return
     left_out = (min(now, one.until, fire - 1) - end) // g.period + 1 - g.most
     if left_out > 0:
-        one.skipped += left_out
+        w.scalars[LEFT_OUT] += left_out
         one.next = _existing(g, end + left_out * g.period)
         return
     append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, EMPTY)
