@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -218,15 +218,11 @@ class PaneLibrary:
         fired = {(int(f["end"]), self._name(state, int(f["partition"]))): f for f in firings if f["kind"] != WATERMARK}
         if now <= before:  # E22
             return
-        for (end, name), firing in fired.items():
-            if firing["index"] == EMPTY:
-                content = self._content(state, (end, name), [])
-                content.start, content.end = self._units(int(firing["start"])), self._units(end)
+        self._empty(state, fired)
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
-            if end > before or any(
-                w in fired and fired[w]["index"] == 0 for w, _ in pane
-            ):  # E30: also a pane created late
+            again = [fired[window]["index"] for window, _ in pane if window in fired]
+            if end > before or 0 in again:  # E30: also a pane created late
                 for _, content in pane:
                     content.full = True
                     yield WindowEvent(INITIAL_FULL, event, at, content)
@@ -238,6 +234,13 @@ class PaneLibrary:
                 for window, content in pane:
                     yield WindowEvent(PANE_CLOSE, event, at, content)
                     del state.contents[window]
+
+    def _empty(self, state: PaneState, fired: Mapping[WindowKey, np.void]) -> None:
+        """Adds contents without tuples for empty panes that come out (EP1)."""
+        for window, firing in fired.items():
+            if firing["index"] == EMPTY:
+                content = self._content(state, window, [])
+                content.start, content.end = self._units(int(firing["start"])), self._units(window[0])
 
     def _name(self, state: PaneState, key: int) -> bytes:
         return state.windows.keys.take(np.array([key]))[0].as_py() if self._keyed else b""

@@ -1,4 +1,4 @@
-"""What the results of empty panes repeat of the result before (empty_panes.py)."""
+"""What the results of empty panes repeat of the result before (empty_pane_outputs.py)."""
 
 from __future__ import annotations
 

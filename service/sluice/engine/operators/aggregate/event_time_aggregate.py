@@ -16,7 +16,7 @@ from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import Rows, Run
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.empty_panes import FilledOutputs, are_empty
+from sluice.engine.operators.aggregate.empty_pane_outputs import FilledOutputs, are_empty
 from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Written
