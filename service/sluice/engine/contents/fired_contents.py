@@ -36,7 +36,7 @@ class FiringDetails:
 
     @property
     def index(self) -> np.ndarray:
-        """The number of earlier firings of the pane."""
+        """The number of earlier firings of the pane; an empty pane that comes out is none (EP5)."""
         index: np.ndarray = np.maximum(self.firings["index"][self.firing], 0)
         return index
 

@@ -39,7 +39,9 @@ class EmptyPanes:
 
 
 def needs_fill(expression: Expression, partition_by: Sequence[Expression]) -> bool:
-    """Whether an attribute depends on tuples, beside their number and their key, so that an empty pane has no value."""
+    """Whether an attribute depends on tuples, beside their number and their key, so that an empty pane has no
+    value (EP3).
+    """
     calls = (part for part in walk(expression) if isinstance(part, AggregateCall))
     return not all(
         call.function in COUNTS | COMPUTED or is_key(call, partition_by)

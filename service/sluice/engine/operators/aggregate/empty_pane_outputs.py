@@ -176,6 +176,7 @@ def _trace(
     partition: np.ndarray, end: np.ndarray, empty: np.ndarray, early: np.ndarray, fillings: np.ndarray,
     source: np.ndarray, last: np.ndarray,
 ) -> None:  # fmt: skip
+    """Writes the row before of each row (EP4), and the last row with tuples of each partition."""
     for row in range(len(partition)):
         p = partition[row]
         if empty[row]:
