@@ -397,8 +397,8 @@ def _span(w: Window, p: int, start: int) -> int:
 
 @inlined
 def _fill(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
-    """The next empty pane comes out (EP1), or is left out: if the end of the stream completes it (EP7), or if too many follow
-    it at this watermark (EP6).
+    """The next empty pane comes out (EP1), or is left out: if the end of the stream completes it (EP7), or if too many
+    follow it at this watermark (EP6).
     """
     one, now = w.fillings[p], arrivals[i].time
     end, fire = one.next, w.partitions[p].fire if w.partitions[p].oldest != NIL else ENDLESS
