@@ -222,6 +222,12 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceStateGrows",),
         ),
         Panel(
+            "Empty panes left out",
+            {f"sum by (pipeline, operator) (sluice_empty_panes_left_out{WHERE})": "{{pipeline}} {{operator}}"},
+            "short",
+            "Empty panes without a result, as one watermark completed too many of a key.",
+        ),
+        Panel(
             "Time until the next firing by the clock",
             {f"(sluice_next_firing_timestamp_seconds{WHERE} > 0) - time()": "{{stage}}"},
             "s",

@@ -10,7 +10,7 @@ import trustme
 from pydantic_core import PydanticUndefined
 
 from sluice.config.load import load_text
-from sluice.config.syntax.file_models.operator_models import SHAPES, AlignShape
+from sluice.config.syntax.file_models.operator_models import SHAPES, AlignShape, EmptyPanesShape
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.file_models.stream_models import (
     EventTimeShape,
@@ -54,7 +54,17 @@ def function_table(functions):
 
 @pytest.mark.parametrize(
     "model",
-    [FileShape, StreamShape, MemberShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, *SHAPES.values()],
+    [
+        FileShape,
+        StreamShape,
+        MemberShape,
+        KeyShape,
+        EventTimeShape,
+        MarkWhenShape,
+        AlignShape,
+        EmptyPanesShape,
+        *SHAPES.values(),
+    ],
 )
 def test_keys_of_the_file(model):
     table = key_table(model)

@@ -22,6 +22,7 @@ from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
+from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
@@ -209,6 +210,15 @@ class Graph:
         """By name of each operator that has state: the numbers of its window partitions and of the tuples in them."""
         pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
+
+    def left_out(self, state: GraphState) -> dict[str, int]:
+        """By name of each operator with results of empty panes: how many of them were left out so far (EP6)."""
+        pairs = zip(self.operators, state.operators, strict=True)
+        return {
+            operator.spec.name: remembered.left_out
+            for operator, remembered in pairs
+            if isinstance(remembered, EventState) and len(remembered.fillings)
+        }
 
     def due(self, state: GraphState) -> int:
         """The clock, in nanoseconds, at which the next output is due if no item arrives before; MAX_TIME if none is.

@@ -68,7 +68,8 @@ class Report:
     changes         number of change events by stream and operation ("create", "update", ...)
     dead_letters    number of dead letters by stream and reason (the words before its colon)
     operators       by operator: tuples read ("in") and emitted ("out"), firings ("windows"), and the "partitions" and
-                    "tuples" that its windows contain after the batch
+                    "tuples" that its windows contain after the batch; with results of empty panes also how many of
+                    these were "left_out" so far
     lost            number of offsets by topic and topic partition whose records Kafka had deleted before they were read
     state           bytes "read" from the checkpoint, "written" to it, and "held": the size of the state after the batch
     watermarks      by stream with event time: the smallest watermark of all reports

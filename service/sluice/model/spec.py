@@ -14,6 +14,7 @@ from sluice.model.members import Member
 from sluice.model.secrets import is_secret
 from sluice.model.types import BOOLEAN, INT64, MapType, Schema, StructType, Type, Value
 from sluice.model.unparse import expression, seconds
+from sluice.model.windows.empty_panes import EmptyPanes
 from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.delta_policy import Delta
@@ -31,8 +32,8 @@ from sluice.time_units import MAX_TIME
 
 #: the windows of model/windows: they are values of a pipeline, too
 __all__ = [
-    "Aligned", "Count", "Delta", "Early", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct", "Sliding",
-    "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
+    "Aligned", "Count", "Delta", "Early", "EmptyPanes", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct",
+    "Sliding", "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
 ]  # fmt: skip
 
 #: the attribute of each tuple of a table that says whether the tuple deletes the row of its key; no attribute of a file
@@ -123,6 +124,8 @@ class Aggregate(OneWindow):
     limits: EngineLimits = LIMITS
     #: whether the final mark flushes a tumbling window (H6)
     emit_rest: bool = False
+    #: the results of panes without tuples (EP1); None: there are none
+    empty_panes: EmptyPanes | None = None
 
 
 @dataclass(frozen=True, slots=True)

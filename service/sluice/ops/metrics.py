@@ -106,6 +106,12 @@ TABLE = (
         ("operator",),
         "Number of tuples that the windows contain, whether they are stored or only summarised.",
     ),
+    Metric(
+        "sluice_empty_panes_left_out",
+        Gauge,
+        ("operator",),
+        "Number of empty panes without a result since the state began, as one watermark completed too many of a key.",
+    ),
     Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "Time of the operator clock, in seconds since 1970."),
     Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "Watermark of a stream, in seconds since 1970."),
     Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state in bytes, of all buckets."),
@@ -245,7 +251,11 @@ COUNTERS = {
     "out": "sluice_operator_tuples_written_total",
     "windows": "sluice_windows_fired_total",
 }
-GAUGES = {"partitions": "sluice_window_partitions", "tuples": "sluice_window_tuples"}
+GAUGES = {
+    "partitions": "sluice_window_partitions",
+    "tuples": "sluice_window_tuples",
+    "left_out": "sluice_empty_panes_left_out",
+}
 #: Spark's name of the whole batch among the phases
 WHOLE = "triggerExecution"
 

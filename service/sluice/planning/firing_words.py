@@ -19,6 +19,7 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.topology import follows_clock
 from sluice.model.unparse import seconds
+from sluice.model.windows.empty_panes import MOST
 from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.window_kind import with_watermarks
 
@@ -53,7 +54,7 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
             fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
-            return fires + _limited(operator) + _early(operator), waits + _quiet(operator, pipeline)
+            return fires + _limited(operator) + _early(operator) + _empty(operator), waits + _quiet(operator, pipeline)
     raise AssertionError(operator)
 
 
@@ -105,6 +106,15 @@ def _early(operator: Operator) -> str:
     count = [f"after every {policy.count:,} tuples" if policy.count != 1 else "with each tuple"] if policy.count else []
     time = [f"{seconds(policy.time)} s after a tuple that no result has had"] if policy.time else []
     return f"; early results without a mark {' or '.join(count + time)}"
+
+
+def _empty(operator: Operator) -> str:
+    """Which empty panes come out, and how many at most (EP2, EP6)."""
+    empty = operator.empty_panes if isinstance(operator, Aggregate) else None
+    if empty is None:
+        return ""
+    lives = f"until {seconds(empty.forget_after)} s behind its latest pane with tuples"
+    return f"; also for panes without tuples of each key, {lives}, at most {MOST:,} in a row at one watermark"
 
 
 def _quiet(operator: Windowed, pipeline: Pipeline) -> str:

@@ -136,6 +136,10 @@ class Bucket:
         """The sizes of each operator in the state in memory."""
         return self.graph.sizes(self._state)
 
+    def left_out(self) -> dict[str, int]:
+        """See Graph.left_out."""
+        return self.graph.left_out(self._state)
+
     def newest(self) -> int:
         """The newest version in the checkpoint."""
         return max(self._log.last(), self._snapshots.newest(sys.maxsize))

@@ -33,7 +33,7 @@ Record = dict[str, Any]
 PARAMETERS = {
     "aggregate": (
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
-        "emit", "early", "window_set", "emit_rest",
+        "emit", "early", "window_set", "emit_rest", "empty_panes",
     ),
     "sort": ("window", "partition_by", "align", "limit", "emit_rest"),
     "dedup": ("by", "within", "keep"),

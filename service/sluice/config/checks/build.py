@@ -16,6 +16,7 @@ from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, wi
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.each_checks import unnesting
+from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.split_checks import split
@@ -130,14 +131,20 @@ class Operators(ExpressionChecks):
         self.check_window(index, shape, clause)
         found = over_table(self, index, shape, align(self, index, shape, clause, found), clause)
         incomplete = (found.sliding or isinstance(found, TableWindow)) and shape.aggregate_incomplete_windows
-        outputs = tuple(
-            self.output(index, stream, {name: over_group(e) for name, e in given.items()}, sound=sound)
+        check_empty_panes(self, index, shape, clause)
+        filling = Filling(shape.empty_panes, partition_by)
+        written = [
+            (stream, {name: over_group(e) for name, e in given.items()}, sound)
             for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
+        ]
+        outputs = tuple(
+            self.output(index, stream, filling.attributes(given), sound=sound) for stream, given, sound in written
         )
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
             incomplete, shape.aggregate_evicted_partitions,
             early(self, index, shape, clause, found), emit_rest=emitted_rest(self, index, shape, clause),
+            empty_panes=filling.spec([(stream, given) for stream, given, _ in written]),
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:

@@ -580,6 +580,7 @@ DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "index": lambda details, _: pa.array(details.index),
     "timing": lambda details, _: pa.array(TIMINGS.take(np.where(details.early, 0, 1 + np.minimum(details.index, 1)))),
     "early": lambda details, _: pa.array(details.early),
+    "empty": lambda details, _: pa.array(details.empty),
     "reason": lambda details, _: pa.array(details.reason, pa.string()),
 }
 FUNCTIONS |= {

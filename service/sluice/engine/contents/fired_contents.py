@@ -36,9 +36,15 @@ class FiringDetails:
 
     @property
     def index(self) -> np.ndarray:
-        """The number of earlier firings of the pane."""
-        index: np.ndarray = self.firings["index"][self.firing]
+        """The number of earlier firings of the pane; an empty pane that comes out is none (EP5)."""
+        index: np.ndarray = np.maximum(self.firings["index"][self.firing], 0)
         return index
+
+    @property
+    def empty(self) -> np.ndarray:
+        """Whether the firing is that of a pane without tuples (EP1)."""
+        empty: np.ndarray = self.firings["index"][self.firing] < 0
+        return empty
 
     @property
     def early(self) -> np.ndarray:

@@ -61,6 +61,11 @@ class Rows:
         columns = zip(*(part.columns for part in parts), strict=True)
         return Rows(np.concatenate([part.firing for part in parts]), [pa.concat_arrays(column) for column in columns])
 
+    def in_order(self) -> Rows:
+        """The rows in the order of their firings."""
+        order = np.argsort(self.firing, kind="stable")
+        return Rows(self.firing[order], [column.take(pa.array(order)) for column in self.columns])
+
 
 def run_kernel(
     run: Run,

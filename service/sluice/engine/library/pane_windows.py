@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time import panes
-from sluice.engine.windows.event_time.event_records import FIRE, FORGET
+from sluice.engine.windows.event_time.event_records import EMPTY, FIRE, FORGET
 from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.spec import Aggregate, EventTime, Output, Windowed
 from sluice.model.types import INT64, Schema
@@ -78,7 +78,11 @@ class PaneLibrary:
     def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
-        counting = Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits)
+        empty = spec.empty_panes if isinstance(spec, Aggregate) else None
+        counting = Aggregate(
+            spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits,
+            empty_panes=None if empty is None else replace(empty, previous=()),
+        )  # fmt: skip
         self._windows = EventAggregateOperator(counting, schema, event_time, sources)
         self._ticks, self._when, self._program = self._windows.ticks, self._windows.when, self._windows.program
 
@@ -211,27 +215,32 @@ class PaneLibrary:
         if not isinstance(self._when, panes.Grid):
             yield from self._closed(state, events, firings, event, at)
             return
-        fired = {
-            (int(f["end"]), self._name(state, int(f["partition"]))): int(f["index"])
-            for f in firings
-            if f["kind"] != WATERMARK
-        }
+        fired = {(int(f["end"]), self._name(state, int(f["partition"]))): f for f in firings if f["kind"] != WATERMARK}
         if now <= before:  # E22
             return
+        self._empty(state, fired)
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
-            if end > before or any(fired.get(window) == 0 for window, _ in pane):  # E30: also a pane created late
+            again = [fired[window]["index"] for window, _ in pane if window in fired]
+            if end > before or 0 in again:  # E30: also a pane created late
                 for _, content in pane:
                     content.full = True
                     yield WindowEvent(INITIAL_FULL, event, at, content)
             for window, content in pane:
                 if window in fired:
-                    content.full, content.index = True, fired[window]
+                    content.full, content.index = True, max(int(fired[window]["index"]), 0)
                     yield WindowEvent(TRIGGER, event, at, content)
             if end <= self._windows.late_before(state.windows):
                 for window, content in pane:
                     yield WindowEvent(PANE_CLOSE, event, at, content)
                     del state.contents[window]
+
+    def _empty(self, state: PaneState, fired: Mapping[WindowKey, np.void]) -> None:
+        """Adds contents without tuples for empty panes that come out (EP1)."""
+        for window, firing in fired.items():
+            if firing["index"] == EMPTY:
+                content = self._content(state, window, [])
+                content.start, content.end = self._units(int(firing["start"])), self._units(window[0])
 
     def _name(self, state: PaneState, key: int) -> bytes:
         return state.windows.keys.take(np.array([key]))[0].as_py() if self._keyed else b""

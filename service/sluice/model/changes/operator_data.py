@@ -99,6 +99,7 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
         case Aggregate():
             yield "group_by", operator.group_by
             yield "early", operator.early
+            yield "empty_panes", operator.empty_panes
             yield "functions", calls_of(operator)
         case Sort():
             yield "order_by", operator.order_by

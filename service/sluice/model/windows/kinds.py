@@ -45,6 +45,11 @@ def kinds_with_early() -> str:
     return one_of([word for word, kind in KINDS.items() if kind.early])
 
 
+def kinds_with_empty_panes() -> str:
+    """The kinds of windows whose empty panes can have results, in words."""
+    return one_of([word for word, kind in KINDS.items() if kind.empty_panes])
+
+
 def kinds_of(operator: str) -> str:
     """The kinds of windows that an operator accepts, "sort" or "custom", in words."""
     return one_of([word for word, kind in KINDS.items() if operator in kind.operators])

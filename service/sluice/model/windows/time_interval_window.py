@@ -8,7 +8,7 @@ from math import gcd
 from typing import ClassVar
 
 from sluice.model.functions import row
-from sluice.model.types import INT64, STRING
+from sluice.model.types import BOOLEAN, INT64, STRING
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import Aligned
 from sluice.model.windows.policies.time_policy import CALENDAR
@@ -80,9 +80,13 @@ class TimeInterval(SizedKind):
             "timing",
             STRING,
         ),
+        WindowFunction(
+            row("isEmpty", "whether the pane has no tuple, as with `empty_panes` (EP1)", "-> boolean"), "empty", BOOLEAN
+        ),
         IS_EARLY,
     )
     early = True
+    empty_panes = True
     #: whether the panes of one `duration` begin together, each one `period` longer than the one before
     cumulating: ClassVar[bool] = False
 

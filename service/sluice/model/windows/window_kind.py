@@ -45,7 +45,7 @@ class WindowFunction:
     """A function of output expressions that describes the window which fires (E29, E32).
 
     signature   its row in the documentation
-    describes   the field of the firing: "start", "end", "last", "index", "timing", "reason" or "early"
+    describes   the field of the firing: "start", "end", "last", "index", "timing", "reason", "early" or "empty"
     type        its type; None: the type of the event time
     """
 
@@ -105,6 +105,8 @@ class WindowKind(ABC):
 
     #: whether the open window can emit early results (F8)
     early: ClassVar[bool] = False
+    #: whether the window has panes that come without tuples, too, so that empty ones can have results (EP1)
+    empty_panes: ClassVar[bool] = False
 
     # ---- how it behaves ----
     #: whether tuples leave one by one, so that it fires again with the same tuples

@@ -122,6 +122,8 @@ def _report(bucket: Bucket, fed: BucketResult) -> Report:
     plan, clock = bucket.plan, fed.batch.clock.end
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
+    for name, count in bucket.left_out().items():
+        operators[name]["left_out"] = count
     watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
     return Report(
         operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final, **held_back(bucket)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name
+from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name, Seconds
 from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
@@ -127,6 +127,33 @@ def rest() -> Any:  # noqa: ANN401
     )
 
 
+#: what an attribute of an empty pane has; YAML reads `null` as no value
+Fill = Annotated[
+    Literal["null", "zero", "previous"],
+    BeforeValidator(lambda value: "null" if value is None else value),
+    WithJsonSchema({"enum": [None, "null", "zero", "previous"]}),
+]
+
+
+class EmptyPanesShape(FileModel):
+    """Results of panes in which a key has no tuples."""
+
+    fill: Fill = Field(
+        "null",
+        description="The value of attributes that depend on tuples: `null`, `zero` (also an empty text or list), or "
+        "`previous`, that of the latest pane before with tuples. Counts are 0, and functions of the window and the key "
+        "are computed.",
+    )
+    attributes: dict[str, Fill] = Field(
+        {}, description="The value of single attributes.", examples=[{"total": "zero", "price": "previous"}]
+    )
+    forget_after: Seconds = Field(
+        description="How long a key has results behind its latest pane with tuples, in event time.",
+        gt=0,
+        examples=["1h"],
+    )
+
+
 class StatefulShape(FileModel):
     """What operators with a state have in common."""
 
@@ -179,6 +206,12 @@ class AggregateShape(StatefulShape):
         "count(n), after every n tuples; time(seconds), that long after a tuple that no result has had yet; or both, "
         f"with the word `or`. For {kinds_with_early()} windows. `isEarly()` says whether a result is early.",
         examples=["time(10)", "count(1000)", "count(1000) or time(10)"],
+    )
+    empty_panes: EmptyPanesShape | None = Field(
+        None,
+        description="With a timeInterval or cumulate window: also a result for each key and each pane in which the key "
+        "has no tuples, for as long as the key lives (EP1). `isEmpty()` is true in it.",
+        examples=[{"fill": "previous", "forget_after": "1h"}],
     )
     window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
         "distinct",

@@ -16,9 +16,11 @@ from sluice.engine.aggregates import aggregate_function
 from sluice.engine.aggregates.aggregate_function import Counting, Function, Kept
 from sluice.engine.aggregates.function_table import function
 from sluice.engine.contents import multisets, summaries
+from sluice.engine.operators.aggregate.carried_values import Carried
 from sluice.engine.windows import policies
+from sluice.model.changes.operator_data import calls_of
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, certain, walk
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, certain
 from sluice.model.spec import Aggregate
 from sluice.model.types import Schema
 
@@ -49,6 +51,7 @@ class Program:
     packed        whether tuples are stored in blocks (blocks.py) of `block` tuples each
     ring          the number of tuples in the ring of a partition (ring.py); 0 if tuples are in no ring
     limits        the sizes at which tables are compacted, and others
+    carried       what results of empty panes repeat of the result before
     text_columns, text_words   the words of a tuple, and of a summary, that are codes of texts or lists
     """
 
@@ -73,6 +76,7 @@ class Program:
     text_columns: np.ndarray
     text_words: np.ndarray
     limits: EngineLimits
+    carried: Carried
 
     @property
     def by_slot(self) -> bool:
@@ -84,7 +88,7 @@ class Program:
         """Compiles `spec`. `schema` is the schema of the input. `by_slot`: eviction events must name the tuple's slot,
         so tuples are stored neither in blocks nor in rings.
         """
-        calls = _calls(spec)
+        calls = calls_of(spec)
         functions = [function(call, counting=spec.window.in_arrival_order) for call in calls]
         stored = _stored(spec, schema, functions)
         columns = WordColumns([e.type for e in stored])
@@ -134,6 +138,7 @@ class Program:
             text_columns=np.array(columns.texts, np.int64),
             text_words=_text_words(layout, columns),
             limits=spec.limits,
+            carried=Carried.of(spec),
         )
 
 
@@ -148,12 +153,6 @@ def widths(program: Program, sources: int) -> dict[str, int]:
         "back": program.summary,
         "stack": program.summary if program.clause.sliding else 0,
     }
-
-
-def _calls(spec: Aggregate) -> list[AggregateCall]:
-    """The distinct calls of aggregation functions in all outputs."""
-    expressions = [e for output in spec.outputs for _, e in output.attributes]
-    return list(dict.fromkeys(e for whole in expressions for e in walk(whole) if isinstance(e, AggregateCall)))
 
 
 def _stored(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
@@ -203,7 +202,7 @@ class _Words:
         return summaries.NONE if guard is None else self.word(guard)
 
 
-def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[ProgramOutput, ...]:
+def _outputs(spec: Aggregate, calls: tuple[AggregateCall, ...]) -> tuple[ProgramOutput, ...]:
     return tuple(
         (
             output.stream,
@@ -215,7 +214,7 @@ def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[ProgramOutput
     )
 
 
-def _over_results(expression: Expression, calls: list[AggregateCall]) -> Expression:
+def _over_results(expression: Expression, calls: tuple[AggregateCall, ...]) -> Expression:
     """The expression with each aggregate call replaced by the column of its results."""
     if isinstance(expression, AggregateCall):
         return Attribute(f"#{calls.index(expression)}", expression.type)

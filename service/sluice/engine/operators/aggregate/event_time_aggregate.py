@@ -12,13 +12,15 @@ import pyarrow as pa
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_inspection
-from sluice.engine.contents.firing_results import Run
+from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
+from sluice.engine.contents.firing_results import Rows, Run
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.empty_pane_outputs import FilledOutputs, are_empty
 from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Written
-from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
+from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, Outputs, WindowOutputs
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows import early_results
 from sluice.engine.windows.early_results import EarlyResults
@@ -28,9 +30,10 @@ from sluice.engine.windows.event_time.event_records import EVENT, NEVER, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
-from sluice.model.spec import Aggregate, EventTime, SlidingTime, TimeInterval
+from sluice.model.spec import Aggregate, EmptyPanes, EventTime, SlidingTime, TimeInterval
 from sluice.model.spreading import sees_all
 from sluice.model.types import Schema
+from sluice.model.windows import empty_panes
 
 
 class EventAggregateOperator(TimedAggregate[EventState]):
@@ -57,9 +60,16 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         )
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
-        self.when = _when(window, self.ticks, follows=event_time.advance)
+        self.when = _when(window, self.ticks, spec.empty_panes, follows=event_time.advance)
         #: whether the watermarks at which panes close are computed from the calendar
         self._dated = isinstance(self.when, panes.Grid) and self.when.dated
+        self._filled = None if spec.empty_panes is None else FilledOutputs(spec, self.program)
+        filled = self._filled is not None
+        #: which tables only some windows need
+        self._more = {
+            "closings": self._dated, "fillings": filled, "carried": filled,
+            "spans": filled and window.calendar is not None,
+        }  # fmt: skip
         #: whether a function counts the tuples of all partitions, and for how many ticks behind the time before which
         #: tuples are late the count of a slice is needed
         self._counting = bool(sees_all(spec))
@@ -75,7 +85,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return ("partition", "group"), ["slot"] * self.holding, ("node", "slice")
 
     def initial(self) -> EventState:
-        return EventState(self.program, self._apart, self._nodes, dated=self._dated)
+        return EventState(self.program, self._apart, self._nodes, self._more)
 
     def load(self, data: Data) -> EventState:
         return self.initial().read(data)
@@ -94,11 +104,17 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         found = []
         for p in np.flatnonzero(own).tolist():
             times = self._times(state, p)
-            if times:
+            if times or self._life(state, p):
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
-                policy = {"at": at} | early_results.shown_due(state.earlies, p)
+                policy = {"at": at} | early_results.shown_due(state.earlies, p) | self._life(state, p)
                 found.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
         return found
+
+    def _life(self, state: EventState, p: int) -> dict[str, float]:
+        """`empty_until`: the end of the last empty pane that the key has if no tuple comes, in seconds (EP2)."""
+        if self._filled is None or state.fillings["until"][p] == NEVER:
+            return {}
+        return {"empty_until": float(self.ticks.seconds(int(state.fillings["until"][p])))}
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
         """Event time in seconds -> the number of tuples that partition `p` holds at this time."""
@@ -153,11 +169,21 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             state.agenda.matches, state.agenda.starts, state.clocks, state.panes, *written,
             EarlyResults(self.program.clause.early, state.earlies, state.early_queue), state.closings,
             np.array([self.late_before(state)] if self._dated else [], np.int64),
+            state.fillings, self._lives(arrivals), state.spans,
         )  # fmt: skip
         if isinstance(self.when, panes.Grid):
             return panes.run(window, self.when, arrivals, end, first)
         done = sliding_time.run(window, self.when, arrivals, first)
         return done + 1 if done == len(arrivals) else done
+
+    def _lives(self, arrivals: np.ndarray) -> np.ndarray:
+        """For panes of the calendar: until when the pane of each tuple makes its key live (EP2). Else empty."""
+        if not (self._more["spans"] and isinstance(self.ticks, CalendarTicks) and self.spec.empty_panes is not None):
+            return np.zeros(0, np.int64)
+        lives, tuples = np.zeros(len(arrivals), np.int64), arrivals["kind"] == TUPLE
+        forget = self.spec.empty_panes.forget_after // self.ticks.nanoseconds
+        lives[tuples] = self.ticks.behind_panes(arrivals["time"][tuples], forget)
+        return lives
 
     def _contents(self, state: EventState) -> tuple[Run, tuple[Any, ...]]:
         program = self.program
@@ -168,7 +194,38 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         )  # fmt: skip
 
     def _compact(self, state: EventState) -> None:
-        compact(state)
+        compact(state, self.late_before(state) if self._filled is not None else NEVER)
+
+    def _outputs(self, state: EventState, rows: Rows, firings: np.ndarray) -> Outputs:
+        if self._filled is None:
+            return super()._outputs(state, rows, firings)
+        there = self._there(firings)
+        if not there.all():
+            kept = there[rows.firing]
+            columns = [column.filter(pa.array(kept)) for column in rows.columns]
+            rows, firings = Rows((np.cumsum(there) - 1)[rows.firing[kept]], columns), firings[there]
+        return self._filled.outputs_of(state, rows, firings)
+
+    def _there(self, firings: np.ndarray) -> np.ndarray:
+        """Which firings are those of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
+        there = np.ones(len(firings), np.bool_)
+        empty = are_empty(firings)
+        if self._more["spans"]:
+            bounds = [self.ticks.to_units(firings[name][empty]) for name in ("start", "end")]
+            there[empty] = bounds[0] < bounds[1]
+        return there
+
+    def _with_empty(self, state: EventState, rows: Rows, firings: np.ndarray, stored: np.ndarray | None) -> Rows:
+        if self._filled is None or not (empty := are_empty(firings)).any():
+            return rows
+        firing = np.flatnonzero(empty)
+        assert stored is not None  # noqa: S101 - panes have no stream time
+        more = self._filled.of_empty(FiredContents(
+            np.zeros(len(firing), np.int64), firing, stored, grouped=False,
+            summary=np.zeros((len(firing), self.program.summary), np.int64), listed=state.words[:0],
+            strings=state.strings, details=FiringDetails(firings, firing, self.ticks.to_units),
+        ))  # fmt: skip
+        return Rows.joined([rows, more]).in_order()
 
     def reason(self, time: int, behind: int) -> str:
         name = self.ticks.attribute
@@ -196,14 +253,20 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return found
 
 
-def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, follows: bool) -> panes.Grid | sliding_time.SlidingSizes:
+def _when(
+    window: TimeInterval | SlidingTime, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool
+) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
         part = math.gcd(duration, period) if period < duration else duration
         dated = isinstance(ticks, CalendarTicks) and discard_age > 0
         rest = duration % period
-        return panes.Grid(duration, period, discard_age, offset, part, rest, window.cumulating, dated)
+        forget = -1 if empty is None else empty.forget_after // ticks.nanoseconds
+        return panes.Grid(
+            duration, period, discard_age, offset, part, rest, window.cumulating, dated, forget,
+            spanned=empty is not None and window.calendar is not None, latest=ticks.latest, most=empty_panes.MOST,
+        )  # fmt: skip
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0

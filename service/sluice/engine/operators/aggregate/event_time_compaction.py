@@ -9,22 +9,26 @@ from sluice.columns.state_tables import intern_pairs, keep_texts
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.group_pairs import rename_pairs
 from sluice.engine.operators.compaction import should_compact
+from sluice.engine.windows.event_time.event_records import NEVER
 
 
-def compact(state: EventState) -> None:
-    """Compacts the tables that have many unused entries."""
+def compact(state: EventState, late_before: int = NEVER) -> None:
+    """Compacts the tables that have many unused entries. `late_before`: the time before which tuples are late."""
     names = max(state.keys.count, state.places.count, state.pairs.count)
     if should_compact(state.limits, names, state.kept_keys, state.top):
-        _forget_partitions(state)
+        _forget_partitions(state, late_before)
     if should_compact(state.limits, state.strings.count, state.kept_strings, state.top):
         keep_texts(state.strings, state.texts())
         state.kept_strings = state.strings.count
 
 
-def _forget_partitions(state: EventState) -> None:
+def _forget_partitions(state: EventState, late_before: int) -> None:
     count = state.rows["partition"]
     parts = state.partitions[:count]
     needed = parts["size"] > 0
+    if len(state.fillings):
+        filling = state.fillings[:count]
+        needed |= (filling["next"] <= filling["until"]) | (filling["next"] > late_before)
     if not state.keys.count:  # without keys each topic partition has one partition, which stays
         needed[:] = True
     kept = np.flatnonzero(needed)

@@ -22,6 +22,7 @@ from sluice.columns.state_tables import (  # fmt: skip
     parts_of,
     walked,
     words,
+    words_of,
 )
 from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
@@ -34,6 +35,7 @@ from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     EPOCH,
     FIRST_PANE,
     GROUP,
+    LEFT_OUT,
     NEVER,
     PANES,
 )
@@ -45,6 +47,9 @@ OF_PARTITION = ("oldest", "youngest", "open", "fresh")
 OF_GROUP = ("oldest", "youngest", "low", "middle", "high")
 NEIGHBOURS = ("older", "younger", "leap")
 ENDS = dict.fromkeys(("oldest", "youngest"), "group")
+#: the tables of which only some windows have need: `closings` has the watermark at which the last pane of a slice
+#: closes, `fillings`, `carried` and `spans` are for empty panes
+PLAIN: Mapping[str, bool] = dict.fromkeys(("closings", "fillings", "carried", "spans"), False)
 
 
 def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
@@ -60,6 +65,11 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         "earlies": early_results.table("node"),
         "closings": Table("node", np.dtype(np.int64)),
         "node_blocks": Table("block of nodes", np.dtype(np.int8)),
+        "fillings": Table(
+            "partition", event_records.FILLING, fresh={"next": NEVER + 1, "until": NEVER, "last": NEVER}
+        ),
+        "carried": words_of("partition", program.carried.columns),
+        "spans": Table("node", np.dtype(np.int64)),
         "panes": Table("pane", event_records.PANE),
         "group_records": Table("group", slices.GROUP_RECORD, refers={
             **dict.fromkeys(OF_GROUP, "slice"), "younger": "group", "older": "group",
@@ -97,6 +107,9 @@ class EventState(Tables):
     nodes: np.ndarray
     earlies: np.ndarray
     closings: np.ndarray
+    fillings: np.ndarray
+    carried: np.ndarray
+    spans: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
@@ -109,13 +122,13 @@ class EventState(Tables):
     stack: np.ndarray
     words: np.ndarray
 
-    def __init__(self, program: Program, clocks: int, nodes: np.dtype, *, dated: bool = False) -> None:
+    def __init__(self, program: Program, clocks: int, nodes: np.dtype, more: Mapping[str, bool] = PLAIN) -> None:
         """`clocks` is the number of independent event-time clocks; `nodes` is the record that the window keeps for each
-        event time. `dated`: each of them also has the watermark at which its last pane closes.
+        event time. `more`: which of the tables in PLAIN the window needs.
         """
-        self._program, self._nodes, self._dated, self.limits = program, nodes, dated, program.limits
+        self._program, self._nodes, self._more, self.limits = program, nodes, more, program.limits
         known = tables(program, nodes)
-        optional = {"earlies": program.clause.early.wanted, "closings": dated}
+        optional = {"earlies": program.clause.early.wanted, **more}
         self.declare(known, [name for name in known if optional.get(name, True)])
         #: the ends of the queue of panes that wait for an early result
         self.early_queue = early_results.queue_of(self.earlies)
@@ -152,6 +165,11 @@ class EventState(Tables):
     def sizes(self) -> tuple[int, int]:
         """The number of window partitions in memory, including empty ones, and of tuples in their windows. O(1)."""
         return max(self.keys.count, self.places.count) or min(1, len(self.ends)), int(self.held[0])
+
+    @property
+    def left_out(self) -> int:
+        """The number of empty panes that were left out (EP6)."""
+        return int(self.scalars[LEFT_OUT]) if len(self.fillings) else 0
 
     def reserve(self, space: str, count: int) -> None:
         """Like Tables.reserve; also gives each new row of `partitions` its own number as `key`."""
@@ -199,8 +217,10 @@ class EventState(Tables):
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[EventState]:
         made = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
-        for other in made[1:]:
-            other.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
+        for number, part in enumerate(made):
+            part.scalars[LEFT_OUT] = 0 if number else self.left_out
+            if number:
+                part.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
         return made
 
     def merge(self, others: Sequence[EventState]) -> EventState:
@@ -229,7 +249,7 @@ class EventState(Tables):
     def gathered(self, chosen: Sequence[tuple[EventState, np.ndarray]]) -> EventState:
         """A new state with the given partitions of other states: their groups, event times and tuples."""
         states = [state for state, _ in chosen]
-        made = EventState(self._program, len(self.clocks), self._nodes, dated=self._dated)
+        made = EventState(self._program, len(self.clocks), self._nodes, self._more)
         made._take_clocks(states)
         sources = [(state, dict(made._numbered(state, partitions))) for state, partitions in chosen]
         made._place("node", made.node_room, [
@@ -262,6 +282,7 @@ class EventState(Tables):
         self.clocks = np.max([state.clocks for state in states], axis=0)
         for number in (GROUP, EPOCH):
             self.scalars[number] = max(int(state.scalars[number]) for state in states)
+        self.scalars[LEFT_OUT] = sum(state.left_out for state in states)
         known = [state.panes[int(state.scalars[FIRST_PANE]) : state.rows["pane"]] for state in states]
         panes = np.sort(np.concatenate(known), order=("end", "count", "epoch"))[::-1]
         _, last = np.unique(panes["end"], return_index=True)

@@ -20,7 +20,7 @@ from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.window_outputs import WindowOutputs
+from sluice.engine.operators.aggregate.window_outputs import Outputs, WindowOutputs
 from sluice.engine.operators.one_input import FinishedState, TimedOperator
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.engine.windows.event_time.event_records import ARRIVAL, FIRING, INSERT, LATE
@@ -112,9 +112,13 @@ class TimedAggregate(TimedOperator[S]):
     ) -> tuple[dict[str, Items], np.ndarray, list[Items | None]]:
         del items, last
         events, firings, late = self.window_events(state, arrivals, end)
-        outputs, unmade = self._make_outputs.outputs(self._rows(state, events, firings), firings, state.keys)
+        outputs, unmade = self._outputs(state, self._rows(state, events, firings), firings)
         self._compact(state)
         return outputs, late, unmade
+
+    def _outputs(self, state: S, rows: Rows, firings: np.ndarray) -> Outputs:
+        """The outputs of the firings."""
+        return self._make_outputs.outputs(rows, firings, state.keys)
 
     def window_events(self, state: S, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Runs the windows over the arrivals, and what the clock causes until `end`. Gives the window events, the
@@ -175,7 +179,12 @@ class TimedAggregate(TimedOperator[S]):
         take(results := run_kernel(*self._contents(state), events, results, take, program.limits.listed))
         if program.listing:
             state.free.give(results.freed[: results.used[FREED]])
-        return Rows.joined(parts)
+        return self._with_empty(state, Rows.joined(parts), firings, stored)
+
+    def _with_empty(self, state: S, rows: Rows, firings: np.ndarray, stored: np.ndarray | None) -> Rows:
+        """The rows, with those of empty panes. `stored`: see `_stored`."""
+        del state, firings, stored
+        return rows
 
     @abstractmethod
     def _contents(self, state: S) -> tuple[Run, tuple[Any, ...]]:

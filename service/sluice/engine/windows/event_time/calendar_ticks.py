@@ -85,7 +85,7 @@ class CalendarTicks(Ticks):
         """A watermark that is later than all times is behind every period."""
         found = super().of_watermarks(watermarks)
         late = found > self._farthest
-        return np.where(late, self._latest, self._ticks(np.where(late, 0, np.maximum(found, -self._farthest))))
+        return np.where(late, self.latest, self._ticks(np.where(late, 0, np.maximum(found, -self._farthest))))
 
     @property
     def farthest(self) -> int:
@@ -105,8 +105,14 @@ class CalendarTicks(Ticks):
 
     def closings(self, times: np.ndarray) -> np.ndarray:
         """For ticks of tuples: the ticks of the watermark at which the last pane of each closes (E28)."""
+        return self.behind_panes(times, self._age)
+
+    def behind_panes(self, times: np.ndarray, by: int) -> np.ndarray:
+        """For ticks of tuples: the ticks of the time that is `by` units of real time behind the end of the last pane of
+        each.
+        """
         ends = self.to_units((times // self._pane + 1) * self._pane)
-        return self._ticks(np.minimum(ends + self._age, self._farthest))
+        return self._ticks(np.minimum(ends + by, self._farthest))
 
     def seconds(self, ticks: int) -> str:
         """The time that has these ticks, as a text of seconds."""

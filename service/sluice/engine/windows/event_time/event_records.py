@@ -15,8 +15,8 @@ INSERT, FIRE, FORGET = range(3)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
 #: the scalars: GROUP is the number of the last group of firings, LAST the end of the window that fired last, TAKEN
 #: whether the current item was taken in, EPOCH the number of the next watermark; FIRST_PANE and PANES are the index of
-#: the first pane in `panes` and the number of panes there
-GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, SCALARS = range(7)
+#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6)
+GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, SCALARS = range(8)
 
 #: one record per window partition: its times, and when it has something to do
 PARTITION = np.dtype([
@@ -74,6 +74,13 @@ FIRING = np.dtype([
 #: a pane that fired: its end, how often it fired, and the number of the watermark at which it fired last
 PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 
+#: with results of empty panes, one record per window partition: the end of the next pane that may come out empty, the
+#: end of the last one for which the key lives, and the end of the pane whose result is the one
+#: before (EP2, EP4). Nothing comes out if `next` is behind `until`
+FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("last", np.int64)])
+#: the `index` of the firing of an empty pane
+EMPTY = -1
+
 #: late tuples: the number of the item, and how late the tuple was, in ticks
 LATE = np.dtype([("item", np.int64), ("behind", np.int64)])
 
@@ -103,3 +110,8 @@ class Window(NamedTuple):
     #: closes, and the time before which tuples are late (one element); else empty
     closings: np.ndarray
     drop: np.ndarray
+    #: with results of empty panes: a row for each partition; and for panes of the calendar until when a key lives that
+    #: has a tuple, by item of the batch and by slice
+    fillings: np.ndarray
+    lives: np.ndarray
+    spans: np.ndarray

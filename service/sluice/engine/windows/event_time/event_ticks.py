@@ -41,7 +41,8 @@ class Ticks:
         self.attribute = of.attribute
         self.type = type_
         tick = window.tick or of.tick
-        self._nanoseconds = tick
+        #: the nanoseconds of a tick
+        self.nanoseconds = tick
         self._units = tick // of.tick
         sizes = self.sizes(window)
         #: in ticks; 0 of windows that are no panes
@@ -50,11 +51,12 @@ class Ticks:
         largest = LARGEST if window.tick else LARGEST // tick
         #: times between -most and most leave room for all sums with sizes (E14)
         self.most = largest - 4 * (sum(sizes) + 1)
-        self._latest = largest - 2 * (sum(sizes) + 1)
+        #: a watermark from here on is behind every window
+        self.latest = largest - 2 * (sum(sizes) + 1)
 
     def sizes(self, window: Sized) -> tuple[int, ...]:
         """The sizes of the window, in ticks."""
-        return tuple(size // self._nanoseconds for size in window.sizes)
+        return tuple(size // self.nanoseconds for size in window.sizes)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
         """The ticks of each tuple, and which of them are out of range or no times (None: none is)."""
@@ -72,12 +74,12 @@ class Ticks:
 
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
         """The ticks of watermarks in nanoseconds. The maximum watermark is behind every window (E9)."""
-        return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
+        return np.clip(watermarks // self.nanoseconds, -self.most, self.latest) if len(watermarks) else watermarks
 
     @property
     def farthest(self) -> int:
         """How far from 1970 a time may be to be counted, in nanoseconds."""
-        return self.most * self._nanoseconds
+        return self.most * self.nanoseconds
 
     def refusal(self, what: str) -> str:
         """The reason of a tuple that `of` refuses (E14). `what`: a window or a period."""
@@ -90,7 +92,7 @@ class Ticks:
 
     def are_last(self, ticks: np.ndarray) -> np.ndarray:
         """Which ticks of watermarks are behind every time that the window accepts, with its sizes."""
-        return ticks >= self._latest
+        return ticks >= self.latest
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
         """Ticks in units of the attribute (nanoseconds for float64)."""
@@ -98,7 +100,7 @@ class Ticks:
 
     def seconds(self, ticks: int) -> str:
         """Ticks as a text of seconds, for messages."""
-        return seconds(ticks * self._nanoseconds)
+        return seconds(ticks * self.nanoseconds)
 
     def distance(self, time: int, ticks: int) -> str:
         """How far the tick `time` is before the tick `time + ticks`, as the beginning of a text: `5 s `."""
@@ -110,7 +112,7 @@ class ClockTicks(Ticks):
     """Times of the operator clock in nanoseconds, for windows without event time. Each tuple has one."""
 
     def __init__(self) -> None:
-        self.attribute, self._nanoseconds, self._units = "the clock", 1, 1
+        self.attribute, self.nanoseconds, self._units = "the clock", 1, 1
 
     def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
         return items.at[items.kind == TUPLE], None

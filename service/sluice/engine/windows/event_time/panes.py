@@ -31,11 +31,13 @@ from sluice.engine.windows.event_time.event_log import (
     room,
 )
 from sluice.engine.windows.event_time.event_records import (
+    EMPTY,
     ENDLESS,
     EPOCH,
     FIRST_PANE,
     FORGET,
     LAST,
+    LEFT_OUT,
     NEVER,
     PANES,
     TAKEN,
@@ -68,6 +70,14 @@ class Grid(NamedTuple):
     cumulating: bool
     #: whether distances of ticks are no lengths of time: what `discard_age` means comes with the arrivals (ARRIVAL)
     dated: bool
+    #: how long a key lives behind its latest pane with tuples (EP2); -1: empty panes have no results
+    forget: int
+    #: whether the lengths of lives come with the arrivals, as distances of ticks are no lengths of time
+    spanned: bool
+    #: a watermark from here on is the maximum
+    latest: int
+    #: how many empty panes that follow each other one watermark gives at most (EP6)
+    most: int
 
 
 @kernel
@@ -161,6 +171,8 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         append_late(w, i, NO_PANE)
         return
     node = _slice_at(w, g, p, time, phase, arrivals[i].drop)
+    if g.spanned:
+        w.spans[node] = w.lives[i]
     append_insert(w, p, arrivals[i].slot, node)
     if w.early.policy.wanted:
         _count_early(w, g, node, end, arrivals, i)
@@ -233,9 +245,15 @@ def _last_end(w: Window, g: Grid, node: int) -> int:
 
 @inlined
 def _due(w: Window, g: Grid, p: int) -> int:
-    """When the next pane of the partition fires or its oldest slice can be dropped; ENDLESS without slices."""
-    oldest = w.partitions[p].oldest
-    return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NIL else ENDLESS
+    """When the next pane of the partition fires, or comes out empty, or its oldest slice can be dropped; ENDLESS if
+    none of this happens.
+    """
+    oldest, due = w.partitions[p].oldest, ENDLESS
+    if oldest != NIL:
+        due = min(w.partitions[p].fire, _closed(w, g, oldest))
+    if g.forget >= 0 and w.fillings[p].next <= w.fillings[p].until:
+        due = min(due, w.fillings[p].next)
+    return due
 
 
 @inlined
@@ -301,12 +319,17 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
     """
     parts = w.partitions
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
-    if end <= due:
+    if node == NIL or end > due:
+        if g.forget >= 0 and w.fillings[p].next <= min(w.fillings[p].until, due):
+            _fill(w, g, p, arrivals, i)
+    else:
+        if g.forget >= 0:
+            _live_on(w, g, p, end)
         append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, _fired_before(w, g, end))
         if w.early.policy.wanted and parts[p].open != NIL and w.nodes[parts[p].open].time + g.duration == end:
             early_results.start_again(w.early, parts[p].open)  # F3
         parts[p].fire = _next(w, g, p, end)
-    if _closed(w, g, node) <= due:
+    if node != NIL and _closed(w, g, node) <= due:
         if parts[p].open == node:
             parts[p].open = w.nodes[node].younger
         if parts[p].fresh == node:
@@ -341,6 +364,54 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
         following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
         found = min(found, max(following, _first_end(w, g, node)))
     return found
+
+
+# ---- panes without tuples -------------------------------------------------------------------------------------------
+
+
+@inlined
+def _existing(g: Grid, end: int) -> int:
+    """`end`, or the end of the first pane behind 0 if that pane would extend across 0 (E13)."""
+    return end if end <= 0 or g.cumulating else max(end, g.offset + g.duration)
+
+
+@inlined
+def _live_on(w: Window, g: Grid, p: int, end: int) -> None:
+    """A pane with tuples fires: the key lives from its end on (EP2). No pane comes out empty that is not later than
+    one that came out before.
+    """
+    one = w.fillings[p]
+    until = _span(w, p, end - g.duration) if g.spanned else end + g.forget
+    one.until = max(one.until, until)
+    one.next = max(one.next, _existing(g, end + g.period))
+
+
+@inlined
+def _span(w: Window, p: int, start: int) -> int:
+    """The end of the life that the pane from `start` on gives, where a pane is a slice."""
+    node = w.partitions[p].open
+    if node == NIL or w.nodes[node].time != start:
+        node = not_after(w.partitions, w.nodes, p, start)
+    return w.spans[node]  # type: ignore[no-any-return]
+
+
+@inlined
+def _fill(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
+    """The next empty pane comes out (EP1), or is left out: if the end of the stream completes it (EP7), or if too many
+    follow it at this watermark (EP6).
+    """
+    one, now = w.fillings[p], arrivals[i].time
+    end, fire = one.next, w.partitions[p].fire if w.partitions[p].oldest != NIL else ENDLESS
+    if now >= g.latest and fire == ENDLESS:
+        one.until = end - 1
+        return
+    left_out = (min(now, one.until, fire - 1) - end) // g.period + 1 - g.most
+    if left_out > 0:
+        w.scalars[LEFT_OUT] += left_out
+        one.next = _existing(g, end + left_out * g.period)
+        return
+    append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, EMPTY)
+    one.next = _existing(g, end + g.period)
 
 
 # ---- how often a pane has fired -------------------------------------------------------------------------------------
