@@ -62,7 +62,7 @@ format: setup ## let ruff format the sources
 test-recovery: setup $(VENV)/.archive ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
 	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery $(ROW_AMONG_THEM) $(OF_THEIR_OWN:%=--ignore=tests/recovery/%) $(ARGS)
 
-cluster: setup $(VENV)/.archive ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
+cluster: setup $(VENV)/.archive ## the same files on a Spark master with workers, a local cluster and pods, whatever dies; ARGS hands options on
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board

@@ -33,6 +33,7 @@ class KubernetesApi:
         self._started = started
         server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.server_close)
         stack.callback(server.shutdown)
         self.url = f"http://127.0.0.1:{server.server_port}"
 
