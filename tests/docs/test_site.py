@@ -38,10 +38,8 @@ SEARCHED = {
 
 def places(sections: list[dict[str, Any]], words: str) -> list[str]:
     """The sections of the search's index that have all of the words."""
-    wanted = words.lower().split()
-    return [
-        one["location"] for one in sections if all(word in f"{one['title']} {one['text']}".lower() for word in wanted)
-    ]
+    texts = {one["location"]: f"{one['title']} {one['text']}".lower() for one in sections}
+    return [place for place, text in texts.items() if all(word in text for word in words.lower().split())]
 
 
 def pages_of(navigation: list[Any] | dict[str, Any] | str) -> Iterator[str]:
