@@ -30,6 +30,7 @@ SEARCHED = {
     "funnel": "faq.html#how-do-i-count-a-funnel",
     "haversine": "functions.html#numbers",
     "late records": "faq.html#what-happens-to-late-records",
+    "gap filling": "faq.html#how-do-i-fill-gaps",
     "CUMULATE": "windows.html#cumulate-panes-that-grow",
     "second machine": "faq.html#how-do-i-use-a-second-machine",
     "null": "reference/null.html",
