@@ -197,12 +197,23 @@ def _shown(name: str, axes: tuple[str, str], lines: Mapping[str, Points], *, dra
         drawn = [Line(line, points, points) for line, points in lines.items()]
         project_file(f"docs/growth-{name}.svg").write_text(svg(title, axes, drawn))
         yield from (f"![{title}](growth-{name}.svg)", "")
-    for line, points in lines.items():
-        figures = (f"{each:,.0f}" if each > SMALL else f"{each:.2f}" for _, each in points)
-        yield f"| {axes[0]} | {' | '.join(f'{value:,.0f}' for value, _ in points)} |"
-        yield f"|{' --- |' * (len(points) + 1)}"
-        yield f"| {line}, {axes[1]} | {' | '.join(figures)} |"
+    for values, names in _by_values(lines).items():
+        yield f"| {axes[1]} by {axes[0]} | {' | '.join(f'{value:,.0f}' for value in values)} |"
+        yield f"|{' --- |' * (len(values) + 1)}"
+        yield from (f"| {name} | {' | '.join(_figure(each) for _, each in lines[name])} |" for name in names)
         yield ""
+
+
+def _by_values(lines: Mapping[str, Points]) -> dict[tuple[float, ...], list[str]]:
+    """The names of the lines that share the values of their axis: they share a table."""
+    tables: dict[tuple[float, ...], list[str]] = {}
+    for name, points in lines.items():
+        tables.setdefault(tuple(value for value, _ in points), []).append(name)
+    return tables
+
+
+def _figure(each: float) -> str:
+    return f"{each:,.0f}" if each > SMALL else f"{each:.2f}"
 
 
 def _options() -> argparse.Namespace:

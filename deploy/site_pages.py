@@ -66,9 +66,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """The Markdown of a page with the links of the site. Sets how the search ranks the page."""
+    """The Markdown of a page with the links of the site. Sets the rank in the search, and the first page's full width."""
     uri = page.file.src_uri
     page.meta["search"] = {"boost": search_rank(uri)}
+    page.meta["hide"] = ["navigation"] if uri == "index.md" else []
     return "".join(line if fenced else page_line(line, uri) for line, fenced in lines(markdown))
 
 
