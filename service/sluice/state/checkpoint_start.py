@@ -72,19 +72,22 @@ def open_checkpoint(
         store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
     else:
         _convert(pipeline, store, found, accept=accept)
-    position = None if reset_ledger else ledger.read_position(kafka, pipeline.name, ledger.OPEN)
+    position = None if reset_ledger else _position(pipeline, store)
     identity = _claimed(pipeline, store, position)
     plan = Plan.of(pipeline, identity, found, start)
     if reset_ledger:
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
-    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     plan = replace(plan, created_again=_created_again(plan, position))
     archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
-    position, parted = ledger.read_position(kafka, pipeline.name), _wants_parts(pipeline, on_cluster=on_cluster)
+    before, position = position, ledger.read_position(kafka, pipeline.name)
+    if before is None and position is not None:  # the first batch, or another instance's, has become visible only now
+        return open_checkpoint(pipeline, found, start, accept=accept, on_cluster=on_cluster)
+    parted = _wants_parts(pipeline, on_cluster=on_cluster)
     in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets and in_parts is None:
@@ -108,6 +111,19 @@ def open_checkpoint(
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
+
+
+def _position(pipeline: Pipeline, store: CheckpointStore) -> LedgerPosition | None:
+    """The position of the ledger, without a wait for an open transaction of an instance that may run.
+
+    If the checkpoint has a committed batch, the ledger has a position: the brokers may not have marked the first
+    transaction as committed in all topic partitions, and this waits until they have.
+    """
+    kafka, name = pipeline.settings.kafka, pipeline.name
+    position = ledger.read_position(kafka, name, ledger.OPEN)
+    if position is None and offset_log.batches(store)[0] is not None:
+        return ledger.read_position(kafka, name)
+    return position
 
 
 def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
@@ -171,7 +187,7 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
     if position is None or CHANGE in store.list(CHANGE):
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
-    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
@@ -340,14 +356,22 @@ def _unused(store: CheckpointStore, position: LedgerPosition) -> bool:
     return found is None or (found.query != position.query_id and offset_log.batches(store)[0] is None)
 
 
-def _committed(store: CheckpointStore, position: LedgerPosition | None) -> int | None:
+def _committed(plan: Plan, position: LedgerPosition | None) -> int | None:
     """The last committed batch of the checkpoint. Raises CheckpointError if Spark's files are damaged.
 
-    With a ledger the damage does not matter: the files are written again.
+    With a ledger the damage does not matter: the files are written again. Nor does it before the first batch.
     """
+    committed = offset_log.batches(plan.store)[0]
+    if position is None and committed is None:
+        offset_log.remove_first_plan_if_damaged(plan.store, with_beginning=not _begins_elsewhere(plan))
     if position is None:
-        offset_log.verify(store)
-    return offset_log.batches(store)[0]
+        offset_log.verify(plan.store)
+    return committed
+
+
+def _begins_elsewhere(plan: Plan) -> bool:
+    """Whether an input does not begin with its oldest record (`plan_first_batch`)."""
+    return plan.pipeline.settings.start == "latest" or any(stream.table for stream in plan.inputs)
 
 
 def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:

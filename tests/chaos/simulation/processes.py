@@ -43,7 +43,7 @@ from tests.chaos.simulation.threads import TIME, Event
 #: seconds of the wait of a query without new records
 PAUSE = 0.2
 #: errors after which a service may end, and an orchestrator starts it again: by the name of the class
-EXPECTED = ("UnavailableError", "HungError", "FencedError", "TakenOverError", "ExpiredError", "StoreUnavailableError")
+EXPECTED = ("UnavailableError", "HungError", "FencedError", "TakenOverError", "ExpiredError", "StoreUnavailableError", "No space left on device")
 
 
 # ---- sockets ---------------------------------------------------------------------------------------------------------
@@ -171,14 +171,15 @@ class SparkLog:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._store = FolderStore(Path(plan.checkpoint))
+        self._committed = -1
+        self._before: Planned | None = None
 
-    def begin(self) -> None:
+    def begin(self) -> int | None:
+        """What Spark does when a query starts. Returns the batch that is planned and not committed."""
         if "metadata" not in set(self._store.list("metadata")):
             self._put("metadata", json.dumps({"id": "spark"}).encode())
-
-    def unfinished(self) -> int | None:
-        """The batch that is planned and not committed. Raises as Spark if the log has a gap."""
         committed, planned = offset_log.batches(self._store)
+        self._committed = -1 if committed is None else committed
         if planned is None or planned == committed:
             return None
         if planned and not {planned - 1, planned} <= offset_log.batches_in(self._store, offset_log.PLANNED):
@@ -187,28 +188,34 @@ class SparkLog:
 
     def plan_next(self, most: int, requests: Any) -> int | None:  # noqa: ANN401
         """Plans the next batch, if there are new records."""
-        committed, _ = offset_log.batches(self._store)
-        batch = 0 if committed is None else committed + 1
-        if committed is None:
-            first = offset_log.first_offsets(self._store)
-            before = Planned(0, dict.fromkeys(self._plan.places, 0) | dict(first), 0)
-        else:
-            before = offset_log.planned(self._store, committed)
+        if self._before is None:
+            self._before = self._position()
+        before, batch = self._before, self._committed + 1
         last = ends(requests, self._plan.places)
-        offsets = {place: min(last[place], before.offsets[place] + most) for place in self._plan.places}
-        offsets = {place: max(offset, before.offsets[place]) for place, offset in offsets.items()}
+        limited = {place: min(last[place], before.offsets[place] + most) for place in self._plan.places}
+        offsets = {place: max(offset, before.offsets[place]) for place, offset in limited.items()}
         if offsets == before.offsets:
             return None
-        if committed is None and not offset_log.first_offsets(self._store):
+        now = TIME.time_ns() // 1_000_000 * 1_000_000
+        self._before = Planned(now, offsets, 0)
+        self._put(f"{offset_log.PLANNED}/{batch}", offset_log._offsets(self._before, idle_clock=False))  # noqa: SLF001
+        return batch
+
+    def _position(self) -> Planned:
+        """Where the next batch begins."""
+        if self._committed >= 0:
+            return offset_log.planned(self._store, self._committed)
+        first = offset_log.first_offsets(self._store)
+        before = Planned(0, dict.fromkeys(self._plan.places, 0) | dict(first), 0)
+        if not first:
             lines = offset_log._lines(offset_log.VERSION, offset_log._nested(before))  # noqa: SLF001
             self._put(offset_log.FIRST_OFFSETS, b"\0" + lines)
-        now = TIME.time_ns() // 1_000_000 * 1_000_000
-        self._put(f"{offset_log.PLANNED}/{batch}", offset_log._offsets(Planned(now, offsets, 0), idle_clock=False))  # noqa: SLF001
-        return batch
+        return before
 
     def done(self, batch: int) -> None:
         lines = offset_log._lines(offset_log.VERSION, {"nextBatchWatermarkMs": 0})  # noqa: SLF001
         self._put(f"{offset_log.COMMITTED}/{batch}", lines)
+        self._committed = batch
 
     def _put(self, name: str, data: bytes) -> None:
         put_bytes(self._store, name, data)
@@ -232,17 +239,15 @@ class Query:
 
     def run(self) -> None:
         """Raises the error of the batch that fails."""
-        self._log.begin()
+        batch = self._log.begin()
         with clients(self._plan.pipeline.settings.kafka, "admin") as requests:
             while True:
-                batch = self._log.unfinished()
-                if batch is None:
-                    batch = self._log.plan_next(self._most, requests)
+                if batch is not None:
+                    self._written(batch)
+                    self._log.done(batch)
+                batch = self._log.plan_next(self._most, requests)
                 if batch is None:
                     TIME.sleep(PAUSE)
-                    continue
-                self._written(batch)
-                self._log.done(batch)
 
     def _written(self, batch: int) -> None:
         """As `BatchLanes`: the direct lane, or else a job of Spark; then the transaction."""
@@ -334,7 +339,8 @@ class Instance:
             ended = Ended(6, text[-1500:], expected=any(name in text for name in EXPECTED))
         except SluiceError as error:
             name = type(error).__name__
-            ended = Ended(error.exit_code, f"{name}: {error}", expected=name in EXPECTED)
+            expected = any(word in f"{name}: {error}" for word in EXPECTED)
+            ended = Ended(error.exit_code, f"{name}: {error}", expected=expected)
         except (OSError, EOFError) as error:
             ended = Ended(6, repr(error), expected=True)
         self.ended.append(ended)

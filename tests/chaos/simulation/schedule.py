@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -16,7 +17,7 @@ from tests.chaos.simulation.scheduler import Process, World
 from tests.chaos.simulation.seams import simulated
 from tests.chaos.simulation.simulated_broker import Kafka
 from tests.chaos.simulation.simulated_clients import Effect, Network
-from tests.chaos.simulation.simulated_files import Disk, Path
+from tests.chaos.simulation.simulated_files import Disk, Inode, Path
 from tests.chaos.simulation.threads import TIME
 from tests.chaos.simulation.verdict import violations
 
@@ -49,7 +50,7 @@ class Setting(NamedTuple):
     def draw(cls, seeded: Random) -> Setting:
         kind = seeded.choices([*KINDS], [*KINDS.values()])[0]
         writers = {"one": "one", "buckets": "buckets"}.get(kind) or seeded.choice(["one", "buckets"])
-        return cls(kind, seeded.choice([1, 2, 2, 3]), writers, seeded.randint(12, 36), seeded.randint(2, 7),
+        return cls(kind, seeded.choice([1, 2, 2, 3]), writers, seeded.randint(8, 28), seeded.randint(2, 8),
                    seeded.random() < 0.3)  # fmt: skip
 
 
@@ -101,7 +102,8 @@ class Simulation:
         if self.world.stood_still:
             self.wrong.append(self.world.stood_still)
         for instance in self.instances:
-            self.wrong += [f"a service ended with {one.code}: {one.what}" for one in instance.ended if not one.expected]
+            ends = Counter(f"a service ended with {one.code}: {one.what}" for one in instance.ended if not one.expected)
+            self.wrong += [f"{what} ({count} times)" for what, count in ends.items()]
         entries = sum(1 for _ in self.kafka.partitions[ledger.TOPIC, 0].records)
         happened = [*self.happened, *self.network.happened]
         return Outcome(self._seed, self.setting, self.wrong, happened, self.world.steps, self.world.now, entries)
@@ -128,7 +130,7 @@ class Simulation:
             return
         self._pending = []
         hidden_until = self.world.now + HIDDEN_S
-        TIME.sleep(2.0)
+        TIME.sleep(0.3)
         while self._hidden() and self.world.now < hidden_until:
             TIME.sleep(1.0)
         if hidden := self._hidden():
@@ -164,7 +166,8 @@ class Simulation:
         seeded = self._seeded
         instance.restart = lambda: None if self._replaced(instance) else seeded.random() * 2.0
         self.instances.append(instance)
-        Path(f"/{name}").mkdir(exist_ok=True)
+        assert self.disk.root.entries is not None
+        self.disk.root.entries.setdefault(name, Inode(folder=True))
         self.world.spawn(self._outside, f"orchestrator of {name}", instance.keep_running)
         return instance
 

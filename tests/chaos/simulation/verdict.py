@@ -116,8 +116,7 @@ def _states(simulation: Simulation) -> Iterator[str]:
 
 def _differing(plan: Plan, committed: int) -> Iterator[str]:
     known = ledger.plans(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query)
-    wanted = [known[number] for number in range(committed + 1)]
-    past = list(inputs_again(plan, known[-1], wanted))
+    past = list(inputs_again(plan, known[-1], [known[number] for number in range(committed + 1)]))
     for number in range(plan.buckets):
         reference = Bucket(replace(plan, checkpoint="/reference"), number)
         for one in past:
