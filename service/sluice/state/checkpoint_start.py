@@ -95,13 +95,7 @@ def open_checkpoint(
     elif mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch)
     if in_parts is not None:
-        _plan_again(plan, *in_parts)
-        if not parted or buckets != plan.buckets:
-            LOGGER.warning(
-                "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
-                plan.checkpoint, in_parts[0], f"{buckets} buckets" if parted else "one writer",
-            )  # fmt: skip
-            plan = replace(plan, finishing=in_parts[0])
+        plan = _again_in_parts(plan, *in_parts, buckets=buckets, parted=parted)
     if in_parts is not None or parted:
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
         _log_outputs(plan)
@@ -157,6 +151,20 @@ def _log_outputs(plan: Plan) -> None:
         why = why_driver(plan.pipeline, stream, plan.buckets, plan.topic_partitions[stream.name])
         if why:
             LOGGER.info("the driver writes %s: %s", stream.name, why)
+
+
+def _again_in_parts(plan: Plan, batch: int, planned: Planned, *, buckets: int, parted: bool) -> Plan:
+    """The plan of a query whose batch is in parts: the buckets that began it end it, and then the query starts again if
+    the settings want another number of `buckets`, or one writer.
+    """
+    _plan_again(plan, batch, planned)
+    if parted and buckets == plan.buckets:
+        return plan
+    LOGGER.warning(
+        "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
+        plan.checkpoint, batch, f"{buckets} buckets" if parted else "one writer",
+    )  # fmt: skip
+    return replace(plan, finishing=batch)
 
 
 def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:

@@ -1,4 +1,4 @@
-"""`make simulate SEED=7 SCHEDULES=1000`: the exactly-once half of the product in a simulated world, schedule by schedule.
+"""`make simulate SEED=7 SCHEDULES=1000`: the exactly-once half of the product in a simulated world.
 
 The seeds of the schedules follow each other from SEED on. `--trace` replays one schedule and prints each operation.
 """
@@ -40,5 +40,5 @@ def main() -> int:
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of texts must have one order
         command = [sys.executable, "-m", "tests.chaos.simulation", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
+        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})  # noqa: S606
     sys.exit(main())

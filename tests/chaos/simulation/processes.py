@@ -43,7 +43,15 @@ from tests.chaos.simulation.threads import TIME, Event
 #: seconds of the wait of a query without new records
 PAUSE = 0.2
 #: errors after which a service may end, and an orchestrator starts it again: by the name of the class
-EXPECTED = ("UnavailableError", "HungError", "FencedError", "TakenOverError", "ExpiredError", "StoreUnavailableError", "No space left on device")
+EXPECTED = (
+    "UnavailableError",
+    "HungError",
+    "FencedError",
+    "TakenOverError",
+    "ExpiredError",
+    "StoreUnavailableError",
+    "No space left on device",
+)
 
 
 # ---- sockets ---------------------------------------------------------------------------------------------------------
@@ -65,7 +73,7 @@ class Socket:
         self.inbox, self._outbox = inbox, outbox
         owner.on_end.append(self.close)
 
-    def sendall(self, data: Any) -> None:  # noqa: ANN401 - any buffer
+    def sendall(self, data: Any) -> None:
         world().tick("send")
         if self._outbox.closed:
             raise BrokenPipeError
@@ -186,7 +194,7 @@ class SparkLog:
             raise AssertionError(f"Spark refuses to start: no plan of batch {planned - 1}")
         return planned
 
-    def plan_next(self, most: int, requests: Any) -> int | None:  # noqa: ANN401
+    def plan_next(self, most: int, requests: Any) -> int | None:
         """Plans the next batch, if there are new records."""
         if self._before is None:
             self._before = self._position()
@@ -365,5 +373,5 @@ class Instance:
                 Query(plan, self._most).run()
 
 
-def with_checkpoint(pipeline: Pipeline, folder: str, **settings: Any) -> Pipeline:  # noqa: ANN401
+def with_checkpoint(pipeline: Pipeline, folder: str, **settings: Any) -> Pipeline:
     return replace(pipeline, settings=replace(pipeline.settings, checkpoint=folder, **settings))

@@ -22,6 +22,8 @@ from tests.chaos.simulation.threads import TIME
 from tests.chaos.simulation.verdict import violations
 
 APIS = ("INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN", "PRODUCE", "TXN_OFFSET_COMMIT", "END_TXN", "FETCH", "OFFSET_FETCH")
+#: whose operations are counted down to a fault
+ROLES = ("driver", "driver", "state", "broker")
 #: kinds of schedules, and how often each comes
 KINDS = {"one": 5, "buckets": 4, "power": 3, "copy": 2, "standby": 2, "changes": 2}
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
@@ -189,13 +191,11 @@ class Simulation:
     # ---- faults ------------------------------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Planned]:
-        seeded = self._seeded
-        names = self._names()
+        seeded, names = self._seeded, self._names()
         return [
-            Planned(seeded.choice(["driver", "driver", "state", "broker"]), int(MOST_STEPS_BEFORE * seeded.random() ** 2),
-                    seeded.choice(names))
+            Planned(seeded.choice(ROLES), int(MOST_STEPS_BEFORE * seeded.random() ** 2), seeded.choice(names))
             for _ in range(seeded.randint(1, 5))
-        ]  # fmt: skip
+        ]
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
@@ -204,7 +204,15 @@ class Simulation:
             "changes": ["change buckets", "change writers"] * 4,
         }.get(self.setting.kind, [])  # fmt: skip
         processes = ["kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy"]
-        return [*processes * 2, *self._seeded.sample(requests, 12), "outage", "clock", "disk full", "flip snapshot", *own]
+        return [
+            *processes * 2,
+            *self._seeded.sample(requests, 12),
+            "outage",
+            "clock",
+            "disk full",
+            "flip snapshot",
+            *own,
+        ]
 
     def _watch(self, process: Process, what: str) -> None:
         """Called at each operation: counts down to the next fault."""

@@ -60,7 +60,7 @@ class OfProcess(MutableMapping[Any, Any]):
         own: dict[Any, Any] = world().running.process.memory.setdefault(self._name, {})
         return own
 
-    def __getitem__(self, key: object) -> Any:  # noqa: ANN401
+    def __getitem__(self, key: object) -> Any:
         return self._own[key]
 
     def __setitem__(self, key: object, value: object) -> None:

@@ -133,7 +133,7 @@ class Client:
                 raise KafkaException(error)
             here.tick(f"{api} again", BACKOFF)
 
-    def poll(self, seconds: float = 0.0) -> Any:  # noqa: ANN401
+    def poll(self, seconds: float = 0.0) -> Any:
         del seconds
         troubles, self._troubles = self._troubles, []
         for trouble in troubles:
@@ -182,7 +182,9 @@ class Producer(Client):
 
     def flush(self, seconds: float = 30.0) -> int:
         if self._number < 0:
-            self._number, self._epoch = self.call("INIT_PRODUCER_ID", lambda: _kafka().init_producer_id(None, 0), seconds)
+            self._number, self._epoch = self.call(
+                "INIT_PRODUCER_ID", lambda: _kafka().init_producer_id(None, 0), seconds
+            )
         self._send(seconds)
         return len(self._queue)
 
@@ -257,7 +259,7 @@ class Message:
     def value(self) -> bytes | None:
         return self._record.value if self._record else None
 
-    def headers(self) -> Any:  # noqa: ANN401
+    def headers(self) -> Any:
         return self._headers
 
     def timestamp(self) -> tuple[int, int]:
@@ -359,7 +361,9 @@ class Consumer(Client):
                 self._at_end[place] = end
                 self._ready.append(Message(place, end, None, KafkaError._PARTITION_EOF))  # noqa: SLF001
 
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float = 10.0, *, cached: bool = False) -> tuple[int, int]:
+    def get_watermark_offsets(
+        self, place: TopicPartition, timeout: float = 10.0, *, cached: bool = False
+    ) -> tuple[int, int]:
         partition = _kafka().partitions[place.topic, place.partition]
         offsets = lambda: (partition.start, partition.end)  # noqa: E731
         return offsets() if cached else self.call("LIST_OFFSETS", offsets, timeout)
@@ -370,7 +374,7 @@ class Consumer(Client):
 
     # ---- membership --------------------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:  # noqa: ANN401
+    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
         del topics, on_revoke
         self._assigned, self._lost = on_assign, on_lost
 
@@ -413,11 +417,12 @@ class AdminClient(Client):
 
         found = self.call("LIST_OFFSETS", request, request_timeout)
         return {
-            one: SimpleNamespace(result=lambda offset=offset: SimpleNamespace(offset=offset)) for one, offset in found.items()
+            one: SimpleNamespace(result=lambda offset=offset: SimpleNamespace(offset=offset))
+            for one, offset in found.items()
         }
 
     @staticmethod
-    def _offset(kafka: Kafka, place: Place, spec: Any) -> int:  # noqa: ANN401
+    def _offset(kafka: Kafka, place: Place, spec: Any) -> int:
         partition = kafka.partitions[place]
         return partition.start if type(spec).__name__ == "EarliestSpec" else partition.stable
 

@@ -1,8 +1,8 @@
 """Files in memory, behind what the product uses of `pathlib`, `os`, `mmap` and `shutil`.
 
 A file has the bytes that all processes see, and those that the disk has; a folder has both kinds of entries. A process
-that is killed loses what its buffers have. A loss of power leaves what was forced (`fsync`), and of the rest a part that
-the seed chooses.
+that is killed loses what its buffers have. A loss of power leaves what was forced (`fsync`), and a part of the rest,
+which the seed chooses.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class File:
         room[: len(data)] = data
         return len(data)
 
-    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+    def write(self, data: Any) -> int:
         self._buffer += data
         self._at += len(bytes(data))
         if not self._buffered or len(self._buffer) >= BUFFER:
@@ -336,7 +336,7 @@ class _Os:
     fsync = fdatasync = staticmethod(_force)
     open, close, fstat, scandir = staticmethod(_open), staticmethod(_close), staticmethod(_fstat), _Scan
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
 

@@ -99,7 +99,7 @@ class Future:
         except Exception as error:  # noqa: BLE001 - `result` raises it
             self._error = error
 
-    def result(self) -> Any:  # noqa: ANN401
+    def result(self) -> Any:
         self._thread.join()
         if self._error is not None:
             raise self._error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from sluice.batch.inputs_again import inputs_again
@@ -56,14 +57,18 @@ def _seen(simulation: Simulation) -> workload.Outputs:
 
 def _outputs(simulation: Simulation) -> Iterator[str]:
     seen, wanted = _seen(simulation), workload.expected(simulation.load.sent)
-    wrong = 0
-    for place in sorted(seen.keys() | wanted.keys()):
-        got, want = seen[place], wanted[place]
-        if place[0] == "dead":
-            got, want = sorted(got), sorted(want)
-        if got != want and (wrong := wrong + 1) <= SHOWN:
-            at = next((n for n, (one, other) in enumerate(zip(got, want, strict=False)) if one != other), min(len(got), len(want)))
-            yield f"{place[0]} {place[1]}: {len(got)} outputs, {len(want)} expected; at {at}: {got[at : at + 2]} for {want[at : at + 2]}"
+    seen["dead", ""].sort()
+    wanted["dead", ""].sort()
+    wrong = [place for place in sorted(seen.keys() | wanted.keys()) if seen[place] != wanted[place]]
+    for stream, key in wrong[:SHOWN]:
+        yield f"{stream} {key}: {_difference(seen[stream, key], wanted[stream, key])}"
+
+
+def _difference(got: list[Any], want: list[Any]) -> str:
+    pairs = enumerate(zip_longest(got, want))
+    at = next(number for number, (one, other) in pairs if one != other)
+    found, right = got[at : at + 2], want[at : at + 2]
+    return f"{len(got)} outputs, {len(want)} expected; from the number {at} on: {found} in place of {right}"
 
 
 def _ledger(simulation: Simulation) -> Iterator[str]:
@@ -78,21 +83,24 @@ def _ledger(simulation: Simulation) -> Iterator[str]:
         numbers = [one.batch for one in parts]
         if numbers != sorted(set(numbers)):
             yield f"the ledger of {name.decode()} has the parts {numbers}"
-    offsets: dict[tuple[str, int], int] = {}
-    for one in closed:
-        assert one.planned
-        back = [place for place, offset in one.planned.offsets.items() if offset < offsets.get(place, 0)]
-        if back:
-            yield f"batch {one.batch} goes back in {back}"
-        offsets = dict(one.planned.offsets)
-    counted: Counter[str] = Counter()
-    for one in closed:
-        for stream, by_kind in one.report.written.items():
-            counted[stream] += by_kind.get("tuple", 0)
+    yield from _offsets_that_go_back(closed)
+    yield from _wrong_counts(simulation, closed)
+
+
+def _offsets_that_go_back(closed: list[Entry]) -> Iterator[str]:
+    plans = [one.planned for one in closed if one.planned]
+    for before, now in pairwise(plans):
+        if any(now.offsets.get(place, 0) < offset for place, offset in before.offsets.items()):
+            yield f"the offsets go back from {before.offsets} to {now.offsets}"
+
+
+def _wrong_counts(simulation: Simulation, closed: list[Entry]) -> Iterator[str]:
+    """Whether the tuples that the ledger counts are those that are visible."""
     for stream in ("sums", "ranks"):
+        counted = sum(one.report.written.get(stream, {}).get("tuple", 0) for one in closed)
         written = sum(1 for _, record in _committed(simulation, stream) if record.value)
-        if counted[stream] != written:
-            yield f"the ledger counts {counted[stream]} tuples of {stream}, {written} are visible"
+        if counted != written:
+            yield f"the ledger counts {counted} tuples of {stream}, {written} are visible"
 
 
 def _states(simulation: Simulation) -> Iterator[str]:
