@@ -52,7 +52,7 @@ FIRST_BATCH = logging.getLogger("sluice")
 
 def open_checkpoint(
     pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
-    on_cluster: bool = False,
+    on_cluster: bool = False, anew: bool = False,
 ) -> Plan:  # fmt: skip
     """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
 
@@ -60,6 +60,7 @@ def open_checkpoint(
     start          id of this start of the service
     reset_ledger   whether the ledger is first overwritten with the position of this checkpoint
     accept         whether the states of operators may be lost that a change of the pipeline file does not keep
+    anew           whether the store of `state:` may belong to an earlier checkpoint, which gives it up
 
     Ends a transaction that an earlier process left open, and fences an instance that still runs. Raises CheckpointError
     or LedgerError if the checkpoint cannot be used or restored; if that is clear before the fencing, an instance that
@@ -80,13 +81,15 @@ def open_checkpoint(
         position = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     plan = replace(plan, created_again=_created_again(plan, position))
-    archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
+    archive = _archive(
+        plan, anew=anew or reset_ledger or position is None
+    )  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
     before, position = position, ledger.read_position(kafka, pipeline.name)
     if before is None and position is not None:  # the first batch, or another instance's, has become visible only now
-        return open_checkpoint(pipeline, found, start, accept=accept, on_cluster=on_cluster)
+        return open_checkpoint(pipeline, found, start, accept=accept, on_cluster=on_cluster, anew=True)
     parted = _wants_parts(pipeline, on_cluster=on_cluster)
     in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets

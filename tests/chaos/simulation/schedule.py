@@ -24,12 +24,26 @@ from tests.chaos.simulation.verdict import violations
 APIS = ("INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN", "PRODUCE", "TXN_OFFSET_COMMIT", "END_TXN", "FETCH", "OFFSET_FETCH")
 #: whose operations are counted down to a fault
 ROLES = ("driver", "driver", "state", "broker")
+#: how the texts of operations begin
+WORDS = (
+    "write",
+    "open",
+    "force",
+    "rename",
+    "unlink",
+    "read",
+    "send",
+    "connect",
+    "mark",
+    *APIS,
+    *(f"{api} answered" for api in APIS),
+)
 #: kinds of schedules, and how often each comes
 KINDS = {"one": 5, "buckets": 4, "power": 3, "copy": 2, "standby": 2, "changes": 2}
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
 REST_S, HIDDEN_S = 500.0, 80.0
-#: operations of a process before which a fault comes
-MOST_STEPS_BEFORE = 400
+#: operations before which a fault comes: of all of a role, and of those of one kind
+MOST_STEPS_BEFORE, MOST_WORDS_BEFORE = 400, 12
 
 
 class Setting(NamedTuple):
@@ -57,9 +71,10 @@ class Setting(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A fault: after so many operations of a process of a role since the fault before."""
+    """A fault: after so many operations since the fault before, of processes of a role or whose text begins so."""
 
     role: str
+    word: str
     after: int
     name: str
 
@@ -191,11 +206,16 @@ class Simulation:
     # ---- faults ------------------------------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Planned]:
-        seeded, names = self._seeded, self._names()
-        return [
-            Planned(seeded.choice(ROLES), int(MOST_STEPS_BEFORE * seeded.random() ** 2), seeded.choice(names))
-            for _ in range(seeded.randint(1, 5))
-        ]
+        """One half of the faults come at any operation, the other half at one of a kind, so that rare ones are met."""
+        seeded, names, drawn = self._seeded, self._names(), list[Planned]()
+        for _ in range(seeded.randint(1, 5)):
+            far = seeded.random() ** 2
+            if seeded.random() < 0.5:
+                when = seeded.choice(ROLES), "", int(MOST_STEPS_BEFORE * far)
+            else:
+                when = "", seeded.choice(WORDS), int(MOST_WORDS_BEFORE * far)
+            drawn.append(Planned(*when, seeded.choice(names)))
+        return drawn
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
@@ -216,10 +236,11 @@ class Simulation:
 
     def _watch(self, process: Process, what: str) -> None:
         """Called at each operation: counts down to the next fault."""
-        del what
-        if not self._pending or process.role != self._pending[0].role:
+        if not self._pending or process.role == "world":
             return
         first = self._pending[0]
+        if not (process.role == first.role if first.role else what.startswith(first.word)):
+            return
         if first.after > 0:
             self._pending[0] = first._replace(after=first.after - 1)
             return
