@@ -30,6 +30,7 @@ from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, SparkFileError, write_fi
 from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Planned
+from sluice.kafka.kafka_errors import FencedError
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
@@ -50,9 +51,13 @@ RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 FIRST_BATCH = logging.getLogger("sluice")
 
 
+class BegunElsewhereError(FencedError):
+    """Another instance has written the first batch, or a part of it, since this start has looked."""
+
+
 def open_checkpoint(
     pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
-    on_cluster: bool = False, anew: bool = False,
+    on_cluster: bool = False,
 ) -> Plan:  # fmt: skip
     """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
 
@@ -60,11 +65,25 @@ def open_checkpoint(
     start          id of this start of the service
     reset_ledger   whether the ledger is first overwritten with the position of this checkpoint
     accept         whether the states of operators may be lost that a change of the pipeline file does not keep
-    anew           whether the store of `state:` may belong to an earlier checkpoint, which gives it up
 
     Ends a transaction that an earlier process left open, and fences an instance that still runs. Raises CheckpointError
     or LedgerError if the checkpoint cannot be used or restored; if that is clear before the fencing, an instance that
     runs is not affected.
+    """
+    try:
+        return _opened(pipeline, found, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
+    except BegunElsewhereError as error:
+        LOGGER.info("the checkpoint is opened again: %s", error)
+        return _opened(pipeline, found, start, anew=True, accept=accept, on_cluster=on_cluster)
+
+
+def _opened(
+    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    on_cluster: bool = False, anew: bool = False,
+) -> Plan:  # fmt: skip
+    """As `open_checkpoint`. With `anew`, the store of `state:` may belong to another checkpoint, which gives it up.
+
+    Raises BegunElsewhereError if the identity of the checkpoint must be taken from the ledger after all.
     """
     store, kafka = store_of(pipeline), pipeline.settings.kafka
     adopt(Path(store.location()))
@@ -86,11 +105,7 @@ def open_checkpoint(
     )  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
-    ledger.end_open_transaction(kafka, pipeline.name)
-    before, position = position, ledger.read_position(kafka, pipeline.name)
-    if before is None and position is not None:  # the first batch, or another instance's, has become visible only now
-        return open_checkpoint(pipeline, found, start, accept=accept, on_cluster=on_cluster, anew=True)
-    parted = _wants_parts(pipeline, on_cluster=on_cluster)
+    position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
     in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets and in_parts is None:
@@ -123,6 +138,19 @@ def _position(pipeline: Pipeline, store: CheckpointStore) -> LedgerPosition | No
     return position
 
 
+def _fenced(plan: Plan, before: LedgerPosition | None) -> LedgerPosition | None:
+    """Ends an open transaction, fences an instance that still runs, and returns the position of the ledger after that.
+
+    `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one.
+    """
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    ledger.end_open_transaction(kafka, name)
+    position = ledger.read_position(kafka, name)
+    if before is None and position is not None:
+        raise BegunElsewhereError(f"the first batch of {name!r} has become visible meanwhile")
+    return position
+
+
 def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
     """Whether the buckets write their outputs themselves, as far as the settings decide it."""
     settings = pipeline.settings
@@ -135,7 +163,8 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     fenced already, and `position` was read after that.
 
     Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
-    closed it. None if there is none. `parted`: whether the buckets of this start may write.
+    closed it. None if there is none. `parted`: whether the buckets of this start may write. Raises BegunElsewhereError
+    if buckets of another checkpoint have begun the first batch.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     wrote = ledger.owner(kafka, name)[1] if position is None else position.start
@@ -143,6 +172,9 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
         return None
     ledger.take_over(kafka, name, plan.query, plan.start)
     parts = ledger.fenced_parts(kafka, name, plan.buckets)
+    first = ledger.first_part(kafka, name) if position is None else None
+    if first is not None and first.query_id != plan.query:
+        raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
     batch = 0 if position is None else position.next_batch
     planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
     return None if planned is None else (batch, planned)
@@ -340,7 +372,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     lost = None
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-    elif position is None and checkpoint_identity.stored(store) is None:
+    elif position is None and offset_log.batches(store)[0] is None:
         entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
     else:
         entry = None

@@ -14,6 +14,8 @@ from sluice.checkpoint.checkpoint_store import put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
 from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry
+from sluice.kafka.batch_report import Report as ReportOfBatch
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -163,6 +165,25 @@ def test_a_start_goes_on_from_a_first_batch_that_becomes_visible_while_it_fences
     monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", fence)
     (line,) = reasons(given, caplog, {})
     assert line == "it has no committed batch; it is restored to batch 0 of the ledger"
+
+
+def test_a_start_takes_the_identity_of_an_instance_whose_buckets_have_begun_the_first_batch(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+):
+    """They commit their parts after the start has looked, and before it fences them."""
+    begun: list[Entry] = []
+
+    def fenced(*_: object) -> list[LedgerPosition | None]:
+        fingerprint = fingerprint_of(given.pipeline)
+        begun[:] = [Entry("sums", "another", 0, 0, 0, ReportOfBatch(), fingerprint=fingerprint, buckets=1)]
+        return [LedgerPosition(1, "another")]
+
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", fenced)
+    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "first_part", lambda *_: next(iter(begun), None))
+    writers = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    assert open_checkpoint(writers, TOPICS, "start").query == "another"
 
 
 @pytest.mark.parametrize(
