@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -93,9 +93,10 @@ class Background:
         self._succeeded = False
 
         def run() -> None:
-            work.func(version, lambda sink: sink.write(data))
-            self._succeeded = True
-            here.kill(child, 0)
+            with suppress(OSError):  # the disk is full
+                work.func(version, lambda sink: sink.write(data))
+                self._succeeded = True
+            here.kill(child, 0 if self._succeeded else 1)
 
         here.spawn(child, "write", run)
 
