@@ -40,6 +40,13 @@ WORDS = (
 )
 #: kinds of schedules, and how often each comes
 KINDS = {"one": 5, "buckets": 4, "power": 3, "copy": 2, "standby": 2, "changes": 2}
+#: faults of processes, of which several are in the choice, and others; and those for which a kind of schedule stands
+PROCESSES = ("kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy")
+OTHERS = ("outage", "clock", "disk full", "disk full", "flip snapshot", "stale leader")
+OF_KIND = {
+    "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
+    "changes": ("change buckets", "change writers"),
+}  # fmt: skip
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
 REST_S, HIDDEN_S = 500.0, 80.0
 #: operations before which a fault comes: of all of a role, and of those of one kind
@@ -110,6 +117,7 @@ class Simulation:
         self._base = workload.pipeline()
         self.instances: list[Instance] = []
         self.wrong: list[str] = []
+        self._copied = False
 
     def run(self) -> Outcome:
         for topic, partitions in workload.TOPICS.items():
@@ -206,7 +214,9 @@ class Simulation:
     # ---- faults ------------------------------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Planned]:
-        """One half of the faults come at any operation, the other half at one of a kind, so that rare ones are met."""
+        """One half of the faults come at any operation, the other half at one of a kind, so that rare ones are met. One
+        is of those for which the kind of schedule stands.
+        """
         seeded, names, drawn = self._seeded, self._names(), list[Planned]()
         for _ in range(seeded.randint(1, 5)):
             far = seeded.random() ** 2
@@ -215,24 +225,14 @@ class Simulation:
             else:
                 when = "", seeded.choice(WORDS), int(MOST_WORDS_BEFORE * far)
             drawn.append(Planned(*when, seeded.choice(names)))
+        if own := OF_KIND.get(self.setting.kind):
+            at = seeded.randrange(len(drawn))
+            drawn[at] = drawn[at]._replace(name=seeded.choice(own))
         return drawn
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
-        own = {
-            "power": ["lose power"] * 6, "copy": ["start a copy"] * 6, "standby": ["kill driver", "stop driver"] * 2,
-            "changes": ["change buckets", "change writers"] * 4,
-        }.get(self.setting.kind, [])  # fmt: skip
-        processes = ["kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy"]
-        return [
-            *processes * 2,
-            *self._seeded.sample(requests, 12),
-            "outage",
-            "clock",
-            "disk full",
-            "flip snapshot",
-            *own,
-        ]
+        return [*PROCESSES * 2, *self._seeded.sample(requests, 12), *OTHERS, *OF_KIND.get(self.setting.kind, [])]
 
     def _watch(self, process: Process, what: str) -> None:
         """Called at each operation: counts down to the next fault."""
@@ -319,14 +319,19 @@ class Simulation:
         inode = self.disk.find(Path(f"/a/checkpoint/buckets/{number}"))
         return [Path(f"/a/checkpoint/buckets/{number}/{name}") for name in sorted(inode.entries or ())] if inode else []
 
-    def _start_a_copy(self, _seconds: float) -> None:
-        """A second instance with a copy of the checkpoint, or with none."""
-        if len(self.instances) > 1:
+    def _stale_leader(self, seconds: float) -> None:
+        self.kafka.stale_until = self.world.now + seconds
+
+    def _start_a_copy(self, seconds: float) -> None:
+        """A second instance with a copy of the checkpoint, or with none. The first one goes on until it starts."""
+        if self._copied:
             return
+        self._copied = True
         source = self.disk.find(Path("/a"))
         if source is not None and self._seeded.random() < 0.7:
             self.disk.copy(source, Path("/b"))
-        self._add_instance("b")
+        later = seconds / 8 if self._seeded.random() < 0.6 else 0.0
+        self.world.spawn(self.kafka.process, "start of a copy", lambda: self._add_instance("b"), after=later)
 
     def _change_buckets(self, _seconds: float) -> None:
         self._changed(buckets=self._seeded.choice([1, 2, 3]))

@@ -73,9 +73,11 @@ class Partition:
         self.records.append(record)
         self.committed.append(committed)
 
-    def visible(self, start: int, *, committed: bool) -> tuple[list[tuple[int, Record]], int]:
-        """The records from an offset on that a reader gets, and up to where it has read."""
-        end = self.stable if committed else self.end
+    def visible(self, start: int, *, committed: bool, hidden: int = 0) -> tuple[list[tuple[int, Record]], int]:
+        """The records from an offset on that a reader gets, without the newest `hidden` ones, and up to where it has
+        read.
+        """
+        end = max(start, (self.stable if committed else self.end) - hidden)
         found = [
             (offset, record)
             for offset in range(max(start, self.start), end)
@@ -133,6 +135,8 @@ class Kafka:
         self.groups: dict[str, Group] = defaultdict(Group)
         #: until when the brokers do not answer, and the coordinators
         self.down_until = 0.0
+        #: until when readers get answers of a leader that has just been elected: it takes the newest records for unsafe
+        self.stale_until = 0.0
         self._numbers = 1000
         world.spawn(self.process, "expiry", self._expire)
 

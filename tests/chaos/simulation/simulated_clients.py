@@ -24,6 +24,8 @@ T = TypeVar("T")
 FENCING = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 #: answers after which the client asks again by itself
 REPEATED = (KafkaError.CONCURRENT_TRANSACTIONS, KafkaError.UNSTABLE_OFFSET_COMMIT)
+#: records that a leader does not show right after its election
+STALE = 3
 #: seconds between two attempts
 BACKOFF = 0.1
 #: the most records of a fetch, and of the queue of a producer
@@ -352,7 +354,8 @@ class Consumer(Client):
             if start < partition.start:
                 self._ready.append(Message(place, start, None, KafkaError._AUTO_OFFSET_RESET))  # noqa: SLF001
                 continue
-            records, end = partition.visible(start, committed=self._committed)
+            hidden = STALE if world().now < _kafka().stale_until else 0
+            records, end = partition.visible(start, committed=self._committed, hidden=hidden)
             records = records[:MOST_FETCHED]
             self._ready.extend(Message(place, offset, record) for offset, record in records)
             reached = records[-1][0] + 1 if len(records) == MOST_FETCHED else end
