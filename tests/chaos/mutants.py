@@ -62,7 +62,9 @@ def planted(mutant: Mutant, folder: Path) -> Path:
         else:
             root.mkdir(exist_ok=True)
             shutil.copy(source, root / name)
-    subprocess.run(["git", "apply", "--unsafe-paths", f"--directory={root}", str(mutant.patch)], check=True, cwd="/")
+    subprocess.run(
+        ["git", "apply", "-C1", "--unsafe-paths", f"--directory={root}", str(mutant.patch)], check=True, cwd="/"
+    )
     return root
 
 

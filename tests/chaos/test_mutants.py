@@ -15,7 +15,15 @@ MUTANTS = mutants()
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_patch_fits_the_code(mutant: Mutant):
-    command = ["git", "apply", "--check", "--unsafe-paths", f"--directory={project_file('.')}", str(mutant.patch)]
+    command = [
+        "git",
+        "apply",
+        "-C1",
+        "--check",
+        "--unsafe-paths",
+        f"--directory={project_file('.')}",
+        str(mutant.patch),
+    ]
     checked = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
     assert not checked.returncode, checked.stderr
 
