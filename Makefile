@@ -25,7 +25,7 @@ CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/servic
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-nulls fuzz-formats chaos mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance fuzz fuzz-nulls fuzz-formats chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MIN
 
 chaos: setup $(VENV)/.archive ## break everything in an order that SEED chooses, for MINUTES=20, beside three brokers, and check all outputs
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(CHAOS_MINUTES) $(ARGS)
+
+simulate: setup ## the exactly-once half in a simulated world: make simulate SEED=7 SCHEDULES=1000; ARGS=--trace replays SEED step by step
+	@PYTHONPATH=service:. $(BIN)/python -m tests.chaos.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
 
 mutants: setup $(VENV)/.archive ## plant each bug of tests/chaos/mutants, and show whether the campaign finds it; ARGS=no-skip takes one
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.mutants $(ARGS)

@@ -8,14 +8,22 @@ import pytest
 
 from sluice.files import project_file
 from tests.chaos.faults import FAULTS
-from tests.chaos.mutants import Mutant, mutants, verdict
+from tests.chaos.mutants import Mutant, mutants, simulated, verdict
 
 MUTANTS = mutants()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_patch_fits_the_code(mutant: Mutant):
-    command = ["git", "apply", "--check", "--unsafe-paths", f"--directory={project_file('.')}", str(mutant.patch)]
+    command = [
+        "git",
+        "apply",
+        "-C1",
+        "--check",
+        "--unsafe-paths",
+        f"--directory={project_file('.')}",
+        str(mutant.patch),
+    ]
     checked = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
     assert not checked.returncode, checked.stderr
 
@@ -30,3 +38,17 @@ def test_a_campaign_that_found_nothing_has_not_found_the_bug():
     assert verdict("    0.5 s  kill state   state killed\n**Nothing was lost.**") == "not found in 1 faults"
     found = verdict("    0.5 s  kill state   state killed\n**VIOLATIONS:**\nsums: lost\n")
     assert found == "found after 1 faults: sums: lost"
+
+
+def test_the_simulation_says_after_how_many_schedules_it_found_a_bug():
+    failed = (
+        "seed 9: kind one, buckets 2; kill state\n  sums a: 3 outputs, 4 expected\n3 schedules in 1 s (180 a minute)"
+    )
+    assert simulated(done(1, failed), first=7) == "found after 3 schedules: sums a: 3 outputs, 4 expected"
+    passed = "2,000 schedules in 90 s (1,333 a minute), 1,900,000 operations"
+    assert simulated(done(0, passed), first=7) == "not found in 2,000 schedules"
+    assert simulated(done(2, ""), first=7) == "failed: no such module"
+
+
+def done(code: int, output: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess([], code, output, "no such module")

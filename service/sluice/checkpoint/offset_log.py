@@ -30,6 +30,7 @@ from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes, put_bytes
 from sluice.files import force, force_entry
 from sluice.kafka.batch_report import Planned, flat
+from sluice.kafka.client import LOGGER
 from sluice.kafka.range_reader import Offsets
 from sluice.time_units import MILLISECOND
 
@@ -180,6 +181,23 @@ def verify(store: CheckpointStore) -> None:
     _needed(store, METADATA, _metadata)
     # Spark needs the start of the first batch only for that batch.
     (_optional if newest else _needed)(store, FIRST_OFFSETS, _first_offsets)
+
+
+def remove_first_plan_if_damaged(store: CheckpointStore, *, with_beginning: bool) -> None:
+    """Removes the plan of a query of which no batch was ever written, if a file of it is damaged or missing: the power
+    may have failed while Spark wrote them. Spark plans the first batch again.
+
+    with_beginning   whether the file with the beginning may be removed, too: Spark then begins with the oldest records
+    """
+    try:
+        verify(store)
+    except SparkFileError as error:
+        LOGGER.warning("%s; no batch was ever written, and Spark plans the first one again", error.found)
+        planned = [f"{PLANNED}/{batch}" for batch in batches_in(store, PLANNED)]
+        for name in (METADATA, *planned, *([FIRST_OFFSETS] if with_beginning else [])):
+            folder, slash, file = name.rpartition("/")
+            store.delete(f"{folder}{slash}.{file}.crc")
+            store.delete(name)
 
 
 def _optional(store: CheckpointStore, name: str, parse: Callable[[str], object]) -> None:

@@ -30,6 +30,7 @@ from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, SparkFileError, write_fi
 from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Planned
+from sluice.kafka.kafka_errors import FencedError
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
@@ -50,6 +51,10 @@ RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 FIRST_BATCH = logging.getLogger("sluice")
 
 
+class BegunElsewhereError(FencedError):
+    """Another instance has written the first batch, or a part of it, since this start has looked."""
+
+
 def open_checkpoint(
     pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
     on_cluster: bool = False,
@@ -65,6 +70,21 @@ def open_checkpoint(
     or LedgerError if the checkpoint cannot be used or restored; if that is clear before the fencing, an instance that
     runs is not affected.
     """
+    try:
+        return _opened(pipeline, found, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
+    except BegunElsewhereError as error:
+        LOGGER.info("the checkpoint is opened again: %s", error)
+        return _opened(pipeline, found, start, anew=True, accept=accept, on_cluster=on_cluster)
+
+
+def _opened(
+    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    on_cluster: bool = False, anew: bool = False,
+) -> Plan:  # fmt: skip
+    """As `open_checkpoint`. With `anew`, the store of `state:` may belong to another checkpoint, which gives it up.
+
+    Raises BegunElsewhereError if the identity of the checkpoint must be taken from the ledger after all.
+    """
     store, kafka = store_of(pipeline), pipeline.settings.kafka
     adopt(Path(store.location()))
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
@@ -72,19 +92,20 @@ def open_checkpoint(
         store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
     else:
         _convert(pipeline, store, found, accept=accept)
-    position = None if reset_ledger else ledger.read_position(kafka, pipeline.name, ledger.OPEN)
+    position = None if reset_ledger else _position(pipeline, store)
     identity = _claimed(pipeline, store, position)
     plan = Plan.of(pipeline, identity, found, start)
     if reset_ledger:
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
-    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     plan = replace(plan, created_again=_created_again(plan, position))
-    archive = _archive(plan, anew=reset_ledger or position is None)  # without a ledger no batch was ever written
+    archive = _archive(
+        plan, anew=anew or reset_ledger or position is None
+    )  # without a ledger no batch was ever written
     if _mismatch(plan, position):
         _restore(plan, archive, only_check=True)
-    ledger.end_open_transaction(kafka, pipeline.name)
-    position, parted = ledger.read_position(kafka, pipeline.name), _wants_parts(pipeline, on_cluster=on_cluster)
+    position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
     in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets and in_parts is None:
@@ -92,13 +113,7 @@ def open_checkpoint(
     elif mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch)
     if in_parts is not None:
-        _plan_again(plan, *in_parts)
-        if not parted or buckets != plan.buckets:
-            LOGGER.warning(
-                "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
-                plan.checkpoint, in_parts[0], f"{buckets} buckets" if parted else "one writer",
-            )  # fmt: skip
-            plan = replace(plan, finishing=in_parts[0])
+        plan = _again_in_parts(plan, *in_parts, buckets=buckets, parted=parted)
     if in_parts is not None or parted:
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
         _log_outputs(plan)
@@ -108,6 +123,32 @@ def open_checkpoint(
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
+
+
+def _position(pipeline: Pipeline, store: CheckpointStore) -> LedgerPosition | None:
+    """The position of the ledger, without a wait for an open transaction of an instance that may run.
+
+    If the checkpoint has a committed batch, the ledger has a position: the brokers may not have marked the first
+    transaction as committed in all topic partitions, and this waits until they have.
+    """
+    kafka, name = pipeline.settings.kafka, pipeline.name
+    position = ledger.read_position(kafka, name, ledger.OPEN)
+    if position is None and offset_log.batches(store)[0] is not None:
+        return ledger.read_position(kafka, name)
+    return position
+
+
+def _fenced(plan: Plan, before: LedgerPosition | None) -> LedgerPosition | None:
+    """Ends an open transaction, fences an instance that still runs, and returns the position of the ledger after that.
+
+    `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one.
+    """
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    ledger.end_open_transaction(kafka, name)
+    position = ledger.read_position(kafka, name)
+    if before is None and position is not None:
+        raise BegunElsewhereError(f"the first batch of {name!r} has become visible meanwhile")
+    return position
 
 
 def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
@@ -122,7 +163,8 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     fenced already, and `position` was read after that.
 
     Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
-    closed it. None if there is none. `parted`: whether the buckets of this start may write.
+    closed it. None if there is none. `parted`: whether the buckets of this start may write. Raises BegunElsewhereError
+    if buckets of another checkpoint have begun the first batch.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     wrote = ledger.owner(kafka, name)[1] if position is None else position.start
@@ -130,6 +172,9 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
         return None
     ledger.take_over(kafka, name, plan.query, plan.start)
     parts = ledger.fenced_parts(kafka, name, plan.buckets)
+    first = ledger.first_part(kafka, name) if position is None else None
+    if first is not None and first.query_id != plan.query:
+        raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
     batch = 0 if position is None else position.next_batch
     planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
     return None if planned is None else (batch, planned)
@@ -141,6 +186,20 @@ def _log_outputs(plan: Plan) -> None:
         why = why_driver(plan.pipeline, stream, plan.buckets, plan.topic_partitions[stream.name])
         if why:
             LOGGER.info("the driver writes %s: %s", stream.name, why)
+
+
+def _again_in_parts(plan: Plan, batch: int, planned: Planned, *, buckets: int, parted: bool) -> Plan:
+    """The plan of a query whose batch is in parts: the buckets that began it end it, and then the query starts again if
+    the settings want another number of `buckets`, or one writer.
+    """
+    _plan_again(plan, batch, planned)
+    if parted and buckets == plan.buckets:
+        return plan
+    LOGGER.warning(
+        "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
+        plan.checkpoint, batch, f"{buckets} buckets" if parted else "one writer",
+    )  # fmt: skip
+    return replace(plan, finishing=batch)
 
 
 def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
@@ -171,7 +230,7 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
     if position is None or CHANGE in store.list(CHANGE):
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
-    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(store, position))
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
@@ -313,7 +372,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     lost = None
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-    elif position is None and checkpoint_identity.stored(store) is None:
+    elif position is None and offset_log.batches(store)[0] is None:
         entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
     else:
         entry = None
@@ -340,14 +399,22 @@ def _unused(store: CheckpointStore, position: LedgerPosition) -> bool:
     return found is None or (found.query != position.query_id and offset_log.batches(store)[0] is None)
 
 
-def _committed(store: CheckpointStore, position: LedgerPosition | None) -> int | None:
+def _committed(plan: Plan, position: LedgerPosition | None) -> int | None:
     """The last committed batch of the checkpoint. Raises CheckpointError if Spark's files are damaged.
 
-    With a ledger the damage does not matter: the files are written again.
+    With a ledger the damage does not matter: the files are written again. Nor does it before the first batch.
     """
+    committed = offset_log.batches(plan.store)[0]
+    if position is None and committed is None:
+        offset_log.remove_first_plan_if_damaged(plan.store, with_beginning=not _begins_elsewhere(plan))
     if position is None:
-        offset_log.verify(store)
-    return offset_log.batches(store)[0]
+        offset_log.verify(plan.store)
+    return committed
+
+
+def _begins_elsewhere(plan: Plan) -> bool:
+    """Whether an input does not begin with its oldest record (`plan_first_batch`)."""
+    return plan.pipeline.settings.start == "latest" or any(stream.table for stream in plan.inputs)
 
 
 def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:

@@ -9,10 +9,13 @@ import pytest
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_folder import CHANGE
-from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
+from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, definition_of, fingerprint_of
 from sluice.checkpoint.checkpoint_store import put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry
+from sluice.kafka.batch_report import Report as ReportOfBatch
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -136,3 +139,79 @@ def test_so_it_says_that_another_copy_wrote_the_batch(given: Given, caplog: pyte
     given.position = LedgerPosition(5, given.query, "another digest")
     expected = "it planned other records for batch 4 than were written; it is restored to batch 4 of the ledger"
     assert reasons(given, caplog, FILES) == [expected]
+
+
+# ---- the first batch -------------------------------------------------------------------------------------------------
+
+
+def test_a_start_waits_for_a_first_batch_that_the_brokers_have_not_marked_everywhere(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The checkpoint has a committed batch, so the ledger has a position: a read that does not wait has none yet."""
+    stable = LedgerPosition(5, given.query)
+    monkeypatch.setattr(
+        checkpoint_start.ledger, "read_position",
+        lambda _kafka, _name, isolation="read_committed": None if isolation == ledger.OPEN else stable,
+    )  # fmt: skip
+    assert reasons(given, caplog, FILES) == []
+
+
+def test_a_start_goes_on_from_a_first_batch_that_becomes_visible_while_it_fences(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fence(*_: object) -> None:
+        given.position = LedgerPosition(1, given.query)
+
+    monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", fence)
+    (line,) = reasons(given, caplog, {})
+    assert line == "it has no committed batch; it is restored to batch 0 of the ledger"
+
+
+def test_a_start_takes_the_identity_of_an_instance_whose_buckets_have_begun_the_first_batch(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+):
+    """They commit their parts after the start has looked, and before it fences them."""
+    begun: list[Entry] = []
+
+    def fenced(*_: object) -> list[LedgerPosition | None]:
+        fingerprint = fingerprint_of(given.pipeline)
+        begun[:] = [Entry("sums", "another", 0, 0, 0, ReportOfBatch(), fingerprint=fingerprint, buckets=1)]
+        return [LedgerPosition(1, "another")]
+
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", fenced)
+    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "first_part", lambda *_: next(iter(begun), None))
+    writers = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    assert open_checkpoint(writers, TOPICS, "start").query == "another"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [{"metadata": "{"}, {"offsets/0": "v1"}, {"sources/0/0": ""}, {"metadata": None}],
+    ids=["metadata", "plan", "beginning", "no metadata"],
+)
+def test_before_the_first_batch_a_damaged_plan_is_made_again(given: Given, damaged: dict[str, str | None]):
+    """As after a loss of power, which may meet Spark while it writes them."""
+    whole = {"metadata": FILES["metadata"], "sources/0/0": FILES["sources/0/0"], "offsets/0": ENTRY}
+    for name, text in (whole | damaged).items():
+        if text is not None:
+            put_bytes(given.store, name, text.encode())
+    open_checkpoint(given.pipeline, TOPICS, "start")
+    assert not {*whole} & {*given.store.list()}
+
+
+def test_before_the_first_batch_a_whole_plan_stays(given: Given):
+    whole = {"metadata": FILES["metadata"], "sources/0/0": FILES["sources/0/0"], "offsets/0": ENTRY}
+    for name, text in whole.items():
+        put_bytes(given.store, name, text.encode())
+    open_checkpoint(given.pipeline, TOPICS, "start")
+    assert {*whole} <= {*given.store.list()}
+
+
+def test_where_an_input_begins_with_its_newest_records_a_damaged_beginning_is_refused(given: Given):
+    latest = replace(given.pipeline, settings=replace(given.pipeline.settings, start="latest"))
+    for name, text in {"metadata": FILES["metadata"], "sources/0/0": "", "offsets/0": ENTRY}.items():
+        put_bytes(given.store, name, text.encode())
+    with pytest.raises(CheckpointError, match="sources/0/0: it is damaged"):
+        open_checkpoint(latest, TOPICS, "start")

@@ -1,0 +1,153 @@
+"""Puts the simulated files, Kafka clients, threads and clock in the place of the real ones in modules of the product.
+
+The product imports them by a few names: `Path`, `os`, `mmap`, `shutil`; `Producer`, `Consumer`, `AdminClient`; `time`,
+`threading`, `ThreadPoolExecutor`, `uuid`. Each of these names in each module gets the simulated object, and back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pathlib
+import shutil
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import confluent_kafka
+import pyarrow as pa
+from confluent_kafka.admin import AdminClient
+
+from sluice.batch import query_plan
+from sluice.kafka import batch_writer, requests
+from sluice.kafka.librdkafka import enqueue
+from sluice.spark.lanes import direct_lane  # noqa: F401 - one of the modules
+from sluice.state import bucket, checkpoint_start, restore, snapshots  # noqa: F401 - as above
+from sluice.state.server import pool, state_server  # noqa: F401 - as above
+from sluice.state.upgrade import state_conversion  # noqa: F401 - as above
+from tests.chaos.simulation import simulated_clients as clients
+from tests.chaos.simulation import simulated_files as files
+from tests.chaos.simulation import threads
+from tests.chaos.simulation.processes import connection
+from tests.chaos.simulation.scheduler import Process, world
+
+#: the floors of the product that are simulated
+FLOORS = ("batch", "state", "kafka", "checkpoint", "files", "spark.lanes.direct_lane")
+#: a real object -> the simulated one
+REPLACED = {
+    pathlib.Path: files.Path, os: files.OS, mmap: files.MMAP, shutil: files.SHUTIL,
+    confluent_kafka.Producer: clients.Producer, confluent_kafka.Consumer: clients.Consumer,
+    AdminClient: clients.AdminClient, confluent_kafka.Message: clients.Message,
+    time: threads.TIME, threading: threads.THREADING, ThreadPoolExecutor: threads.Executor, uuid: threads.UUID,
+}  # fmt: skip
+
+
+class OfProcess(MutableMapping[Any, Any]):
+    """A global dictionary of a module: each simulated process has its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def _own(self) -> dict[Any, Any]:
+        own: dict[Any, Any] = world().running.process.memory.setdefault(self._name, {})
+        return own
+
+    def __getitem__(self, key: object) -> Any:
+        return self._own[key]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._own[key] = value
+
+    def __delitem__(self, key: object) -> None:
+        del self._own[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+
+class Background:
+    """As `sluice.state.snapshots.Background`: a copy of the process writes what was in memory when it was forked."""
+
+    def __init__(self) -> None:
+        self._child: Process | None = None
+        self._succeeded = False
+
+    def start(self, work: partial[None]) -> None:
+        here, (version, write) = world(), work.args
+        image = pa.BufferOutputStream()
+        write(image)
+        data = image.getvalue().to_pybytes()
+        parent = here.running.process
+        self._child = child = here.process(f"{parent.name} copy", "copy", parent)
+        self._succeeded = False
+
+        def run() -> None:
+            with suppress(OSError):  # the disk is full
+                work.func(version, lambda sink: sink.write(data))
+                self._succeeded = True
+            here.kill(child, 0 if self._succeeded else 1)
+
+        here.spawn(child, "write", run)
+
+    @property
+    def busy(self) -> bool:
+        return self._child is not None
+
+    def ended(self) -> bool | None:
+        if self._child is None or self._child.alive:
+            return None
+        self._child = None
+        return self._succeeded
+
+    def stop(self) -> None:
+        if self._child is not None:
+            world().kill(self._child)
+            self._child = None
+
+
+def _modules() -> list[ModuleType]:
+    names = tuple(f"sluice.{floor}" for floor in FLOORS)
+    return [module for name, module in [*sys.modules.items()] if name.startswith(names)]
+
+
+@contextmanager
+def simulated(bounds: query_plan.Bounds) -> Iterator[None]:
+    """The product works on the simulated world during the block. `bounds`: of the plans of the product."""
+    undo: list[tuple[ModuleType, str, object]] = []
+
+    def put(module: ModuleType, name: str, value: object) -> None:
+        undo.append((module, name, getattr(module, name)))
+        setattr(module, name, value)
+
+    for module in _modules():
+        for name, value in [*vars(module).items()]:
+            try:
+                replacement = REPLACED.get(value)
+            except TypeError:  # not hashable
+                continue
+            if replacement is not None:
+                put(module, name, replacement)
+    time_of_requests: Callable[..., object] = requests.Time
+    put(requests, "Time", lambda: time_of_requests(threads.TIME.monotonic, threads.TIME.sleep))
+    put(enqueue, "enqueue", clients.enqueue)
+    put(bucket, "Background", Background)
+    put(pool, "connection", connection)
+    put(pool, "reachable", lambda: True)
+    put(batch_writer, "_writers", OfProcess("writers"))
+    put(query_plan, "BOUNDS", bounds)
+    try:
+        yield
+    finally:
+        for module, name, value in reversed(undo):
+            setattr(module, name, value)
