@@ -246,6 +246,8 @@ def _absence(attribute: Attribute, roles: Roles) -> str:
 
 def _inside(attribute: Attribute) -> str:
     """What the values of a json attribute, and of a list of objects, are good for."""
+    if attribute.form is not None and attribute.form.pairs:
+        return f'`{attribute.name}["NAME"]` in an expression is the value of this name'
     if _may_be_bytes(attribute):
         return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
     if attribute.form is not None and attribute.form.words:

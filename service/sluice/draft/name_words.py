@@ -30,8 +30,8 @@ KEYS = frozenset(WORD.findall(
     "checksum phone fax account acct icao mmsi imo serial sku isbn ean upc gtin asin ref status type kind class "
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
-    "attempt attempts quality terminal node shard thread process errno level lsn pos row server timezone ordinal second "
-    "namespace time"
+    "attempt attempts quality terminal node shard thread process errno level lsn pos row server timezone ordinal "
+    "second namespace time"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
