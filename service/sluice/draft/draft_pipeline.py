@@ -245,15 +245,20 @@ def _absence(attribute: Attribute, roles: Roles) -> str:
 
 
 def _inside(attribute: Attribute) -> str:
-    """What the values of a json attribute, and of a list of objects, are good for."""
-    if _may_be_bytes(attribute):
-        return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
-    if attribute.form is not None and attribute.form.words:
+    """What the values of an attribute are good for that are no plain values, or may be others than they seem."""
+    assert attribute.form is not None  # noqa: S101 - it has no problem
+    if attribute.form.pairs:
+        return f'`{attribute.name}["NAME"]` in an expression is the value of this name'
+    if attribute.form.words:
         return f"`try(float64({attribute.name}))` is its number, null for another text"
     if attribute.is_list_of_objects:
         return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
-    if attribute.form is None or attribute.form.type != "json":
-        return ""
+    if _may_be_bytes(attribute):
+        return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
+    return _inside_json(attribute) if attribute.form.type == "json" else ""
+
+
+def _inside_json(attribute: Attribute) -> str:
     if len(list(kinds(attribute.values))) > 1:
         return f"the values are {kinds_text(attribute.values)}"
     items = [item for value in attribute.values if isinstance(value, list) for item in value]
@@ -263,7 +268,7 @@ def _inside(attribute: Attribute) -> str:
 
 def _may_be_bytes(attribute: Attribute) -> bool:
     """Whether texts below the name of a measurement may be decimals of Connect; only a schema tells them from texts."""
-    text = attribute.form is not None and attribute.form.type == "string"
+    text = attribute.form is not None and attribute.form.type == "string" and not attribute.form.words
     named = text and measures(attribute.meaning) and len(attribute.values) > 1
     return named and all(isinstance(value, str) and BYTES.fullmatch(value) for value in attribute.values)
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import is_name_of_text, is_name_of_time, measures, unit_of_time
-from sluice.draft.record_tree import is_scaled, kind
+from sluice.draft.name_words import BRANCHES, is_name_of_text, is_name_of_time, measures, unit_of_time
+from sluice.draft.record_tree import NAMES, VALUES, is_scaled, kind
 from sluice.time_units import nanoseconds
 
 #: percent of the values that have the form of an attribute; the others are too few to be more than mistakes
@@ -56,6 +56,7 @@ class Form:
     coerce   whether texts stand for numbers or times
     base64   whether texts are the bytes of a decimal in base64, as Connect writes them
     words    whether most of the texts are those of numbers, and some are words such as `VRB`
+    pairs    where the objects of a list have the names and values of a map, as the file has it; empty if it is no map
     """
 
     type: str
@@ -64,6 +65,7 @@ class Form:
     coerce: bool = False
     base64: bool = False
     words: bool = False
+    pairs: str = ""
 
     @property
     def plain(self) -> bool:
@@ -74,7 +76,7 @@ class Form:
     def options(self) -> dict[str, str]:
         """The options in the schema, without the type: key -> text."""
         texts = {"unit": self.unit, "pattern": json.dumps(self.pattern) if self.pattern else ""}
-        texts |= {"coerce": "true" if self.coerce else ""}
+        texts |= {"coerce": "true" if self.coerce else "", "pairs": self.pairs}
         return {key: text for key, text in texts.items() if text}
 
     @property
@@ -240,6 +242,36 @@ def _text(_: str, values: Sequence[Any]) -> Form | None:
     return Form("string") if all(isinstance(value, str) for value in values) else None
 
 
+def _pairs(_: str, values: Sequence[Any]) -> Form | None:
+    """The form of lists of names and values; the values are texts, or objects with a text by the name of its type."""
+    if not all(isinstance(value, list) for value in values):
+        return None
+    name, paths = names_and_values([item for value in values for item in value])
+    if not name or not all(len({item[name] for item in value}) == len(value) for value in values):
+        return None
+    places = ", ".join(paths)
+    return Form("map<string, string>", pairs=f"{{key: {name}, value: {places if len(paths) == 1 else f'[{places}]'}}}")
+
+
+def names_and_values(items: Sequence[Any]) -> tuple[str, list[str]]:
+    """The member of all items with their name, and the paths of their values; empty if they are no pairs with texts."""
+    objects = [item for item in items if isinstance(item, dict)]
+    key = next((key for key in NAMES if all(isinstance(item.get(key), str) for item in objects)), "")
+    value = next((member for member in VALUES if all(member in item for item in objects)), "")
+    if not key or not value or len(objects) < len(items) or any(item.keys() - {key, value, "type"} for item in objects):
+        return "", []
+    inner = [item[value] for item in objects]
+    if all(isinstance(one, str) for one in inner):
+        return key, [value]
+    branches = {name: type(one[name]) for one in inner if isinstance(one, dict) for name in one}
+    typed = all(isinstance(one, dict) and len(one) == 1 for one in inner) and all(map(_is_branch, branches))
+    return (key, [f"{value}.{name}" for name in branches]) if typed and set(branches.values()) == {str} else ("", [])
+
+
+def _is_branch(name: str) -> bool:
+    return name in BRANCHES or name.endswith("Value")
+
+
 def _list(_: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, list) and None not in value for value in values):
         return None
@@ -266,6 +298,8 @@ def _member(name: str, values: Sequence[Any]) -> str:
     if all(isinstance(value, dict) for value in values):
         return _struct(values)
     form = form_of(name, values)
+    if form is not None and form.pairs:
+        form = _list(name, values)
     if form is None or form.plain:
         return form.type if form else ""
     if all(isinstance(value, str) for value in values):
@@ -291,7 +325,7 @@ def _plain(items: Sequence[Any]) -> Form | None:
 
 #: a rule gives the form of values, if all of them have it
 RULES: tuple[Callable[[str, Sequence[Any]], Form | None], ...] = (
-    _boolean, _number, _time_as_text, _number_as_text, _number_or_word, _text, _scaled, _list, _map,
+    _boolean, _number, _time_as_text, _number_as_text, _number_or_word, _text, _scaled, _pairs, _list, _map,
 )  # fmt: skip
 
 

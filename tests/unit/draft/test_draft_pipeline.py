@@ -227,6 +227,31 @@ def test_texts_that_may_be_the_bytes_of_decimals_have_a_hint(name, values, hint)
     assert ("`decimals: base64` of the stream" in of(*({name: value} for value in values))) is hint
 
 
+MAP = '{type: "map<string, string>", pairs: '
+
+
+@pytest.mark.parametrize(
+    ("tags", "row"),
+    [
+        ([{"name": "a", "value": "x"}, {"name": "b", "value": "y"}], MAP + "{key: name, value: value}}"),
+        (
+            [{"key": "a", "value": {"stringValue": "x"}}, {"key": "b", "value": {"intValue": "7"}}],
+            MAP + "{key: key, value: [value.stringValue, value.intValue]}}",
+        ),
+        ([{"name": "a", "value": 1.5}, {"name": "b", "value": 2.5}], '"list<tuple<name: string, value: float64>>"'),
+        ([{"name": "a", "value": "x"}, {"name": "a", "value": "y"}], '"list<tuple<name: string, value: string>>"'),
+        (
+            [{"name": "a", "value": "x", "at": 1}, {"name": "b", "value": "y", "at": 2}],
+            '"list<tuple<name: string, value: string, at: int64>>"',
+        ),
+    ],
+    ids=["texts", "values by their types", "numbers", "a name twice", "more than a name and a value"],
+)
+def test_lists_of_names_and_values(tags, row):
+    text = of(*({"x": n / 4, "tags": tags[: 1 + n % 2]} for n in range(8)), {"x": 1.5, "tags": tags[::-1]})
+    assert row in text
+
+
 def test_lists_in_lists_have_a_map_for_each():
     cells = [{"cell": "x", "volts": 3.5}]
     racks = [{"rack": f"r{n}", "cells": [{"cell": f"c{n}", "volts": n / 4}, *cells]} for n in range(3)]
