@@ -66,7 +66,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """The Markdown of a page with the links of the site. Sets the rank in the search, and the first page's full width."""
+    """The Markdown of a page with the links of the site. Sets its rank in the search."""
     uri = page.file.src_uri
     page.meta["search"] = {"boost": search_rank(uri)}
     page.meta["hide"] = ["navigation"] if uri == "index.md" else []
