@@ -246,7 +246,7 @@ def _without_empty(attribute: Attribute) -> Attribute | None:
 
 
 def without_other_decimals(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """The attributes; beside decimals that are bytes of Connect, other numbers than decimals, as a stream reads only one
+    """The attributes; beside decimals that are bytes of Connect, other numbers than decimals: a stream reads only one
     kind of decimals.
     """
     if not any(attribute.form and attribute.form.base64 for attribute in attributes):
