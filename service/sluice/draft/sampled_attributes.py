@@ -246,9 +246,7 @@ def _without_empty(attribute: Attribute) -> Attribute | None:
 
 
 def without_other_decimals(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """The attributes; beside decimals that are bytes of Connect, other numbers than decimals: a stream reads only one
-    kind of decimals.
-    """
+    """The attributes. Beside decimals that are bytes of Connect there are no others: a stream reads only one kind."""
     if not any(attribute.form and attribute.form.base64 for attribute in attributes):
         return list(attributes)
     return [replace(attribute, form=attribute.form and _other_than_decimal(attribute.form)) for attribute in attributes]
