@@ -216,7 +216,7 @@ def _needs_path(attribute: Attribute) -> bool:
 
 def _quoted(path: str) -> str:
     """The path as YAML, within a mapping in one line."""
-    return path if re.fullmatch(r"[^\W\d][\w.]*", path) else "'" + path.replace("'", "''") + "'"
+    return path if re.fullmatch(r"[^\W\d][\w.]*", path) and _word(path) == path else "'" + path.replace("'", "''") + "'"
 
 
 def _stream_name(topic: str) -> str:

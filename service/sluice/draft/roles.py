@@ -128,6 +128,12 @@ def _free(name: str, taken: set[str]) -> str:
     return f"key_{name}" if name in taken else name
 
 
+def may_be_key(attribute: Attribute) -> bool:
+    """Whether windows may be partitioned by the attribute: it has no inside, and is no float64."""
+    form = attribute.form
+    return form is not None and (form.type in (*KEYS, "boolean", "timestamp") or form.type.startswith("decimal"))
+
+
 def repeats(attribute: Attribute) -> bool:
     """Whether the values of the attribute group the records: several values, most of them in several records."""
     return 1 < len(set(attribute.values)) <= len(attribute.values) // 2

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from sluice.draft.csv_sample import csv_rows, numbers_of
-from sluice.draft.envelopes import NO_ENVELOPE, UPSERT, Envelope, envelope_of
+from sluice.draft.envelopes import DEBEZIUM, NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import places
-from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, record_key
-from sluice.draft.sampled_attributes import HEADER, Attribute, Document, attributes_of
+from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, may_be_key, record_key
+from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_decimals
 from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
 from sluice.wire.formats.protobuf_format import ProtobufOptions
@@ -166,7 +166,8 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
     named = [attribute if attribute.path else replace(attribute, name=WHOLES[kind]) for attribute in listed]
     unreadable = len(records) - len(documents)
-    return replace(_sample(topic, "json", named, rows), envelope=envelope, unreadable=unreadable)
+    found = _sample(topic, "json", named, rows, unwrapped=envelope.word == DEBEZIUM)
+    return replace(found, envelope=envelope, unreadable=unreadable)
 
 
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
@@ -264,19 +265,25 @@ def _keys_of_schemas(keys: Sequence[bytes | None], registry: Mapping[str, str]) 
 
 def _sample(
     topic: str, form: str, listed: list[Attribute], rows: Sequence[tuple[Document, _Filled]],
-    keys: Sequence[Document | None] | None = None,
+    keys: Sequence[Document | None] | None = None, *, unwrapped: bool = False,
 ) -> Sample:  # fmt: skip
-    """The sample of these rows. `keys`: the keys if they have schemas of the registry."""
+    """The sample of these rows. `keys`: the keys if they have schemas of the registry; `unwrapped`: whether the stream
+    reads what is in the block with the schema of a key.
+    """
     if all(attribute.problem for attribute in listed):
         why = "; ".join(f"{attribute.name}: {attribute.problem}" for attribute in listed) or "they are empty objects"
         raise DraftError(f"no attribute of the records of {topic} can become an attribute of a stream ({why})")
-    key = record_key(listed, [_key(record.key) for _, record in rows] if keys is None else keys)
-    key = key if keys is None else key._replace(format="avro-confluent")
+    if keys is None:
+        key = _record_key(listed, [record.key for _, record in rows], unwrapped=unwrapped)
+    else:
+        key = record_key(listed, keys)._replace(format="avro-confluent")
+    listed = without_other_decimals(listed)
     headers = _headers([record for _, record in rows], listed)
     events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
     attributes = [*listed, *events]
     thing = [found for found in [group_of(attributes)] if found]
-    if key.attributes and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
+    groups = key.attributes and all(map(may_be_key, key.attributes))
+    if groups and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
         attributes += [] if key.in_value else key.attributes
     else:
@@ -338,14 +345,33 @@ def _text(text: bytes | None) -> str | None:
     return decoded if decoded.replace("\t", "").isprintable() and text is not None else None
 
 
-def _key(key: bytes | None) -> Any:  # noqa: ANN401 - a JSON value
-    """The key as a text or a JSON object; None if it is neither."""
-    text = _text(key)
-    document = _parsed(key) if key is not None and text else None
-    if not isinstance(document, dict):
-        return text
-    payload = document.get("payload")
-    return payload if document.keys() == {"schema", "payload"} and isinstance(payload, dict) else document
+def _record_key(listed: Sequence[Attribute], keys: Sequence[bytes | None], *, unwrapped: bool) -> RecordKey:
+    """The key of the records: JSON objects, or else texts. In a block with a schema it has a path of its own, unless
+    the stream reads what is `unwrapped`.
+    """
+    texts = [_text(key) for key in keys]
+    objects = [_parsed(text.encode()) if text else None for text in texts]
+    if not all(isinstance(found, dict) for found, text in zip(objects, texts, strict=True) if text is not None):
+        return record_key(listed, texts)
+    blocks = [found is None or _is_block(found) for found in objects]
+    if not unwrapped and not all(blocks):
+        return record_key(listed, objects)
+    rows = [found["payload"] if found and block else found for found, block in zip(objects, blocks, strict=True)]
+    key = record_key(listed, rows)
+    return key if unwrapped or key == NO_KEY or not any(objects) else _in_block(key)
+
+
+def _is_block(document: Mapping[str, Any]) -> bool:
+    return document.keys() == {"schema", "payload"} and isinstance(document["payload"], dict)
+
+
+def _in_block(key: RecordKey) -> RecordKey:
+    """The key with the paths of its attributes in the block with the schema."""
+    attributes = [
+        replace(attribute, path=("payload", *attribute.path)) if attribute.part == KEY else attribute
+        for attribute in key.attributes
+    ]
+    return key._replace(attributes=attributes, named=False)
 
 
 def _no_objects(topic: str, records: Sequence[_Filled]) -> str:

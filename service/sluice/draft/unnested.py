@@ -4,6 +4,7 @@ there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -93,7 +94,8 @@ def _level(
     expressions = {attribute.name: attribute.name for attribute in kept}
     expressions |= {attribute.name: expression for expression, attribute in inner}
     operators = {level.operator for level in levels}
-    numbered = (f"each_{objects.name}{number}" for number in ("", *range(2, MAX_LEVELS + 2)))
+    plain = re.sub(r"\W+", "", objects.name, flags=re.ASCII) or "objects"
+    numbered = (f"each_{plain}{number}" for number in ("", *range(2, MAX_LEVELS + 2)))
     return Level(objects.name, element, expressions, next(name for name in numbered if name not in operators))
 
 

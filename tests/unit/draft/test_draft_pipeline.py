@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sluice.config.load import check_text, load_text
 from sluice.draft.draft_pipeline import Traits, draft
 from sluice.draft.sampled_records import DraftError, Sampled, sample
+from sluice.model.members import path_of
 
 KAFKA = {"bootstrap.servers": "localhost:9092"}
 
@@ -207,6 +208,45 @@ def test_an_empty_text_among_numbers_is_null():
     text = of(*({"k": f"k{n % 2}", "price": "" if n % 4 == 0 else f"{n}.50"} for n in range(20)))
     assert "price: {type: decimal(2)?, coerce: true} " in text
     assert "missing, null or empty in 5 of 20 records" in text
+
+
+BLOCK = '{"schema": {"type": "struct"}, "payload": {"id": "%s"}}'
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        ([BLOCK % "a", BLOCK % "b"], ["id: {from: key.payload.id, type: string}", "partition_by: [id]"]),
+        (['{"id": "a"}', '{"id": "b"}'], ["id: {from: key.id, type: string}", "partition_by: [id]"]),
+        (['{"id": "a"}', "b"], ["key: string", "partition_by: [key]"]),
+        (['{"id": [1]}', '{"id": [2]}'], ["last_ten"]),
+    ],
+    ids=["with a schema", "objects", "objects and texts", "lists in objects"],
+)
+def test_keys_in_several_forms(keys, rows):
+    text = drafted([Sampled(b'{"x": 1.5}', keys[n % 2].encode()) for n in range(8)])
+    assert [row for row in rows if row not in text] == []
+    assert check_text(text, "f.yaml").problems == ()
+
+
+@pytest.mark.parametrize("name", ["null", "true", "on", "yes", "~"])
+def test_a_member_whose_name_is_a_word_of_yaml(name):
+    stream = pipeline(of({name: 1.5})).streams["trades"]
+    ((attribute, _),) = stream.schema
+    assert path_of(attribute, dict(stream.members)) == (name,)
+
+
+def test_decimals_beside_those_of_connect_are_other_types():
+    scaled, lines = {"scale": 2, "value": "BNI="}, [{"net": "1.50"}, {"net": "2.50"}]
+    text = of(*({"price": scaled, "fee": f"{n}.50", "wei": 10**20 + n, "lines": lines} for n in range(3)))
+    rows = ['price: "decimal(38, 2)"', "fee: {type: float64, coerce: true}", "wei: {type: string, coerce: true}"]
+    rows.append("lines: json")
+    assert [row for row in rows if row not in text] == []
+
+
+def test_lists_with_names_of_other_letters():
+    file = pipeline(of(*({"größen": [{"k": "a", "price": n / 4}] * (1 + n % 2)} for n in range(8))))
+    assert [operator.name for operator in file.operators] == ["last_ten", "each_gren", "last_ten_gren"]
 
 
 def test_headers_are_suggested():
