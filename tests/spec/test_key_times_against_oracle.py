@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.config.load import load_text
 from sluice.model.engine_limits import EngineLimits
+from sluice.model.errors import PipelineError
+from sluice.replayer.player import replay
 from sluice.testing import run_case
 from tests.spec.comparing import differences
 from tests.spec.strategies import Case, cuts
@@ -172,3 +175,101 @@ def test_random_keys(case: Case, batches: list[int]):
 @settings(max_examples=30, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
+
+
+# ---- the end, and panes of panes -------------------------------------------------------------------------------------
+
+STREAMS = """
+pipeline: devices
+streams:
+  in: {topic: in, schema: {k: string, ts: int64, i: int64}, event_time: {attribute: ts, lag: 1s, per: key MORE}}
+  made: {}
+  tens: {topic: tens}
+  minutes: {topic: minutes}
+operators:
+  - {name: pass, map: in, output: [made]}
+  - name: tens
+    aggregate: made
+    window: timeInterval, intervalDuration(10), partitioned
+    partition_by: [k]
+    output: {tens: {k: k, ts: intervalLast(), n: Count()}}
+  - name: minutes
+    aggregate: tens
+    window: timeInterval, intervalDuration(60), partitioned
+    partition_by: [k]
+    output: {minutes: {k: k, ts: intervalLast(), n: Sum(n)}}
+"""
+
+
+def results(more: str, *events: dict[str, Any]) -> list[tuple[Any, ...]]:
+    text = STREAMS.replace(" MORE", more)
+    found = list(replay(load_text(text, "devices", environment=None), [{"stream": "in"} | event for event in events]))
+    assert not [r for r in found if r.get("dead_letter", {}).get("operator") == "tens"]
+    return [(r["after"], r["stream"], *r["tuple"].values()) for r in found if "tuple" in r]
+
+
+def of(at: float, key: str, ts: int) -> dict[str, Any]:
+    return {"at": at, "tuple": {"k": key, "ts": ts, "i": 0}}
+
+
+def test_the_end_of_the_stream():
+    """KT5: behind a map the maximum watermark closes the panes of all keys, in the order of their ends."""
+    events = [of(0, "b", 500_000), of(1, "a", 3_000), of(2, "a", 15_000), {"at": 3, "punct": "final"}]
+    assert results("", *events) == [
+        (2, "tens", "a", 9_999, 1), (3, "tens", "a", 19_999, 1), (3, "tens", "b", 509_999, 1),
+        (3, "minutes", "a", 59_999, 2), (3, "minutes", "b", 539_999, 1),
+    ]  # fmt: skip
+
+
+def test_panes_of_panes_of_a_device():
+    """KT8: the results have a time of each key, too; the last ones close by the clock, one after the other."""
+    events = [of(0, "b", 500_000), of(1, "a", 55_000), of(2, "a", 75_000), of(3, "a", 130_000), {"at": 40}]
+    assert results(", idle_after: 10s", *events) == [
+        (2, "tens", "a", 59_999, 1), (3, "tens", "a", 79_999, 1), (3, "minutes", "a", 59_999, 1),
+        (4, "tens", "b", 509_999, 1), (4, "tens", "a", 139_999, 1), (4, "minutes", "a", 119_999, 1),
+        (4, "minutes", "b", 539_999, 1), (4, "minutes", "a", 179_999, 1),
+    ]  # fmt: skip
+
+
+def test_a_key_that_was_forgotten_begins_anew():
+    """KT4: its tuples of a day ago are not late then."""
+    events = [of(0, "a", 86_400_000), of(30, "b", 1), of(31, "a", 1_000), of(32, "a", 12_000)]
+    assert results(", forget_after: 20s", *events)[:2] == [(1, "tens", "a", 86_409_999, 1), (3, "tens", "a", 9_999, 1)]
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+LATE = "timeInterval, intervalDuration(5), discardAge(5), partitioned"
+REFUSED = {
+    "sessions": ('aggregate: in, window: "session, inactivityGap(5)", partition_by: [k]', "session of a aggregate"),
+    "a stream time": ('aggregate: in, window: "slidingTime, timeDifference(5)", partition_by: [k]', "slidingTime"),
+    "no keys": ('aggregate: in, window: "timeInterval, intervalDuration(5)"', "a key is what partition_by names"),
+    "a count of all keys": (
+        'aggregate: in, window: "timeInterval, intervalDuration(5), partitioned", partition_by: [k], all: CountAll()',
+        "CountAll() counts the tuples of all keys",
+    ),
+    "firings of all keys": (
+        f'aggregate: in, window: "{LATE}", partition_by: [k], all: paneIndex()',
+        "count the firings of a pane over all keys",
+    ),
+    "duplicates over event time": ("dedup: in, by: [k], within: eventTime(5)", "use within: time(...)"),
+}
+
+
+@pytest.mark.parametrize(("operator", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_needs_a_watermark_of_the_stream_is_refused(operator: str, why: str):
+    operator, _, call = operator.partition(", all: ")
+    output = "[out]" if "dedup" in operator else f"{{out: {{n: {call or 'Count()'}}}}}"
+    text = f"""
+pipeline: p
+streams:
+  in: {{topic: in, schema: {{k: string, ts: int64}}, event_time: {{attribute: ts, lag: 1s, per: key}}}}
+  out: {{topic: out}}
+operators:
+  - {{name: a, {operator}, output: {output}}}
+"""
+    with pytest.raises(PipelineError) as error:
+        load_text(text, "p", environment=None)
+    (problem,) = error.value.problems
+    assert why in problem.expected
+    assert problem.expected.startswith("no stream whose keys have times of their own (in): ")

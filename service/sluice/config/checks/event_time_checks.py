@@ -87,7 +87,7 @@ def key_time(shape: EventTimeShape, path: Path, report: Report) -> KeyTime:
 
 def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Schema) -> EventTime | None:
     """The event time of an output stream: that of the input, if the output has its attribute with the same type (E2,
-    E7), be it optional or not.
+    E7), be it optional or not; with a time of each key if the input has one (KT8).
 
     None if the output has none. Its watermarks come from upstream. `upstream` has the event time and the attributes of
     each input. If several inputs have an event time, all of these must be the same.

@@ -199,8 +199,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
                 marks["drop"][tuples] = self.ticks.late_before(watermarks)
         return KeyTimes(
             state.key_times, marks,
-            EarlyResults(_wait(of and of.idle_after), state.idles, state.idle_queue),
-            EarlyResults(_wait(of and of.forget_after), state.forgets, state.forget_queue), of.minimum_gap if of else 0,
+            EarlyResults(_wait(of.idle_after if of else None), state.idles, state.idle_queue),
+            EarlyResults(_wait(of.forget_after if of else None), state.forgets, state.forget_queue), of.minimum_gap if of else 0,
         )  # fmt: skip
 
     def _lives(self, arrivals: np.ndarray) -> np.ndarray:
