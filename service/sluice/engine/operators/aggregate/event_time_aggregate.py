@@ -200,7 +200,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return KeyTimes(
             state.key_times, marks,
             EarlyResults(_wait(of.idle_after if of else None), state.idles, state.idle_queue),
-            EarlyResults(_wait(of.forget_after if of else None), state.forgets, state.forget_queue), of.minimum_gap if of else 0,
+            EarlyResults(_wait(of.forget_after if of else None), state.forgets, state.forget_queue),
+            of.minimum_gap if of else 0,
         )  # fmt: skip
 
     def _lives(self, arrivals: np.ndarray) -> np.ndarray:
