@@ -359,6 +359,22 @@ UNLIMITED, MAX_AHEAD = MAX_TIME, 3_600_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class KeyTime:
+    """How the time of each key is computed (KT1 to KT8). Times are in nanoseconds.
+
+    lag            how far the watermark of a key is behind its newest tuple
+    minimum_gap    the minimum distance between two watermarks of a key (E3)
+    forget_after   after this time of the clock without tuples a key is forgotten (KT4)
+    idle_after     after this time of the clock without tuples the windows of a key close (KT3); None: they wait
+    """
+
+    lag: int
+    minimum_gap: int
+    forget_after: int
+    idle_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventTime:
     """The event time of a stream, and how its watermarks are computed (E1 to E7). Times are in nanoseconds."""
 
@@ -376,6 +392,8 @@ class EventTime:
     max_future: int | None = None
     #: whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle
     advance: bool = False
+    #: None: one watermark for all keys; else each key has its own, and the stream has none
+    per_key: KeyTime | None = None
 
 
 # ---- streams and the service ----------------------------------------------------------------------------------------

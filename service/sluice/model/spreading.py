@@ -256,7 +256,7 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
     why = (
         sees_all(operator)
         or _by_other_times(pipeline, operator)
-        or operator.window.needs_one_bucket(described=_described(operator), behind_window=made)
+        or operator.window.needs_one_bucket(described=described(operator), behind_window=made)
         or _windows_in_order(pipeline, operator)
     )
     if why:
@@ -312,7 +312,7 @@ def _spread(pipeline: Pipeline, operator: Windowed, *, made: bool) -> str:
         return f"let {operator.name} count the tuples of the own partition: Count(), or group_by"
     if operator.window.needs_one_bucket(described=frozenset(), behind_window=made):
         return ""
-    if operator.window.needs_one_bucket(described=_described(operator), behind_window=made):
+    if operator.window.needs_one_bucket(described=described(operator), behind_window=made):
         return f"leave paneIndex and paneTiming out of {operator.name}, or its discardAge"
     if _by_other_times(pipeline, operator):
         return f"send {operator.input} through its topic, with `exchange: true`" * (
@@ -321,7 +321,7 @@ def _spread(pipeline: Pipeline, operator: Windowed, *, made: bool) -> str:
     return f"{BETWEEN} {operator.name} and the window behind it"
 
 
-def _described(operator: Windowed) -> frozenset[str]:
+def described(operator: Windowed) -> frozenset[str]:
     """The fields of a firing that the operator reads. A user's class may read all of them."""
     if isinstance(operator, Custom):
         return frozenset(function.describes for function in WINDOW_FUNCTIONS.values())

@@ -53,8 +53,9 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
         case Aggregate() | Sort() | Custom():
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
-            fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
-            return fires + _limited(operator) + _early(operator) + _empty(operator), waits + _quiet(operator, pipeline)
+            fires, waits = operator.window.fires(_lag(event_time), incomplete=incomplete)
+            more = (_limited(operator), _early(operator), _empty(operator), _of_key(event_time))
+            return "".join((fires, *more)), waits + _quiet(operator, pipeline)
     raise AssertionError(operator)
 
 
@@ -69,12 +70,12 @@ def lateness(operator: Operator, pipeline: Pipeline) -> str:
 
 
 def _age(stream: Stream, accepted: int, window: Window | None) -> str:
-    lag = stream.event_time.lag if stream.event_time else None
+    lag, of_key = _lag(stream.event_time), " of its key" if stream.event_time and stream.event_time.per_key else ""
     if window is not None and window.timed_by_topic_partition:
         lag = 0
     if lag is None:
         return f"{seconds(accepted)} s before the watermark of {stream.name}"
-    return f"{seconds(lag + accepted)} s before the newest one of {stream.name}"
+    return f"{seconds(lag + accepted)} s before the newest one{of_key} of {stream.name}"
 
 
 def _join_by_arrival(join: Join) -> tuple[str, str]:
@@ -106,6 +107,25 @@ def _early(operator: Operator) -> str:
     count = [f"after every {policy.count:,} tuples" if policy.count != 1 else "with each tuple"] if policy.count else []
     time = [f"{seconds(policy.time)} s after a tuple that no result has had"] if policy.time else []
     return f"; early results without a mark {' or '.join(count + time)}"
+
+
+def _lag(of: EventTime | None) -> int | None:
+    """How far watermarks, of the stream or of a key, are behind the newest tuple; None if they come with the stream."""
+    if of is None:
+        return None
+    return of.lag if of.per_key is None else of.per_key.lag
+
+
+def _of_key(of: EventTime | None) -> str:
+    """When the windows of a key close, and when it is forgotten (KT1 to KT4)."""
+    if of is None or of.per_key is None:
+        return ""
+    idle = of.per_key.idle_after
+    closes = f", or as the key has no tuple for {seconds(idle)} s" if idle else ""
+    forgotten = seconds(of.per_key.forget_after)
+    return (
+        f"; each key has a watermark of its own, by its tuples{closes}; forgotten after {forgotten} s without a tuple"
+    )
 
 
 def _empty(operator: Operator) -> str:

@@ -139,6 +139,8 @@ class Summary:
         if counts.watermark is not None:
             return f"the watermark reached {to_text(counts.watermark)}, which ends no window that holds a tuple"
         event_time = self.pipeline.streams[operator.input].event_time
+        if event_time is not None and event_time.per_key is not None:
+            return "no key had a tuple that is later than the end of a pane by the lag, and none was idle"
         if event_time is not None and event_time.lag is None:
             return f"no watermark came ({operator.input} has no lag)"
         quiet = self.taken.get(operator.input, Counts()).quiet

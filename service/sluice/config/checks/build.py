@@ -18,6 +18,7 @@ from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
+from sluice.config.checks.operators.key_time_checks import check_key_times
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.split_checks import split
 from sluice.config.checks.operators.union_checks import Unions
@@ -80,6 +81,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         paths = [streams.path(index) for index in order]
         check_late_results(pipeline, paths, report)
         check_cut_results(pipeline.operators, paths, report)
+        check_key_times(pipeline, paths, report)
         return with_marks(pipeline, file.streams, report)
     return pipeline
 

@@ -21,7 +21,7 @@ from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal, certain
-from sluice.model.spec import UNLIMITED, EventTime, Window
+from sluice.model.spec import UNLIMITED, EventTime, KeyTime, Window
 from sluice.model.types import FLOAT64, INT64, Schema, TimeForm, Type
 from sluice.model.windows.time_interval_window import MONTHS
 from sluice.time_units import MILLISECOND, SECOND
@@ -30,6 +30,8 @@ from sluice.time_units import MILLISECOND, SECOND
 TICKS = {"milliseconds": MILLISECOND, "microseconds": 1000, "nanoseconds": 1}
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
 MAX_TICKS = 2**60
+#: how long a key without tuples is remembered by default (KT4)
+WEEK = 7 * 86_400 * SECOND
 
 
 def event_time(
@@ -56,6 +58,10 @@ def event_time(
     if shape.advance and (shape.lag is None or not shape.idle_after):
         report.problem((*path, "advance"), "true only with a lag and with an idle_after above 0")
     tick = TICKS[shape.resolution or "milliseconds"] if kind.time is TimeForm.COUNT else 1
+    if shape.per == "key":
+        return EventTime(shape.attribute, tick, per_key=key_time(shape, path, report))
+    if shape.forget_after is not None:
+        report.problem((*path, "forget_after"), "forget_after only with per: key (rule KT4)")
     return EventTime(
         shape.attribute, tick, nanoseconds(shape.lag), nanoseconds(shape.minimum_gap) or 0,
         nanoseconds(shape.idle_after),
@@ -63,19 +69,37 @@ def event_time(
     )  # fmt: skip
 
 
+def key_time(shape: EventTimeShape, path: Path, report: Report) -> KeyTime:
+    """The time of each key (KT1). Reports keys of the file that only a watermark of the whole stream has."""
+    if shape.lag is None:
+        report.problem((*path, "lag"), "a lag, as the tuples of a key move its watermark (rule KT2)", None)
+    for name in ("advance", "max_future"):
+        if name in shape.model_fields_set:
+            report.problem((*path, name), f"no {name} with per: key, as a key does not move the others (rule KT1)")
+    idle, forget = nanoseconds(shape.idle_after), nanoseconds(shape.forget_after)
+    if idle == 0:
+        report.problem((*path, "idle_after"), "an idle_after above 0 (rule KT3)")
+    if forget is not None and forget < max(idle or 0, 1):
+        report.problem((*path, "forget_after"), "a forget_after above 0 and not less than idle_after (rule KT4)")
+    gap = nanoseconds(shape.minimum_gap) or 0
+    return KeyTime(nanoseconds(shape.lag) or 0, gap, WEEK if forget is None else forget, idle)
+
+
 def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Schema) -> EventTime | None:
     """The event time of an output stream: that of the input, if the output has its attribute with the same type (E2,
-    E7), be it optional or not.
+    E7), be it optional or not; with a time of each key if the input has one (KT8).
 
     None if the output has none. Its watermarks come from upstream. `upstream` has the event time and the attributes of
     each input. If several inputs have an event time, all of these must be the same.
     """
-    kinds = {(of.attribute, of.tick, dict(read)[of.attribute].present) for of, read in upstream if of is not None}
+    kinds = {
+        (of.attribute, of.tick, of.per_key, dict(read)[of.attribute].present) for of, read in upstream if of is not None
+    }
     if len(kinds) != 1:
         return None
-    ((attribute, tick, kind),) = kinds
+    ((attribute, tick, per_key, kind),) = kinds
     own = dict(written).get(attribute)
-    return EventTime(attribute, tick) if own is not None and own.present == kind else None
+    return EventTime(attribute, tick, per_key=per_key) if own is not None and own.present == kind else None
 
 
 def window_functions(clause: ParsedClause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:

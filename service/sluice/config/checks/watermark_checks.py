@@ -33,7 +33,7 @@ def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
 def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
     """The streams from Kafka from which the watermarks of a stream come, if their producers must send them."""
     of = pipeline.streams[stream].event_time
-    if of is not None and of.lag is not None:
+    if of is not None and (of.lag is not None or of.per_key is not None):
         return
     writer = pipeline.writer_of(stream)
     if writer is None:

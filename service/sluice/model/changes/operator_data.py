@@ -49,6 +49,7 @@ class EventTimeData(NamedTuple):
 
     resolution   the unit of an int64 time, in nanoseconds
     advance      whether the watermark follows the clock: `advance` of the stream, or of a stream before it
+    of_keys      if each key has a time of its own: after which times, in nanoseconds, a key is idle, and forgotten
     sources      if watermarks come from the operator that writes the stream: the event times of its inputs
     """
 
@@ -57,6 +58,7 @@ class EventTimeData(NamedTuple):
     resolution: int
     advance: bool
     sources: tuple[EventTimeData | None, ...] = ()
+    of_keys: tuple[int | None, int] | None = None
 
 
 def parts_of(operator: Operator, pipeline: Pipeline, earlier: EarlierNames = UNCHANGED) -> Parts:
@@ -251,4 +253,5 @@ def event_time_of(pipeline: Pipeline, stream: str) -> EventTimeData | None:
     return EventTimeData(
         of.attribute, dict(pipeline.streams[stream].schema)[of.attribute], of.tick, follows_clock(pipeline, stream),
         tuple(event_time_of(pipeline, name) for name in dict.fromkeys(before)),
+        None if of.per_key is None else (of.per_key.idle_after, of.per_key.forget_after),
     )  # fmt: skip

@@ -141,7 +141,7 @@ WRONG = {
         {"event_time": "{attribute: time, dely: 3}"},
         (
             "streams.trades.event_time.dely: expected one of the keys attribute, resolution, lag, "
-            "minimum_gap, idle_after, advance, "
+            "minimum_gap, idle_after, per, forget_after, advance, "
             "max_future, got dely"
         ),
     ),

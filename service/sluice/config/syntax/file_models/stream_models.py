@@ -75,7 +75,17 @@ class EventTimeShape(FileModel):
     idle_after: Seconds | None = Field(
         None,
         description="A topic partition that sends nothing for this many seconds no longer holds the watermark of "
-        "the stream back.",
+        "the stream back. With `per: key`: the windows of a key without a tuple for so long close.",
+    )
+    per: Literal["key"] | None = Field(
+        None,
+        description="`key`: each key of the operator that reads the stream has its own watermark, `lag` behind its "
+        "newest tuple, so that no tuple is late because of other keys. The stream has no watermark then (KT1).",
+    )
+    forget_after: Seconds | None = Field(
+        None,
+        description="With `per: key`: a key without a tuple for this many seconds of the clock is forgotten, and "
+        "begins anew with its next tuple. A week by default.",
     )
     advance: bool = Field(
         default=False,

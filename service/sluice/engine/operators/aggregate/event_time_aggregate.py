@@ -23,10 +23,10 @@ from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Wr
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, Outputs, WindowOutputs
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows import early_results
-from sluice.engine.windows.early_results import EarlyResults
+from sluice.engine.windows.early_results import EarlyPolicy, EarlyResults
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
 from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
-from sluice.engine.windows.event_time.event_records import EVENT, NEVER, Window
+from sluice.engine.windows.event_time.event_records import ENDLESS, EVENT, KEY_MARK, NEVER, KeyTimes, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
@@ -60,15 +60,20 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         )
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
-        self.when = _when(window, self.ticks, spec.empty_panes, follows=event_time.advance)
+        self.when = _when(
+            window, self.ticks, spec.empty_panes, follows=event_time.advance, keyed=event_time.per_key is not None
+        )
         #: whether the watermarks at which panes close are computed from the calendar
         self._dated = isinstance(self.when, panes.Grid) and self.when.dated
         self._filled = None if spec.empty_panes is None else FilledOutputs(spec, self.program)
         filled = self._filled is not None
+        #: how the time of each key is computed; None: the stream has one
+        self._of_keys, self._nanoseconds = event_time.per_key, event_time.tick
+        keyed, idles = self._of_keys is not None, self._of_keys is not None and self._of_keys.idle_after is not None
         #: which tables only some windows need
         self._more = {
             "closings": self._dated, "fillings": filled, "carried": filled,
-            "spans": filled and window.calendar is not None,
+            "spans": filled and window.calendar is not None, "key_times": keyed, "idles": idles, "forgets": keyed,
         }  # fmt: skip
         #: whether a function counts the tuples of all partitions, and for how many ticks behind the time before which
         #: tuples are late the count of a slice is needed
@@ -91,8 +96,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return self.initial().read(data)
 
     def due(self, state: EventState) -> int:
-        """When the next early result is due (F2). The clock causes no other results, only watermarks do (E1)."""
-        return MAX_TIME if state.finished else early_results.next_due(state.earlies, state.early_queue)
+        """When the next early result is due (F2), or the next key is idle or forgotten (KT3). The clock causes no other
+        results, only watermarks do (E1).
+        """
+        queues = (
+            (state.earlies, state.early_queue), (state.idles, state.idle_queue), (state.forgets, state.forget_queue)
+        )  # fmt: skip
+        return MAX_TIME if state.finished else min(early_results.next_due(*queue) for queue in queues)
 
     def inspect(self, state: EventState, key: str | None) -> list[InspectedWindow]:
         """How many tuples the window of this key holds at each event time; without `partition_by` `key` is ignored.
@@ -169,12 +179,30 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             state.agenda.matches, state.agenda.starts, state.clocks, state.panes, *written,
             EarlyResults(self.program.clause.early, state.earlies, state.early_queue), state.closings,
             np.array([self.late_before(state)] if self._dated else [], np.int64),
-            state.fillings, self._lives(arrivals), state.spans,
+            state.fillings, self._lives(arrivals), state.spans, self._key_times(state, arrivals),
         )  # fmt: skip
         if isinstance(self.when, panes.Grid):
             return panes.run(window, self.when, arrivals, end, first)
         done = sliding_time.run(window, self.when, arrivals, first)
         return done + 1 if done == len(arrivals) else done
+
+    def _key_times(self, state: EventState, arrivals: np.ndarray) -> KeyTimes:
+        """The times of keys, and the watermark that each tuple gives its key (KT2)."""
+        of = self._of_keys
+        marks = np.zeros(0 if of is None else len(arrivals), KEY_MARK)
+        if of is not None:
+            tuples = arrivals["kind"] == TUPLE
+            made = self.ticks.to_units(arrivals["time"][tuples]) * self._nanoseconds - of.lag
+            watermarks = self.ticks.of_watermarks(made)
+            marks["made"][tuples], marks["watermark"][tuples] = made, watermarks
+            if self._dated:
+                marks["drop"][tuples] = self.ticks.late_before(watermarks)
+        return KeyTimes(
+            state.key_times, marks,
+            EarlyResults(_wait(of.idle_after if of else None), state.idles, state.idle_queue),
+            EarlyResults(_wait(of.forget_after if of else None), state.forgets, state.forget_queue),
+            of.minimum_gap if of else 0,
+        )  # fmt: skip
 
     def _lives(self, arrivals: np.ndarray) -> np.ndarray:
         """For panes of the calendar: until when the pane of each tuple makes its key live (EP2). Else empty."""
@@ -194,7 +222,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         )  # fmt: skip
 
     def _compact(self, state: EventState) -> None:
-        compact(state, self.late_before(state) if self._filled is not None else NEVER)
+        keyed = self._of_keys is not None
+        compact(state, ENDLESS if keyed else self.late_before(state) if self._filled is not None else NEVER)
 
     def _outputs(self, state: EventState, rows: Rows, firings: np.ndarray) -> Outputs:
         if self._filled is None:
@@ -232,7 +261,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
         if isinstance(self.spec.window, TimeInterval):
-            return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark less discardAge"
+            of_key = " of its key" if self._of_keys is not None else ""
+            return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark{of_key} less discardAge"
         if time < 0:
             return f"{name} is before 1970, where slidingTime has no windows"
         late = f"late: {name} is {self.ticks.seconds(behind)} s before stream time less grace"
@@ -253,8 +283,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return found
 
 
+def _wait(time: int | None) -> EarlyPolicy:
+    """The policy of a queue that waits for so many nanoseconds."""
+    return EarlyPolicy(wanted=time is not None, every=0, wait=time or 0)
+
+
 def _when(
-    window: TimeInterval | SlidingTime, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool
+    window: TimeInterval | SlidingTime, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool, keyed: bool
 ) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
@@ -266,6 +301,7 @@ def _when(
         return panes.Grid(
             duration, period, discard_age, offset, part, rest, window.cumulating, dated, forget,
             spanned=empty is not None and window.calendar is not None, latest=ticks.latest, most=empty_panes.MOST,
+            keyed=keyed,
         )  # fmt: skip
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"

@@ -26,6 +26,8 @@ def _forget_partitions(state: EventState, late_before: int) -> None:
     count = state.rows["partition"]
     parts = state.partitions[:count]
     needed = parts["size"] > 0
+    if len(state.key_times):
+        needed |= state.key_times["made"][:count] != NEVER
     if len(state.fillings):
         filling = state.fillings[:count]
         needed |= (filling["next"] <= filling["until"]) | (filling["next"] > late_before)

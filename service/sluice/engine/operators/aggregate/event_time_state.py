@@ -48,8 +48,10 @@ OF_GROUP = ("oldest", "youngest", "low", "middle", "high")
 NEIGHBOURS = ("older", "younger", "leap")
 ENDS = dict.fromkeys(("oldest", "youngest"), "group")
 #: the tables of which only some windows have need: `closings` has the watermark at which the last pane of a slice
-#: closes, `fillings`, `carried` and `spans` are for empty panes
-PLAIN: Mapping[str, bool] = dict.fromkeys(("closings", "fillings", "carried", "spans"), False)
+#: closes, `fillings`, `carried` and `spans` are for empty panes, the others for keys with times of their own
+PLAIN: Mapping[str, bool] = dict.fromkeys(
+    ("closings", "fillings", "carried", "spans", "key_times", "idles", "forgets"), False
+)
 
 
 def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
@@ -70,6 +72,11 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         ),
         "carried": words_of("partition", program.carried.columns),
         "spans": Table("node", np.dtype(np.int64)),
+        "key_times": Table("partition", event_records.KEY_TIME, fresh=dict.fromkeys(
+            ("watermark", "made", "drop", "goal"), NEVER
+        )),
+        "idles": early_results.table("partition"),
+        "forgets": early_results.table("partition"),
         "panes": Table("pane", event_records.PANE),
         "group_records": Table("group", slices.GROUP_RECORD, refers={
             **dict.fromkeys(OF_GROUP, "slice"), "younger": "group", "older": "group",
@@ -110,6 +117,9 @@ class EventState(Tables):
     fillings: np.ndarray
     carried: np.ndarray
     spans: np.ndarray
+    key_times: np.ndarray
+    idles: np.ndarray
+    forgets: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
@@ -130,8 +140,7 @@ class EventState(Tables):
         known = tables(program, nodes)
         optional = {"earlies": program.clause.early.wanted, **more}
         self.declare(known, [name for name in known if optional.get(name, True)])
-        #: the ends of the queue of panes that wait for an early result
-        self.early_queue = early_results.queue_of(self.earlies)
+        self._queue()
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
         self.node_room, self.slice_room = timeline_blocks.scalars(), timeline_blocks.scalars()
         self.clocks = np.full(clocks, NEVER, np.int64)
@@ -196,9 +205,17 @@ class EventState(Tables):
         partitions and panes, and the number of tuples.
         """
         self.held[0] = self.slices["count"][: self.rows["slice"]].sum()
-        self.early_queue = early_results.queue_of(self.earlies)
+        self._queue()
         self.agenda = TournamentTree(len(self.clocks))
         self.agenda.enter(self.partitions[: self.rows["partition"]])
+
+    def _queue(self) -> None:
+        """Makes the ends of the queues of panes that wait for an early result, and of keys that wait until they are
+        idle or forgotten.
+        """
+        self.early_queue, self.idle_queue, self.forget_queue = map(
+            early_results.queue_of, (self.earlies, self.idles, self.forgets)
+        )
 
     # ---- saving and loading -----------------------------------------------------------------------------------------
 

@@ -43,7 +43,9 @@ def append_insert(w: Window, p: int, slot: int, node: int) -> None:
 
 
 @inlined
-def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
+def append_firing(
+    w: Window, p: int, event: int, at: int, start: int, end: int, last: int, index: int
+) -> None:  # fmt: skip
     """Appends the firing of the window from `start` to `end`, whose last time is `last`. Consecutive firings with the
     same last time share a group.
 
@@ -52,7 +54,7 @@ def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int,
     if w.scalars[LAST] != last:
         w.scalars[LAST] = last
         w.scalars[GROUP] += 1
-    _append_firing(w, WINDOW, p, item.event, item.at, start, end, last, index)
+    _append_firing(w, WINDOW, p, event, at, start, end, last, index)
 
 
 @inlined

@@ -15,8 +15,10 @@ INSERT, FIRE, FORGET = range(3)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
 #: the scalars: GROUP is the number of the last group of firings, LAST the end of the window that fired last, TAKEN
 #: whether the current item was taken in, EPOCH the number of the next watermark; FIRST_PANE and PANES are the index of
-#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6)
-GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, SCALARS = range(8)
+#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6),
+#: INSTANT the time at which the clock closes the panes of keys (TAKEN is CLOSING then)
+GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, INSTANT, SCALARS = range(9)
+CLOSING = 2
 
 #: one record per window partition: its times, and when it has something to do
 PARTITION = np.dtype([
@@ -78,11 +80,33 @@ PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 #: end of the last one for which the key lives, and the end of the pane whose result is the one
 #: before (EP2, EP4). Nothing comes out if `next` is behind `until`
 FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("last", np.int64)])
+#: where each key has a time of its own, one record per window partition (KT1): its watermark in ticks, the last one
+#: that was computed from its tuples in nanoseconds, the time before which tuples are late (of panes of the calendar
+#: that stay open for late tuples), the watermark at which its windows fire as the clock closes them, and
+#: how often panes may have fired
+KEY_TIME = np.dtype([
+    ("watermark", np.int64), ("made", np.int64), ("drop", np.int64), ("goal", np.int64), ("epoch", np.int64),
+])  # fmt: skip
+#: the watermark that each tuple of a batch gives its key
+KEY_MARK = np.dtype([("watermark", np.int64), ("made", np.int64), ("drop", np.int64)])
 #: the `index` of the firing of an empty pane
 EMPTY = -1
 
 #: late tuples: the number of the item, and how late the tuple was, in ticks
 LATE = np.dtype([("item", np.int64), ("behind", np.int64)])
+
+
+class KeyTimes(NamedTuple):
+    """The times of keys, where each key has its own (KT1); else the tables are empty."""
+
+    times: np.ndarray
+    #: by item of the batch
+    marks: np.ndarray
+    #: the partitions that wait until they are idle, and until they are forgotten
+    idle: EarlyResults
+    forgotten: EarlyResults
+    #: the minimum distance of two watermarks, in nanoseconds
+    gap: int
 
 
 class Window(NamedTuple):
@@ -115,3 +139,4 @@ class Window(NamedTuple):
     fillings: np.ndarray
     lives: np.ndarray
     spans: np.ndarray
+    keys: KeyTimes

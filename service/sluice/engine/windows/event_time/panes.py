@@ -8,6 +8,12 @@ fire), however many partitions exist.
 At each watermark, all complete panes with something new fire. So a pane that was complete before has something new
 exactly if a tuple came to one of its slices since the last watermark (`epoch`). A pane that becomes complete has
 something new exactly if it has slices.
+
+With results of empty panes (EP1) a partition also stores the end of the next pane that may come out empty, and what is
+due next is the earlier one of both. So empty panes come out in the same order, at the same watermarks.
+
+Where each key has a time of its own (KT1), its tuples move its watermark, and only its panes fire then. The queue has a
+partition only while the clock closes its panes: so the panes of all keys that are idle at one instant fire in order.
 """
 
 from __future__ import annotations
@@ -16,11 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK
 from sluice.engine.windows import early_results
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time.event_log import (
     append_early_firing,
     append_event,
@@ -31,16 +39,19 @@ from sluice.engine.windows.event_time.event_log import (
     room,
 )
 from sluice.engine.windows.event_time.event_records import (
+    CLOSING,
     EMPTY,
     ENDLESS,
     EPOCH,
     FIRST_PANE,
     FORGET,
+    INSTANT,
     LAST,
     LEFT_OUT,
     NEVER,
     PANES,
     TAKEN,
+    KeyTimes,
     Window,
 )
 from sluice.engine.windows.event_time.timed_items import look_ahead
@@ -78,29 +89,48 @@ class Grid(NamedTuple):
     latest: int
     #: how many empty panes that follow each other one watermark gives at most (EP6)
     most: int
+    #: whether each key has a time of its own (KT1)
+    keyed: bool
 
 
 @kernel
 def run(w: Window, g: Grid, arrivals: np.ndarray, end: int, first: int) -> int:
-    """Handles the items from number `first` on, then the early results that are due by `end` (operator clock).
+    """Handles the items from number `first` on, then what is due by `end` (operator clock).
 
     Returns the number of the item at which an output table was full, or the number of items + 1 if all were handled.
     """
     looking = far(w.room)
     for i in range(first, len(arrivals) + 1):
-        if w.early.policy.wait > 0 and not _fire_early_by(w, g, arrivals[i].at if i < len(arrivals) else end):
+        if not _pass_time(w, g, arrivals[i].at if i < len(arrivals) else end):
             return i
         if i == len(arrivals):
             break
         if looking:
             look_ahead(w, arrivals, i)
-        if arrivals[i].kind == TUPLE:
-            if not room(w, 2, 1):
-                return i
-            _arrive(w, g, arrivals, i)
-        elif arrivals[i].kind == WATERMARK and not _advance(w, g, arrivals, i):
+        if not _handle(w, g, arrivals, i):
             return i
     return len(arrivals) + 1
+
+
+@inlined
+def _handle(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """Handles an item. Returns False if an output table is full, and it has to be handled again."""
+    if arrivals[i].kind == TUPLE:
+        return _take(w, g, arrivals, i) and (not g.keyed or _move_key(w, g, arrivals, i))
+    if arrivals[i].kind == WATERMARK:
+        return _end_keys(w, g, arrivals, i) if g.keyed else _advance(w, g, arrivals, i)
+    return True
+
+
+@inlined
+def _take(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """Takes a tuple in, unless that was done before. Returns False if an output table is full."""
+    if g.keyed and w.scalars[TAKEN]:
+        return True
+    if not room(w, 2, 1):
+        return False
+    _arrive(w, g, arrivals, i)
+    return True
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------------
@@ -144,9 +174,23 @@ def start_of(g: Grid, end: int) -> int:
 
 
 @inlined
-def _late_before(w: Window, g: Grid) -> int:
+def _watermark(w: Window, g: Grid, p: int) -> int:
+    """The watermark of the partition: that of the stream, or its own (KT1)."""
+    return w.keys.times[p].watermark if g.keyed else w.clocks[0]  # type: ignore[no-any-return]
+
+
+@inlined
+def _epoch(w: Window, g: Grid, p: int) -> int:
+    """A number that changes whenever panes of the partition may have fired."""
+    return w.keys.times[p].epoch if g.keyed else w.scalars[EPOCH]  # type: ignore[no-any-return]
+
+
+@inlined
+def _late_before(w: Window, g: Grid, p: int) -> int:
     """The time before which a tuple is late, and at which a pane that ends then is closed (E18, E28)."""
-    return w.drop[0] if g.dated else w.clocks[0] - g.discard_age  # type: ignore[no-any-return]
+    if g.dated:
+        return w.keys.times[p].drop if g.keyed else w.drop[0]  # type: ignore[no-any-return]
+    return _watermark(w, g, p) - g.discard_age
 
 
 # ---- tuples ---------------------------------------------------------------------------------------------------------
@@ -154,11 +198,12 @@ def _late_before(w: Window, g: Grid) -> int:
 
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
-    p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
+    p, time = arrivals[i].partition, arrivals[i].time
+    watermark = _watermark(w, g, p)
     # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is
     # late (E21)
-    if watermark != NEVER and time < _late_before(w, g):
-        append_late(w, i, _late_before(w, g) - time)
+    if watermark != NEVER and time < _late_before(w, g, p):
+        append_late(w, i, _late_before(w, g, p) - time)
         return
     phase = phase_of(g, time)
     if phase >= g.duration:  # E15: in a gap between panes
@@ -177,15 +222,23 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if w.early.policy.wanted:
         _count_early(w, g, node, end, arrivals, i)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
-        nodes[node].epoch = w.scalars[EPOCH]
-        if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NIL or time < nodes[parts[p].fresh].time:
-            parts[p].epoch = w.scalars[EPOCH]
-            parts[p].fresh = node
+        _freshen(w, g, p, node)
     if parts[p].open == NIL or time < nodes[parts[p].open].time:
         parts[p].open = node
     if end < parts[p].fire or node == parts[p].oldest:
         parts[p].fire = min(parts[p].fire, end)
-        schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+        if not g.keyed:
+            schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+
+
+@inlined
+def _freshen(w: Window, g: Grid, p: int, node: int) -> None:
+    """A late tuple came to the slice `node`, so its complete panes fire again at the next watermark."""
+    parts, nodes, epoch = w.partitions, w.nodes, _epoch(w, g, p)
+    nodes[node].epoch = epoch
+    if parts[p].epoch != epoch or parts[p].fresh == NIL or nodes[node].time < nodes[parts[p].fresh].time:
+        parts[p].epoch = epoch
+        parts[p].fresh = node
 
 
 @inlined
@@ -205,7 +258,8 @@ def _slice_at(w: Window, g: Grid, p: int, time: int, phase: int, closing: int) -
 @inlined
 def _count_early(w: Window, g: Grid, node: int, end: int, arrivals: np.ndarray, i: int) -> None:
     """Counts a tuple of the pane that is the slice `node`, if the pane is not complete yet (F7)."""
-    is_open = w.clocks[0] == NEVER or w.clocks[0] < end
+    watermark = _watermark(w, g, arrivals[i].partition)
+    is_open = watermark == NEVER or watermark < end
     if is_open and early_results.count_tuple(w.early, node, arrivals[i].partition, arrivals[i].at):
         _fire_early(w, g, node, arrivals[i].event, arrivals[i].at)
 
@@ -286,7 +340,7 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
         p = w.matches[start + ROOT].partition
         if looking:
             _bring_near(w, p + AHEAD)
-        _step(w, g, p, arrivals, i)
+        _step(w, g, p, arrivals[i].event, arrivals[i].at, now)
         schedule(w.partitions, w.matches, start, p, _due(w, g, p))
     if not room(w, 0, 1):
         return False
@@ -312,8 +366,9 @@ def _bring_near(w: Window, p: int) -> None:
 
 
 @inlined
-def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
-    """Does what is due for partition `p`: its next pane fires, its oldest slice is dropped, or both.
+def _step(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
+    """Does what is due for partition `p` at the watermark `now`: its next pane fires, its oldest slice is dropped, or
+    both. `event` and `at` are those of the firing.
 
     A partition that took part in no completed pane fires like the others (E34, O15).
     """
@@ -321,11 +376,11 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
     if node == NIL or end > due:
         if g.forget >= 0 and w.fillings[p].next <= min(w.fillings[p].until, due):
-            _fill(w, g, p, arrivals, i)
+            _fill(w, g, p, event, at, now)
     else:
         if g.forget >= 0:
             _live_on(w, g, p, end)
-        append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, _fired_before(w, g, end))
+        append_firing(w, p, event, at, start_of(g, end), end, end - 1, 0 if g.keyed else _fired_before(w, g, end))
         if w.early.policy.wanted and parts[p].open != NIL and w.nodes[parts[p].open].time + g.duration == end:
             early_results.start_again(w.early, parts[p].open)  # F3
         parts[p].fire = _next(w, g, p, end)
@@ -343,10 +398,11 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25, CU3); ENDLESS if
     there is none.
     """
-    parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
-    if parts[p].epoch == w.scalars[EPOCH]:
+    parts, nodes, watermark, found = w.partitions, w.nodes, _watermark(w, g, p), ENDLESS
+    epoch = _epoch(w, g, p)
+    if parts[p].epoch == epoch:
         node = parts[p].fresh
-        while node != NIL and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(w, g, node) <= end):
+        while node != NIL and (nodes[node].epoch != epoch or _last_end(w, g, node) <= end):
             node = nodes[node].younger
             if node != NIL and _first_end(w, g, node) > watermark:
                 node = NIL
@@ -364,6 +420,164 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
         following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
         found = min(found, max(following, _first_end(w, g, node)))
     return found
+
+
+# ---- a time of each key ---------------------------------------------------------------------------------------------
+
+
+@inlined
+def _move_key(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """Moves the time of the key of a tuple, whose panes fire (KT2). Returns False if an output table is full; the tuple
+    itself is then taken in.
+    """
+    k, p, mark = w.keys, arrivals[i].partition, w.keys.marks[i]
+    if not w.scalars[TAKEN]:
+        w.scalars[TAKEN], w.scalars[LAST] = 1, NEVER
+        _wait(k.idle, p, arrivals[i].at)
+        _wait(k.forgotten, p, arrivals[i].at)
+    made = k.times[p].made
+    if mark.made > made and (made == NEVER or mark.made >= later(made, k.gap)):  # E3
+        if mark.watermark > k.times[p].watermark:
+            if not _fire_key(w, g, p, arrivals[i].event, arrivals[i].at, mark.watermark):
+                return False
+            k.times[p].watermark = mark.watermark
+            k.times[p].epoch += 1
+            k.times[p].drop = max(k.times[p].drop, mark.drop)
+        k.times[p].made = mark.made
+    w.scalars[TAKEN] = 0
+    return True
+
+
+@inlined
+def _wait(queue: EarlyResults, p: int, at: int) -> None:
+    """The waits of a key begin anew with each tuple."""
+    if queue.policy.wait > 0:
+        early_results.start_again(queue, p)
+        early_results.count_tuple(queue, p, p, at)
+
+
+@inlined
+def _fire_key(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> bool:
+    """Does all that is due for the partition by `now`. Returns False if an output table is full."""
+    while True:
+        due = _due(w, g, p)
+        if due > now:
+            return True
+        if not room(w, 2, 1):
+            return False
+        w.partitions[p].due = due
+        _step(w, g, p, event, at, now)
+        w.partitions[p].due = ENDLESS
+
+
+@inlined
+def _pass_time(w: Window, g: Grid, now: int) -> bool:
+    """Does what the operator clock causes until `now` (inclusive), in order of time: early results (F2), and the panes
+    of keys that are idle, or forgotten, close (KT3, KT4), before early results of the same instant. Returns False if an
+    output table is full and something remains.
+    """
+    while g.keyed:
+        if w.scalars[TAKEN] != CLOSING:
+            due = _next_instant(w.keys, now)
+            if due == ENDLESS:
+                break
+            if w.early.policy.wait > 0 and not _fire_early_by(w, g, due - 1):
+                return False
+            _begin_to_close(w, g, due)
+        if not _fire_aimed(w, g, TIMER, w.scalars[INSTANT]):
+            return False
+        w.scalars[TAKEN] = 0
+    return w.early.policy.wait <= 0 or _fire_early_by(w, g, now)
+
+
+@inlined
+def _next_instant(k: KeyTimes, now: int) -> int:
+    """The next time by `now` at which a key is idle or forgotten; ENDLESS if there is none."""
+    idle, forgotten, due = early_results.due_by(k.idle, now), early_results.due_by(k.forgotten, now), ENDLESS
+    if idle != NIL:
+        due = k.idle.windows[idle].due
+    if forgotten != NIL:
+        due = min(due, k.forgotten.windows[forgotten].due)
+    return due
+
+
+@inlined
+def _begin_to_close(w: Window, g: Grid, instant: int) -> None:
+    """All keys whose wait is over at this instant get a goal: behind their panes, or the end if they are forgotten."""
+    k = w.keys
+    w.scalars[TAKEN], w.scalars[INSTANT], w.scalars[LAST] = CLOSING, instant, NEVER
+    while True:
+        p = early_results.due_by(k.idle, instant)
+        if p == NIL:
+            break
+        early_results.start_again(k.idle, p)
+        youngest = w.partitions[p].youngest
+        _aim(w, g, p, _last_end(w, g, youngest) if youngest != NIL else NEVER)
+    while True:
+        p = early_results.due_by(k.forgotten, instant)
+        if p == NIL:
+            break
+        early_results.start_again(k.forgotten, p)
+        _aim(w, g, p, ENDLESS - 1)
+
+
+@inlined
+def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
+    """The partition is to reach the watermark `goal`, ENDLESS - 1 if it is forgotten then."""
+    one = w.keys.times[p]
+    one.goal = max(goal, one.watermark)
+    due = _due(w, g, p)
+    if due <= one.goal:
+        schedule(w.partitions, w.matches, w.starts[0], p, due)
+    else:
+        _reach(w, p)
+
+
+@inlined
+def _reach(w: Window, p: int) -> None:
+    """The partition has reached its goal."""
+    one = w.keys.times[p]
+    one.watermark = one.goal
+    one.epoch += 1
+    if one.goal == ENDLESS - 1:
+        one.watermark = one.made = one.drop = NEVER
+        if len(w.fillings):
+            w.fillings[p].next = NEVER + 1
+            w.fillings[p].until = w.fillings[p].last = NEVER
+
+
+@inlined
+def _fire_aimed(w: Window, g: Grid, event: int, at: int) -> bool:
+    """Fires the panes of all partitions that have a goal. Returns False if an output table is full."""
+    start = w.starts[0]
+    while w.matches[start + ROOT].due != ENDLESS:
+        if not room(w, 2, 1):
+            return False
+        p = w.matches[start + ROOT].partition
+        goal = w.keys.times[p].goal
+        _step(w, g, p, event, at, goal)
+        due = _due(w, g, p)
+        schedule(w.partitions, w.matches, start, p, due if due <= goal else ENDLESS)
+        if due > goal:
+            _reach(w, p)
+    return True
+
+
+@inlined
+def _end_keys(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """Handles the maximum watermark, the only one of a stream whose keys have times of their own: the panes of all keys
+    fire (KT5). Returns False if an output table is full.
+    """
+    if not w.scalars[TAKEN]:
+        w.scalars[TAKEN], w.scalars[LAST] = 1, NEVER
+        for p in range(len(w.partitions)):
+            if w.partitions[p].size:
+                _aim(w, g, p, arrivals[i].time)
+    if not _fire_aimed(w, g, arrivals[i].event, arrivals[i].at) or not room(w, 0, 1):
+        return False
+    pass_watermark_on(w, arrivals[i])
+    w.scalars[TAKEN] = 0
+    return True
 
 
 # ---- panes without tuples -------------------------------------------------------------------------------------------
@@ -396,11 +610,11 @@ def _span(w: Window, p: int, start: int) -> int:
 
 
 @inlined
-def _fill(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
+def _fill(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
     """The next empty pane comes out (EP1), or is left out: if the end of the stream completes it (EP7), or if too many
     follow it at this watermark (EP6).
     """
-    one, now = w.fillings[p], arrivals[i].time
+    one = w.fillings[p]
     end, fire = one.next, w.partitions[p].fire if w.partitions[p].oldest != NIL else ENDLESS
     if now >= g.latest and fire == ENDLESS:
         one.until = end - 1
@@ -410,7 +624,7 @@ def _fill(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
         w.scalars[LEFT_OUT] += left_out
         one.next = _existing(g, end + left_out * g.period)
         return
-    append_firing(w, p, arrivals[i], start_of(g, end), end, end - 1, EMPTY)
+    append_firing(w, p, event, at, start_of(g, end), end, end - 1, EMPTY)
     one.next = _existing(g, end + g.period)
 
 
@@ -448,7 +662,7 @@ def _fired_before(w: Window, g: Grid, end: int) -> int:
 @inlined
 def _close(w: Window, g: Grid) -> None:
     """Drops the counters of closed panes: those whose end plus discard age the watermark has reached (E28)."""
-    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end <= _late_before(w, g):
+    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end <= _late_before(w, g, 0):
         w.scalars[FIRST_PANE] += 1
         w.scalars[PANES] -= 1
     first, count = w.scalars[FIRST_PANE], w.scalars[PANES]

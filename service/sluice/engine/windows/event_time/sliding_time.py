@@ -240,7 +240,7 @@ def _step(w: Window, s: SlidingSizes, p: int, arrivals: np.ndarray, i: int) -> N
         younger = nodes[right].younger
         closes |= s.gap == 0 or (younger != NIL and nodes[younger].time <= end)
     if closes and not s.updates:
-        append_firing(w, p, arrivals[i], end - s.difference, end, end, 0)
+        append_firing(w, p, arrivals[i].event, arrivals[i].at, end - s.difference, end, end, 0)
     if passed:
         append_event(w, FORGET, p, NIL, nodes[right].time, nodes[right].time)
         drop_oldest(parts, nodes, w.room, p)
@@ -274,10 +274,10 @@ def _update(w: Window, s: SlidingSizes, p: int, node: int, is_new: int, arrivals
             left = nodes[left].younger
         if right != NIL and nodes[right].time + s.gap == start:  # it can be a left window too (KIP W5)
             right = nodes[right].younger
-        append_firing(w, p, arrivals[i], start, start + d, start + d, 0)
+        append_firing(w, p, arrivals[i].event, arrivals[i].at, start, start + d, start + d, 0)
     if is_new and s.right and s.gap and _comes_into_being(w, s, node):
         end = _right_end(s, time)
-        append_firing(w, p, arrivals[i], end - d, end, end, 0)
+        append_firing(w, p, arrivals[i].event, arrivals[i].at, end - d, end, end, 0)
 
 
 @inlined

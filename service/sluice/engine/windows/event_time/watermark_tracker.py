@@ -110,6 +110,8 @@ class Watermarks:
         """
         if self._of is None:
             return (items.only(items.kind != WATERMARK) if (items.kind == WATERMARK).any() else items), None
+        if self._of.per_key is not None:  # KT1: operators compute the watermark of each key
+            items = items.only(items.kind != WATERMARK)
         items, times, ahead = self._within_future_limit(items)
         marked = bool(((items.kind == WATERMARK) | (items.kind == FINAL)).any())
         if self._rule.lag < 0 and self._rule.idle_after < 0 and not marked:

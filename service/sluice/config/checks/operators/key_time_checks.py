@@ -1,0 +1,59 @@
+"""Checks the operators that read a stream whose keys have times of their own (KT1 to KT8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sluice.config.syntax.problem_report import Report
+from sluice.model.errors import Path
+from sluice.model.spec import Aggregate, Dedup, Join, Operator, Pipeline, Union, Windowed
+from sluice.model.spreading import described, sees_all
+from sluice.model.windows.time_interval_window import TimeInterval
+
+
+def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -> None:
+    """Reports each operator that needs a watermark of the whole stream, which such a stream has not (KT6, KT7)."""
+    operators = (operator for operator in pipeline.operators if not isinstance(operator, Union))
+    for operator, path in zip(operators, paths, strict=True):
+        keyed = [name for name in operator.inputs if _keyed(pipeline, name)]
+        for why in _problems(operator) if keyed else ():
+            what = f"no stream whose keys have times of their own ({keyed[0]}): {why}"
+            report.problem((*path, "join" if isinstance(operator, Join) else _key(operator)), what)
+    for name, stream in pipeline.streams.items():
+        if stream.watermarks and not stream.exchange and _keyed(pipeline, name) and pipeline.writer_of(name):
+            what = "false, as each key has a time of its own, and the stream has no watermark (rule KT1)"
+            report.problem(("streams", name, "watermarks"), what)
+
+
+def _keyed(pipeline: Pipeline, stream: str) -> bool:
+    of = pipeline.streams[stream].event_time
+    return of is not None and of.per_key is not None
+
+
+def _key(operator: Operator) -> str:
+    return type(operator).__name__.lower()
+
+
+def _problems(operator: Operator) -> Iterator[str]:
+    """Why the operator cannot read such a stream."""
+    if isinstance(operator, Join) and operator.window is not None:
+        yield "a join over event time needs one watermark of both sides (rule KT6)"
+    elif isinstance(operator, Dedup) and operator.over == "event_time":
+        yield "its periods end at the watermark of the stream; use within: time(...) (rule KT6)"
+    elif isinstance(operator, Windowed) and operator.accepts is not None:
+        yield from _of_window(operator)
+
+
+def _of_window(operator: Windowed) -> Iterator[str]:
+    if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+        yield (
+            f"only an aggregate over timeInterval or cumulate has a time of each key, not {operator.window.word} of a "
+            f"{_key(operator)} (rule KT6)"
+        )
+        return
+    if not operator.partition_by:
+        yield "a key is what partition_by names, and the aggregate has none; without it leave out per: key (rule KT1)"
+    if sees_all(operator):
+        yield "CountAll() counts the tuples of all keys in a pane, which fires for each key at another time (rule KT7)"
+    if operator.window.needs_one_bucket(described=described(operator), behind_window=False):
+        yield "paneIndex() and paneTiming() count the firings of a pane over all keys (rule KT7)"
