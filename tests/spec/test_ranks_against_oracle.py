@@ -5,6 +5,7 @@ of the state (RK1 to RK3).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from sluice.config.load import load_text
 from sluice.model.errors import PipelineError
+from sluice.model.lateness.late_words import findings
 from sluice.model.spreading import layout
 from sluice.planning.explain_plan import plan
 from sluice.testing import pipeline_of, run_case
@@ -174,6 +176,16 @@ def of(text: str, *more: str):
 def test_the_plan_says_that_equal_tuples_come_out():
     (step,) = plan(of("limit: 3\n    with_ties: true\n    output: {b: {k: k, r: rank()}}"))[0].steps
     assert step.fires.endswith("; the first 3 tuples in the order come out, and those equal to the last of them")
+
+
+def test_check_warns_of_an_earlier_event_time_than_that_of_the_input():
+    operator = {"kind": "sort", "window": "timeInterval, intervalDuration(2)", "order_by": [("e", "asc")],
+                "event_time": "e", "schema": SCHEMA}  # fmt: skip
+    late = pipeline_of({"operator": operator | {"output": {"e": "e - 5.0", "r": "rank()"}}, "input": []})
+    streams = late.streams | {"output": replace(late.streams["output"], watermarks=True)}
+    (finding,) = findings(replace(late, streams=streams))
+    assert "up to 5 s behind the watermark" in finding.text
+    assert "keep e as it is, and write the other time to an attribute of its own" in finding.text
 
 
 def test_a_rank_is_no_key_of_an_input():
