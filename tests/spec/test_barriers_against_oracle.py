@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
+from sluice.engine.stream.items import MAX_TIME
 from sluice.model.changes.operator_changes import changes_of
 from sluice.model.errors import PipelineError
 from sluice.model.spec import Pipeline
@@ -273,6 +274,17 @@ def test_the_plan_says_what_waits():
     assert step.waits == "until the other inputs have theirs, at most 60 s"
     (step,) = plan(of("pair: [a, same], output: [out]"))[0].steps
     assert step.kind == "pair"
+
+
+def test_a_new_timeout_is_that_of_the_tuples_that_wait():
+    before, after = of("barrier: [a, b], output: [out]"), of("barrier: [a, b], timeout: 5s, output: [out]")
+    event = {"at": 1.0, "stream": "a", "tuple": {"id": "1", "x": 1, "t": TIME}}
+    player = Player(before, {"a": 1, "b": 1})
+    state = player.graph.initial()
+    list(player.feed(state, Cutter(before.inputs).batch(list(numbered([event])))))
+    changed = Graph(after, {"a": 1, "b": 1})
+    assert player.graph.due(state) == MAX_TIME
+    assert changed.due(changed.load(player.graph.save(state))) == 6_000_000_000
 
 
 def test_how_tuples_are_spread():

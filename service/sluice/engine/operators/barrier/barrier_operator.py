@@ -77,7 +77,7 @@ class BarrierOperator(Stateful[BarrierState]):
         return ("partition", "queue"), ("slot",), ()
 
     def initial(self) -> BarrierState:
-        return BarrierState(self._stored, self.spec.limits)
+        return BarrierState(self._stored, self.spec.limits, self._rule.timeout)
 
     def load(self, data: Data) -> BarrierState:
         return self.initial().read(data)

@@ -17,6 +17,7 @@ from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_
 from sluice.columns.tables import Format
 from sluice.engine.operators.barrier.barrier_records import PARTITION, QUEUE, WAITING
 from sluice.engine.operators.keyed_state import KeyedState
+from sluice.engine.stream.clock import all_later
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
@@ -89,8 +90,9 @@ class BarrierState(KeyedState):
     waiting: np.ndarray
     words: np.ndarray
 
-    def __init__(self, stored: PortColumns, limits: EngineLimits) -> None:
-        self.stored, self._limits, self.ports = stored, limits, len(stored.inputs)
+    def __init__(self, stored: PortColumns, limits: EngineLimits, timeout: int) -> None:
+        """`timeout` in nanoseconds; ENDLESS: tuples wait for ever."""
+        self.stored, self._limits, self.ports, self._timeout = stored, limits, len(stored.inputs), timeout
         known = {
             "partitions": Table("partition", PARTITION, fresh={"due": ENDLESS}),
             "queues": Table(
@@ -122,6 +124,11 @@ class BarrierState(KeyedState):
         return self.keys.count, int(self.held[0])
 
     def plan(self) -> None:
+        """Builds what is not saved; and the times at which tuples wait no longer, as the file may have changed them."""
+        queues = self.queues[: self.rows["queue"]]
+        came = self.waiting["at"][np.where(queues["size"] > 0, queues["oldest"], 0)] if self.top else queues["oldest"]
+        due = np.where(queues["size"] > 0, all_later(came, self._timeout), ENDLESS)
+        self.queued["due"] = due.reshape(-1, self.ports).min(axis=1)
         super().plan()
         self.held[0] = self.queues["size"][: self.rows["queue"]].sum()
 
@@ -154,7 +161,7 @@ class BarrierState(KeyedState):
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
     def new(self, states: Sequence[BarrierState]) -> BarrierState:
-        made = BarrierState(self.stored, self._limits)
+        made = BarrierState(self.stored, self._limits, self._timeout)
         made.finished = states[0].finished
         made.reached, made.finals = states[0].reached.copy(), states[0].finals.copy()
         return made
