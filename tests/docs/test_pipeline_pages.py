@@ -19,7 +19,7 @@ from sluice.config.syntax.file_models.stream_models import (
     MemberShape,
     StreamShape,
 )
-from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS
+from sluice.model.functions import AGGREGATES, EARLIER, FUNCTIONS, OPERATORS, RANKS
 from sluice.model.windows.kinds import SIGNATURES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -72,7 +72,7 @@ def test_keys_of_the_file(model):
     assert table in FILE_PAGE, "rows in another order"
 
 
-@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES, SIGNATURES])
+@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, EARLIER, RANKS, AGGREGATES, SIGNATURES])
 def test_functions(table):
     rows = function_table(table)
     assert [row for row in rows.splitlines() if row not in EXPRESSIONS_PAGE] == [], "rows that the page lacks"

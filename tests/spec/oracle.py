@@ -464,6 +464,15 @@ def leader(values: list[Value], beats: Callable[[Value, Value], bool]) -> int:
     return best
 
 
+def last_leader(values: list[Value], beats: Callable[[Value, Value], bool]) -> int:
+    """Like `leader`, but ties go to the last (FN9)."""
+    best = 0
+    for place, value in enumerate(values):
+        if beats(value, values[best]) or value == values[best]:
+            best = place
+    return best
+
+
 def less(a: Value, b: Value) -> bool:
     return bool(a < b)
 
@@ -593,6 +602,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "MaxCount": lambda v: times(v, v[leader(v, greater)]),
     "ArgMin": lambda v, w: w[leader(v, less)],
     "ArgMax": lambda v, w: w[leader(v, greater)],
+    "ArgMinLast": lambda v, w: w[last_leader(v, less)],
+    "ArgMaxLast": lambda v, w: w[last_leader(v, greater)],
+    "FirstBy": lambda w, v: w[leader(v, less)],
+    "LastBy": lambda w, v: w[last_leader(v, greater)],
     "CollectArgMin": lambda v, w: at_extreme(v, w, less),
     "CollectArgMax": lambda v, w: at_extreme(v, w, greater),
     "MinN": lambda v, n: top(v, v, n, least=True),
@@ -620,6 +633,8 @@ def aggregated(function: str, columns: list[Any]) -> Value:
     if function in ("First", "Last", "Any") and len(columns) == 1:
         return of(*columns) if columns[0] else None
     present = lists if function in ("CollectMinN", "CollectMaxN") else lists[:1]
+    if function in ("FirstBy", "LastBy"):  # the value is taken as it is (NU21)
+        present = lists[1:]
     rows = [n for n in range(len(lists[0])) if all(column[n] is not None for column in present)]
     if not rows:
         return 0 if function == "CountDistinct" else [] if function in OF_LISTS else None

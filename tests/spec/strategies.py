@@ -45,6 +45,8 @@ CALLS = [
     "Count()", "Sum(i)", "Sum(f)", "Sum(s)", "Average(i)", "Average(f)",
     *(f"{function}({v})" for function in ("Min", "Max") for v in "ifstb"),
     *(f"{function}({v}, {w})" for function in ("ArgMin", "ArgMax") for v in "ifst" for w in "isft"),
+    *(f"{function}({v}, {w})" for function in ("ArgMinLast", "ArgMaxLast", "FirstBy", "LastBy") for v in "ifsn"
+      for w in "ifsn"),
     *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect") for v in "ifstbkvw"),
     *(f"{function}({v}, {n})" for function in ("First", "Last", "Collect") for v in "is" for n in (1, 2, 5)),
     *(f"{function}({v})" for function in ("Sum", "Average", "Min", "Max") for v in "vw"),
@@ -64,6 +66,7 @@ CALLS = [
           ("Last", "s", ""), ("Any", "i", ""), ("Last", "i", ", 2"), ("Collect", "v", ""), ("CountDistinct", "s", ""),
           ("Sum", "v", ""), ("ApproxPercentile", "f", ", 0.25"), ("Percentile", "f", ", 0.95"),
           ("SampleStdDev", "f", ""), ("MaxCount", "i", ""),
+          ("ArgMaxLast", "n", ", i"), ("LastBy", "i", ", n"), ("FirstBy", "s", ", n"),
           ("ArgMax", "f", ", s"), ("ArgMin", "s", ", i"), ("CollectArgMax", "i", ", s"), ("MaxN", "f", ", 3"),
           ("CollectMinN", "i", ", f, 2"), ("Count", "s", ""), ("CountByDistinct", "b", ""), ("FirstPresent", "t", ""),
       )),

@@ -37,6 +37,8 @@ from tests.spec import (
     quiet_strategies,
     session_strategies,
     table_strategies,
+    test_previous_against_oracle,
+    test_ranks_against_oracle,
 )
 from tests.spec.buckets import plan_of
 from tests.spec.every_cut import CLEANED_EARLY
@@ -199,6 +201,8 @@ CASES = {
     "early": early_strategies.cases,
     "quiet": quiet_strategies.cases,
     "handler": cases().map(of_a_handler),
+    "earlier tuples": test_previous_against_oracle.cases(),
+    "ranks": test_ranks_against_oracle.cases(),
 }
 
 

@@ -183,8 +183,10 @@ def test_the_references_have_the_families_of_rules():
     assert own == {
         *"PCWTSEVAJOKXGHQLYBRZIUFM",
         "AV",
+        "BA",
         "CU",
         "DE",
+        "DL",
         "EN",
         "EP",
         "ET",
@@ -193,6 +195,8 @@ def test_the_references_have_the_families_of_rules():
         "NU",
         "PA",
         "PB",
+        "PV",
+        "RK",
         "ST",
         "SW",
     }

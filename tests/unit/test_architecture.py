@@ -36,7 +36,7 @@ FLOORS = {
     "engine/stream": {"model", "columns"},
     "engine/windows": {"model", "columns", "engine/stream"},
     "engine/contents": {"model", "columns", "engine/windows"},
-    "engine/aggregates": {"model", "api", "columns", "engine/contents"},
+    "engine/aggregates": {"model", "api", "columns", "engine/stream", "engine/contents"},
     "engine/operators": {"model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/aggregates"},
     "engine/library": {
         "model", "api", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/aggregates",

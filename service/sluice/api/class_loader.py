@@ -36,9 +36,19 @@ def search_beside(file: str | Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([*before, folder])
 
 
+def versioned(name: str, given: type) -> str:
+    """The name of a class with the version that it states, `package.module:Class#2`. So the state of an operator does
+    not go on with a class of another version (FN12).
+    """
+    version = getattr(given, "version", None)
+    return name if version is None else f"{name}#{version}"
+
+
 def resolve(name: str, base: type[C]) -> type[C]:
-    """Imports the module and gives the subclass of `base` that `name` names. Raises ClassError."""
-    module, colon, attribute = name.partition(":")
+    """Imports the module and gives the subclass of `base` that `name` names, which may have a version. Raises
+    ClassError.
+    """
+    module, colon, attribute = name.partition("#")[0].partition(":")
     if not (module and colon and attribute.isidentifier()):
         raise ClassError('a Python class as "package.module:Class"')
     try:

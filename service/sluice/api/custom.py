@@ -16,6 +16,15 @@ A class with the one method `results` gets the tuples of all windows that fired 
             numbers = values.to_numpy()
             return np.maximum.reduceat(numbers, offsets[:-1]) - np.minimum.reduceat(numbers, offsets[:-1])
 
+A class with `lift` and `combine` is computed as the tuples come, and stores no tuples:
+
+    class GeometricMean:
+        signature = "float64 -> float64"
+        combine = ("sum", "sum")
+
+        def lift(self, values): return np.log(values), np.ones(len(values))
+        def result(self, logarithms, counts): return np.exp(logarithms / counts)
+
 docs/reference/spl-windows.md, section 7.4, and docs/reference/functions.md have the rules. The class is imported when
 the pipeline file is checked and in each process that runs the pipeline, so importing it must have no side effects. Its
 results must depend only on the values: a batch may be computed again after a failure.
@@ -31,13 +40,18 @@ from sluice.api.class_loader import ClassError, resolve
 from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, never, read_signature
 from sluice.model.types import parse_type
 
-if TYPE_CHECKING:  # the check of a file imports neither of them
+if TYPE_CHECKING:  # the check of a file imports none of them
+    from collections.abc import Sequence
+
     import numpy as np
     import pyarrow as pa
 
 METHODS = ("init", "add", "result")
 #: the method of a class that computes all windows at once (FN6)
 AT_ONCE = "results"
+#: the methods of a class that is computed as the tuples come (FN11), and how its numbers are combined
+LIFTING = ("lift", "result")
+COMBINED = ("sum", "min", "max", "first", "last")
 
 
 class Custom(Protocol):
@@ -78,6 +92,26 @@ class CustomArrays(Protocol):
         """
 
 
+class CustomLifted(Protocol):
+    """The interface of the class of a `Custom` function that is computed as the tuples come (FN11)."""
+
+    #: as that of `Custom`, with at least one argument
+    signature: str
+    #: how the numbers of two runs of tuples become one, a word of COMBINED for each array that `lift` returns
+    combine: tuple[str, ...]
+
+    def lift(self, *columns: pa.Array) -> Sequence[pa.Array | np.ndarray]:
+        """The numbers of each tuple, as arrays of float64. `columns` are the arguments of some tuples."""
+
+    def result(self, *numbers: np.ndarray) -> pa.Array | np.ndarray:
+        """The result of each window. `numbers` has the combined numbers of its tuples, an array for each word."""
+
+
+def lifts(given: object) -> bool:
+    """Whether the class is computed as the tuples come."""
+    return callable(getattr(given, "lift", None))
+
+
 def at_once(given: object) -> bool:
     """Whether the class computes all windows at once."""
     return callable(getattr(given, AT_ONCE, None))
@@ -94,7 +128,7 @@ def function(given: type[Custom]) -> Function:
 
 
 def _checked(given: type[Any]) -> type[Custom]:
-    methods = (AT_ONCE,) if at_once(given) else METHODS
+    methods = LIFTING if lifts(given) else (AT_ONCE,) if at_once(given) else METHODS
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
@@ -104,14 +138,27 @@ def _checked(given: type[Any]) -> type[Custom]:
         raise ClassError(
             f'a class with a signature such as "float64, int64 -> float64" ({given.__name__} has {text!r})'
         )
+    numbers = _numbers(given, signature) if lifts(given) else 0
     try:
         inspect.signature(given).bind()
-        counts = {"init": 0, "add": len(signature.parameters), "result": 0, AT_ONCE: 1 + len(signature.parameters)}
+        count = len(signature.parameters)
+        counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count}
         for name, count in ((name, counts[name]) for name in methods):
             inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
         raise ClassError(f"methods that fit the signature {signature} ({given.__name__}: {error})") from error
     return given
+
+
+def _numbers(given: type[Any], signature: Signature) -> int:
+    """How many numbers a class with `lift` has of a tuple. Raises ClassError if `combine` is wrong."""
+    words = getattr(given, "combine", None)
+    if not isinstance(words, tuple) or not words or any(word not in COMBINED for word in words):
+        known = ", ".join(COMBINED)
+        raise ClassError(f"a class with a tuple of the words {known} as combine ({given.__name__} has {words!r})")
+    if not signature.parameters:
+        raise ClassError(f"a class with lift whose signature has an argument ({given.__name__})")
+    return len(words)
 
 
 def _known(signature: Signature) -> bool:

@@ -13,8 +13,10 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.kafka.topics import Topic
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     Early,
     Join,
     Map,
@@ -198,11 +200,13 @@ def _falls_due(operator: Operator) -> bool:
             return False
         case Dedup():
             return operator.keep == "last" and operator.over == "clock"
+        case Barrier():
+            return operator.timeout is not None
         case Join():
             return operator.window is None and any(
                 side.outer and side.window.eviction.by_clock for side in (operator.left, operator.right)
             )
-        case Aggregate(early=Early(time=int())):
+        case Aggregate(early=Early(time=int())) | Delay():
             return True
         case _:
             return operator.window.falls_due(evictions=isinstance(operator, Custom))

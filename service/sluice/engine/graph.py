@@ -23,11 +23,14 @@ from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError,
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.barrier.barrier_operator import BarrierOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
+from sluice.engine.operators.delay.delay_operator import DelayOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator, SplitOperator
 from sluice.engine.operators.operator import Operator, OperatorState
+from sluice.engine.operators.previous.previous_operator import KeyedMapOperator
 from sluice.engine.operators.union_operator import UnionOperator
 from sluice.engine.operators.window_operators import windowed
 from sluice.engine.state_invariants import check_ranges, check_states
@@ -56,10 +59,13 @@ from sluice.engine.windows.event_time.watermark_tracker import BEHIND, SOURCE, P
 from sluice.invariants import all_checked, require_watermarks, violated
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     EventTime,
     Join,
+    KeyedMap,
     Map,
     Pipeline,
     Sort,
@@ -68,7 +74,7 @@ from sluice.model.spec import (  # fmt: skip
     Windowed,
 )
 from sluice.model.spec import Operator as OperatorSpec
-from sluice.model.spreading import by_stream_time, equalities_apart, keys_apart, layout
+from sluice.model.spreading import barrier_apart, by_stream_time, equalities_apart, keys_apart, layout
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
@@ -412,8 +418,11 @@ class Graph:
         """
         if isinstance(spec, Join):
             key, places = spec.left.equality, equalities_apart(self.pipeline, spec)
-        elif isinstance(spec, Dedup):
-            key, places = spec.by, keys_apart(self.pipeline, spec)
+        elif isinstance(spec, Barrier):
+            key, places = spec.partition_by, barrier_apart(self.pipeline, spec)
+        elif isinstance(spec, Dedup | KeyedMap):
+            key = spec.by if isinstance(spec, Dedup) else spec.partition_by
+            places = keys_apart(self.pipeline, spec)
         else:
             return part_of_key
         if len(key) <= 1 or places == tuple(range(len(key))):
@@ -440,19 +449,25 @@ class Graph:
 
     def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
-            case Map():
-                return SplitOperator(spec) if isinstance(spec, Split) else MapOperator(spec)
+            case Map() | Delay():
+                return DelayOperator(spec, self._schemas[spec.input]) if isinstance(spec, Delay) else _of_map(spec)
             case Union():
                 schema = arrow_schema(self._schemas[spec.outputs[0].stream])
                 return UnionOperator(spec, schema, [name in self._event_times for name in spec.inputs])
             case Dedup():
                 return DedupOperator(spec, self._schemas[spec.input], self._event_times.get(spec.input))
-            case Join():
-                return self._join(spec)
+            case Join() | Barrier():
+                return self._of_several(spec)
             case Custom():
                 return HandlerOperator(spec, self._schemas[spec.input], self._event_time(spec), self._sources(spec))
             case Aggregate() | Sort():
                 return windowed(spec, self._schemas[spec.input], self._event_time(spec), self._sources(spec))
+
+    def _of_several(self, spec: Join | Barrier) -> AnyOperator:
+        if isinstance(spec, Join):
+            return self._join(spec)
+        schemas, timed = zip(*((self._schemas[name], name in self._event_times) for name in spec.inputs), strict=True)
+        return BarrierOperator(spec, schemas, timed, spread=spec.name in self._spread)
 
     def _join(self, spec: Join) -> AnyOperator:
         left, right = spec.inputs
@@ -509,6 +524,12 @@ class Graph:
             kept[end + 1 :] &= items.source[end + 1 :] != source
             kept[end] = len(finals) == self._partitions[stream]
         return items.only(kept)
+
+
+def _of_map(spec: Map) -> AnyOperator:
+    if isinstance(spec, KeyedMap):
+        return KeyedMapOperator(spec)
+    return SplitOperator(spec) if isinstance(spec, Split) else MapOperator(spec)
 
 
 def of_all(items: Items) -> Items:

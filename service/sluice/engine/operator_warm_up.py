@@ -18,9 +18,11 @@ from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
 from sluice.model.spec import (  # fmt: skip
     STORES_NOTHING,
     Aggregate,
+    Barrier,
     Count,
     Custom,
     Dedup,
+    Delay,
     Delta,
     EventTime,
     Join,
@@ -28,6 +30,7 @@ from sluice.model.spec import (  # fmt: skip
     Order,
     Output,
     Pipeline,
+    Port,
     Properties,
     Settings,
     Side,
@@ -61,6 +64,7 @@ SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0, (
 TIMED_SIDE = replace(SIDE, window=STORES_NOTHING, partition_by=())
 JOINS: tuple[JoinWindow, ...] = (Interval(), AsOf())
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
+BARRIER_PORTS = (Port("in", "left", (KEY,)), Port("other", "right", (KEY,)))
 OPERATORS: tuple[Operator, ...] = (
     *(Aggregate(name, "in", window, (Output("out", OUTPUTS),), (KEY,)) for name, window in STORED),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
@@ -70,12 +74,17 @@ OPERATORS: tuple[Operator, ...] = (
     Aggregate("rows", "table", TableWindow(partitioned=True, key=("key",)), (Output("out", OUTPUTS),), (KEY,)),
     Dedup("dedup", "in", (KEY,), 1, "event_time", (Output("unique", ()),), "last"),
     Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),
+    Barrier(
+        "barrier", (Port("in", "left", (KEY,)), Port("other", "right", (KEY,))), (Output("pairs", PAIRS),), timeout=1
+    ),
+    Delay("delay", "in", (Output("unique", ()),), by=1),
 )
 
 
 MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA, "unique": SCHEMA}
 STREAMS = {name: Stream(name, schema) for name, schema in MADE.items()} | {
     "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0)),
+    "other": Stream("other", SCHEMA),
     "table": Stream("table", SCHEMA, table=True),
 }
 

@@ -16,12 +16,14 @@ from sluice.columns.state_tables import Tables, walked
 from sluice.engine.library.window_events import LibraryState
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.barrier.barrier_state import BarrierState
 from sluice.engine.operators.dedup.dedup_state import DedupState
 from sluice.engine.operators.event_join.event_join_records import LIVE as LIVE_TIMED
 from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import JoinState, SideState
 from sluice.engine.operators.operator import OperatorState
+from sluice.engine.operators.previous.previous_state import PreviousState
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.operators.sort.progressive_sort import SortState
 from sluice.engine.windows.early_results import NOT_WAITING
@@ -255,6 +257,26 @@ def _check_dedup(state: DedupState) -> None:
     _equal(SIZES, "queued tuples", state.sizes[1], state.queued["size"].sum())
 
 
+def _check_previous(state: PreviousState) -> None:
+    sizes = state.partitions["size"][: state.keys.count]
+    _equal(SIZES, "stored tuples", state.sizes[1], sizes.sum())
+    require(RANGE, holds=bool((sizes <= state.longest).all()), detail="a key has more tuples than are stored of one")
+
+
+def _check_barrier(state: BarrierState) -> None:
+    """Each queue has as many tuples as its size says, in order of arrival; no key has a tuple of each input."""
+    queues = state.queues[: state.rows["queue"]]
+    heads = np.where(queues["size"] > 0, queues["oldest"], NIL)
+    slots, of = walked(heads, state.waiting["younger"])
+    _equal(LINKED, "tuples of queues", queues["size"], np.bincount(of, minlength=len(queues)))
+    _equal(SIZES, "waiting tuples", state.sizes[1], len(slots))
+    at = state.waiting["at"][slots]
+    require(ORDER, holds=not ((np.diff(at) < 0) & (np.diff(of) == 0)).any(), detail="a tuple is before an earlier one")
+    of_keys = queues["size"].reshape(-1, state.ports)
+    _equal(SIZES, "tuples of keys", state.partitions["size"][: len(of_keys)], of_keys.sum(axis=1))
+    require(ONCE, holds=not (of_keys > 0).all(axis=1).any(), detail="a key has a tuple of each input")
+
+
 #: the checks of a state: all whose class it has
 CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (WindowTables, _check_windows),
@@ -265,4 +287,6 @@ CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (EventJoinState, _check_event_join),
     (SessionState, _check_sessions),
     (DedupState, _check_dedup),
+    (PreviousState, _check_previous),
+    (BarrierState, _check_barrier),
 )

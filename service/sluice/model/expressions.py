@@ -52,6 +52,9 @@ class AggregateCall:
 
 Expression = Literal | Attribute | Call | AggregateCall
 
+#: the function whose calls have the values of an earlier tuple: `previous(x, n)` (PV1)
+PREVIOUS = "previous"
+
 
 def certain(expression: Expression) -> Expression:
     """The expression `x!`: its null is an error (NU13). An expression that is never null stays as it is."""
@@ -66,6 +69,18 @@ def walk(expression: Expression) -> Iterator[Expression]:
             yield from walk(argument)
     if isinstance(expression, AggregateCall) and expression.where is not None:
         yield from walk(expression.where)
+
+
+def previous_calls(expressions: Iterable[Expression]) -> tuple[Call, ...]:
+    """The distinct calls of `previous` in these expressions, in their order."""
+    parts = (part for whole in expressions for part in walk(whole))
+    return tuple(dict.fromkeys(part for part in parts if isinstance(part, Call) and part.function == PREVIOUS))
+
+
+def steps_back(call: Call) -> int:
+    """How many tuples before the present one a call of `previous` reads: the constant n, or 1."""
+    _, *number = call.arguments
+    return number[0].value if number and isinstance(number[0], Literal) else 1
 
 
 def null_from(expression: Expression) -> Iterator[Expression]:

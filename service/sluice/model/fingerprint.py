@@ -39,7 +39,7 @@ IGNORED = {
     },
     "Delta": {"unit"},
     "Stream": {"partitions", "marks_in_given", "reported"},
-    **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
+    **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom", "KeyedMap", "Barrier")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},
     "ProtobufOptions": {"message", "files"},
     "JsonSchemaOptions": {"json_schema"},

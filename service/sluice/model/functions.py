@@ -358,6 +358,27 @@ INTERNAL: Mapping[str, Function] = {f.name: f for f in (
     row("high half", "what the low half leaves, divided by 2 ** 64", "decimal -> int64 : high_half"),
 )}  # fmt: skip
 
+#: functions of earlier tuples of the same key, in the outputs of a map (PV1). The second and third are typed as the
+#: expressions of `previous` for which they stand
+EARLIER: Mapping[str, Function] = {f.name: f for f in (
+    row("previous", "the value in the tuple before, or in the n-th before; null if there is none (PV1)",
+        "any -> any", "any, steps -> any", optional=always),
+    row("change", "the value minus that of the tuple before; of two timestamps seconds (PV5)",
+        "int64 -> int64", "float64 -> float64", "timestamp -> float64", "decimal -> decimal", optional=always),
+    row("rate", "the change of the first argument by each unit of the second one, of a timestamp by each second (PV6)",
+        "float64, timestamp -> float64", "float64, float64 -> float64", "float64, decimal -> float64",
+        "decimal, timestamp -> float64", "decimal, float64 -> float64", "decimal, decimal -> float64", optional=always),
+)}  # fmt: skip
+
+#: functions of the place of a tuple in the order of a sort (RK2)
+RANKS: Mapping[str, Function] = {f.name: f for f in (
+    row("rank", "1, and one more for each tuple of the firing that is before it in the order; equal tuples are equal",
+        "-> int64"),
+    row("denseRank", "1, and one more for each different rank before it", "-> int64"),
+    row("rowNumber", "the position in the order, from 1; of equal tuples the one that came first is the first",
+        "-> int64"),
+)}  # fmt: skip
+
 #: aggregation functions: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Count", "number of tuples in the group; with an argument, of those in which it is not null (NU19)",
@@ -403,6 +424,14 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "scalar, any -> any"),
     row("ArgMin", "the second argument in the first tuple in which the first argument is the minimum",
         "scalar, any -> any"),
+    row("ArgMaxLast", "the second argument in the last tuple in which the first argument is the maximum (FN9)",
+        "scalar, any -> any"),
+    row("ArgMinLast", "the second argument in the last tuple in which the first argument is the minimum (FN9)",
+        "scalar, any -> any"),
+    row("FirstBy", "the first argument in the tuple in which the second is the least; the first of equal tuples (FN10)",
+        "any, scalar -> any"),
+    row("LastBy", "the first argument in the tuple in which the second is greatest; the last of equal tuples (FN10)",
+        "any, scalar -> any"),
     row("CollectArgMax", "the distinct second arguments in all tuples in which the first argument is the maximum",
         "scalar, any -> list<any>", optional=never),
     row("CollectArgMin", "the distinct second arguments in all tuples in which the first argument is the minimum",
@@ -435,6 +464,9 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("first_value", "earliest_by_offset"), "First"),
     **dict.fromkeys(("firstnonnull", "first_non_null"), "FirstPresent"),
     **dict.fromkeys(("lastnonnull", "last_non_null"), "LastPresent"),
+    **dict.fromkeys(("prev", "shift"), "previous"),
+    **dict.fromkeys(("diff", "delta", "difference"), "change"),
+    **dict.fromkeys(("derivative", "irate", "per_second"), "rate"),
     **dict.fromkeys(("last_value", "latest", "latest_by_offset"), "Last"),
     **dict.fromkeys(("stddev", "std", "stdev", "stddev_samp"), "SampleStdDev"),
     **dict.fromkeys(("stddev_pop", "stddevp", "pstdev"), "PopulationStdDev"),
@@ -513,6 +545,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "digits": Constant(INT64, "a constant from 1 to 38", lambda value: 1 <= value <= decimal_type.MOST_DIGITS),
     "places": Constant(INT64, "a constant from 0 to 38", lambda value: 0 <= value <= decimal_type.MOST_DIGITS),
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
+    "steps": Constant(INT64, "a constant from 1 to 1000", lambda value: 1 <= value <= 1000),  # noqa: PLR2004
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
     "path": Constant(STRING, 'a path such as "a.b" as constant', bool),
     "width": Constant(INT64, "a constant from 0 to 1000", lambda value: 0 <= value <= 1000),  # noqa: PLR2004

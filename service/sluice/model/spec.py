@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.envelopes.change_events import Envelope
-from sluice.model.expressions import Expression
+from sluice.model.expressions import Call, Expression, previous_calls, steps_back
 from sluice.model.members import Member
 from sluice.model.secrets import is_secret
 from sluice.model.types import BOOLEAN, INT64, MapType, Schema, StructType, Type, Value
-from sluice.model.unparse import expression, seconds
+from sluice.model.unparse import expression, expressions, seconds
 from sluice.model.windows.empty_panes import EmptyPanes
 from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.delta_policy import Delta
 from sluice.model.windows.policies.early_policy import Early
 from sluice.model.windows.policies.partition_policies import PartitionAge, PartitionCount, PartitionEviction, TupleCount
-from sluice.model.windows.policies.policy import Aligned
+from sluice.model.windows.policies.policy import WITHIN_BATCH, Aligned
 from sluice.model.windows.policies.punct_policy import Punct
 from sluice.model.windows.policies.time_policy import Time
 from sluice.model.windows.sliding_time_window import SlidingTime
@@ -70,6 +70,32 @@ class Timed:
         behind the watermarks that it gets.
         """
         return 0
+
+
+class InWords:
+    """An operator that describes itself, for `sluice explain`, `sluice replay` and the page."""
+
+    __slots__ = ()
+
+    @property
+    def word(self) -> str:
+        """The key of the pipeline file that gives the operator its kind."""
+        raise NotImplementedError
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        """What it stores, and by which key."""
+        raise NotImplementedError
+
+    @property
+    def fires(self) -> tuple[str, str]:
+        """When it emits outputs, and how long a tuple waits until then."""
+        raise NotImplementedError
+
+    @property
+    def without_output(self) -> str:
+        """Why it emits nothing though tuples come in: the end of a sentence."""
+        raise NotImplementedError
 
 
 class OneInput(Timed):
@@ -160,6 +186,11 @@ def entry_of(type_: Type) -> Type:
     return type_.element
 
 
+def by_keys(keys: tuple[Expression, ...]) -> str:
+    """The words behind a clause that name its key."""
+    return f" by {expressions(keys)}" if keys else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Map(OneInput):
     """SPL's Functor and Filter: makes a tuple for each element of a list if there is `each`, drops the tuples for which
@@ -171,6 +202,52 @@ class Map(OneInput):
     outputs: tuple[Output, ...]
     where: Expression | None = None
     each: Each | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMap(Map, InWords):
+    """A Map whose outputs read earlier tuples of the same key (PV1). `partition_by` is over the tuples that `where`
+    lets through.
+
+    forget_after   after so many nanoseconds without a tuple a key begins anew (PV9); None: it never does
+    """
+
+    partition_by: tuple[Expression, ...] = ()
+    forget_after: int | None = None
+    limits: EngineLimits = LIMITS
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The distinct calls of `previous` in the outputs."""
+        return previous_calls(e for output in self.outputs for _, e in output.attributes)
+
+    @property
+    def values(self) -> tuple[Expression, ...]:
+        """The distinct expressions of which earlier values are read."""
+        return tuple(dict.fromkeys(call.arguments[0] for call in self.calls))
+
+    @property
+    def longest(self) -> int:
+        """The number of earlier tuples of a key that are stored."""
+        return max(map(steps_back, self.calls), default=1)
+
+    @property
+    def word(self) -> str:
+        return "map"
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        count = "the tuple before" if self.longest == 1 else f"the {self.longest:,} tuples before"
+        until = f", forgotten {seconds(self.forget_after)} s after the last one" if self.forget_after else ""
+        return (f"{count}{by_keys(self.partition_by)}: {expressions(self.values)}{until}",)
+
+    @property
+    def fires(self) -> tuple[str, str]:
+        return "with each tuple", WITHIN_BATCH
+
+    @property
+    def without_output(self) -> str:
+        return "its condition held for no tuple"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +340,68 @@ class Join(Timed):
 
 
 @dataclass(frozen=True, slots=True)
+class Port:
+    """An input of a Barrier. `key` are expressions over it; those of all inputs have the same types."""
+
+    stream: str
+    #: its name in expressions
+    name: str
+    key: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier(Timed, InWords):
+    """SPL's Barrier and Pair: the n-th tuples of all inputs with equal keys are a set (BA1). The attributes of its
+    expressions have the port of their input.
+
+    apart     whether the tuples of a set come out one after the other, with a mark (Pair); else as one tuple
+    buffer    how many tuples of one input and key wait at most (BA4)
+    timeout   after so many nanoseconds a tuple does not wait any more (BA5); None: it waits for ever
+    """
+
+    name: str
+    ports: tuple[Port, ...]
+    outputs: tuple[Output, ...]
+    apart: bool = False
+    buffer: int = 1000
+    timeout: int | None = None
+    limits: EngineLimits = LIMITS
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """By port."""
+        return tuple(port.stream for port in self.ports)
+
+    @property
+    def partition_by(self) -> tuple[Expression, ...]:
+        """The key of the first input."""
+        return self.ports[0].key
+
+    @property
+    def word(self) -> str:
+        return "pair" if self.apart else "barrier"
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        return tuple(f"{port.name}{by_keys(port.key)}" for port in self.ports)
+
+    @property
+    def fires(self) -> tuple[str, str]:
+        which = "equal keys" if self.partition_by else "each input"
+        fires = f"when the last of the next tuples of {which} comes; at most {self.buffer:,} tuples of an input wait"
+        until = f", at most {seconds(self.timeout)} s" if self.timeout else ""
+        return fires, f"until the other inputs have theirs{until}"
+
+    @property
+    def without_output(self) -> str:
+        return "no key had a tuple of each input"
+
+
+@dataclass(frozen=True, slots=True)
 class Sort(PassesOn):
-    """SPL's Sort (reference section 9): emits the tuples unchanged, sorted by `order_by`, most significant first."""
+    """SPL's Sort (reference section 9): emits the tuples sorted by `order_by`, most significant first. Each is
+    unchanged, or has the attributes of the output, which may be ranks (RK1).
+    """
 
     name: str
     input: str
@@ -277,6 +414,8 @@ class Sort(PassesOn):
     limits: EngineLimits = LIMITS
     #: whether the final mark flushes a tumbling window (H6)
     emit_rest: bool = False
+    #: whether the tuples that are equal to the last of `limit` in the order come out, too (RK3)
+    with_ties: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +468,42 @@ class Dedup(OneInput):
 
 
 @dataclass(frozen=True, slots=True)
+class Delay(OneInput, InWords):
+    """SPL's Delay and Throttle: passes tuples and marks on later by the operator clock, in their order (DL1, DL2).
+
+    by      how much later, nanoseconds
+    gap     at least so many nanoseconds are between two tuples
+    buffer  how many tuples wait at most (DL5)
+    """
+
+    name: str
+    input: str
+    outputs: tuple[Output, ...]
+    by: int = 0
+    gap: int = 0
+    buffer: int = 1_000_000
+
+    @property
+    def word(self) -> str:
+        return "throttle" if self.gap else "delay"
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        how = f"at least {seconds(self.gap)} s between two tuples" if self.gap else f"{seconds(self.by)} s later"
+        return (f"{how}; at most {self.buffer:,} tuples wait",)
+
+    @property
+    def fires(self) -> tuple[str, str]:
+        if self.gap:
+            return f"{seconds(self.gap)} s after the tuple before, or at once", "while more tuples come than go"
+        return f"{seconds(self.by)} s after each tuple", f"{seconds(self.by)} s"
+
+    @property
+    def without_output(self) -> str:
+        return "all its tuples wait"
+
+
+@dataclass(frozen=True, slots=True)
 class Custom(PassesOn):
     """A windowed operator that a user writes: `handler` names the Python class whose methods get the window's events.
 
@@ -346,9 +521,9 @@ class Custom(PassesOn):
 
 #: the operators with one window
 Windowed = Aggregate | Sort | Custom
-Operator = Aggregate | Map | Join | Sort | Dedup | Custom | Union
+Operator = Aggregate | Map | Join | Sort | Dedup | Custom | Union | Barrier | Delay
 #: the operators that pass window marks on between their tuples
-Passing = Map | Dedup | Union
+Passing = Map | Dedup | Union | Delay
 
 # ---- event time ----------------------------------------------------------------------------------------------------
 

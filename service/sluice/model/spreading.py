@@ -11,12 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
+from sluice.model.expressions import PREVIOUS, AggregateCall, Attribute, Call, Expression, walk
+from sluice.model.functions import RANKS
 from sluice.model.spec import (
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     Join,
+    KeyedMap,
     Map,
     Operator,
     Output,
@@ -161,16 +165,21 @@ def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
     return independent(join)
 
 
-def keys_apart(pipeline: Pipeline, dedup: Dedup) -> tuple[int, ...]:
-    """The positions in `by` of the expressions by which the tuples of the dedup are distributed over buckets, in the
-    order of the key: all of them, or the part that a downstream operator requires (`_of_dedup`).
+def keys_apart(pipeline: Pipeline, operator: Dedup | KeyedMap) -> tuple[int, ...]:
+    """The positions in its key of the expressions by which the tuples of a Dedup or a KeyedMap are distributed over
+    buckets, in the order of the key: all of them, or the part that a downstream operator requires (`_of_passing`).
     """
-    for output in dedup.outputs:
+    own = _own_key(operator)
+    for output in operator.outputs:
         for requirement in _needed(pipeline, output.stream):
-            key = _through(dedup, output, requirement).key
-            if key and set(key) <= set(dedup.by):
-                return tuple(map(dedup.by.index, key))
-    return tuple(range(len(dedup.by)))
+            key = _through(operator, output, requirement).key
+            if key and set(key) <= set(own):
+                return tuple(map(own.index, key))
+    return tuple(range(len(own)))
+
+
+def _own_key(operator: Dedup | KeyedMap) -> Keys:
+    return operator.by if isinstance(operator, Dedup) else operator.partition_by
 
 
 def _within(side: Side, key: Expression) -> bool:
@@ -229,24 +238,46 @@ def _requirements(pipeline: Pipeline, operator: Operator, port: int, *, made: bo
     if isinstance(operator, Join):
         yield from _of_join(pipeline, operator, port, behind)
         return
+    if isinstance(operator, Barrier):
+        yield from _of_barrier(operator, port, behind)
+        return
     downstream = [_through(operator, output, requirement) for output, requirement in behind]
-    if isinstance(operator, Dedup):
-        yield from _of_dedup(pipeline, operator, downstream)
+    if isinstance(operator, Dedup | KeyedMap):
+        yield from _of_passing(pipeline, operator, downstream)
+    elif isinstance(operator, Delay):
+        why = "its tuples and marks leave in the order in which they came, those of all keys together (DL6)"
+        instead = f"send the stream that {operator.name} writes, or reads, through its topic, with `exchange: true`"
+        yield KeyRequirement(operator.name, (), why, instead)
     elif not isinstance(operator, Passing):
         yield _own(pipeline, operator, made=made)
     yield from downstream
 
 
-def _of_dedup(pipeline: Pipeline, dedup: Dedup, downstream: list[KeyRequirement]) -> Iterator[KeyRequirement]:
-    """The requirement of a Dedup itself: its key. None if downstream operators require a part of it, because tuples
-    with equal keys have equal parts. Tuples that are emitted when their periods are over may share a cause, and are
-    then in order of the whole key.
+def _of_passing(
+    pipeline: Pipeline, operator: Dedup | KeyedMap, downstream: list[KeyRequirement]
+) -> Iterator[KeyRequirement]:
+    """The requirement of a Dedup or a KeyedMap itself: its key. None if downstream operators require a part of it,
+    because tuples with equal keys have equal parts. Tuples that a Dedup emits when their periods are over may share a
+    cause, and are then in order of the whole key.
     """
-    why = _windows_in_order(pipeline, dedup)
+    own = _own_key(operator)
+    if not own:
+        why = "previous() reads the tuples of all keys, as it has no partition_by (PV10)"
+        yield KeyRequirement(operator.name, (), why, f"give {operator.name} partition_by")
+        return
+    if isinstance(operator, KeyedMap) and not all(_of_one_tuple(operator, one) for one in own):
+        why = f"its key {expressions(own)} is one of the elements of `each`, which are not in {operator.input}"
+        instead = (
+            f"take the elements apart in a map before {operator.name}, which writes a stream with `exchange: true`"
+        )
+        yield KeyRequirement(operator.name, (), why, instead)
+        return
+    why = _windows_in_order(pipeline, operator) if isinstance(operator, Dedup) else ""
+    whole = isinstance(operator, Dedup) and operator.keep == "last"
     parts = [requirement.key for requirement in downstream if requirement.key]
-    if why or dedup.keep == "last" or not any(set(part) <= set(dedup.by) for part in parts):
-        instead = why and f"{BETWEEN} {dedup.name} and its readers"
-        yield KeyRequirement(dedup.name, () if why else dedup.by, why, instead)
+    if why or whole or not any(set(part) <= set(own) for part in parts):
+        instead = why and f"{BETWEEN} {operator.name} and its readers"
+        yield KeyRequirement(operator.name, () if why else own, why, instead)
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
@@ -356,8 +387,10 @@ def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
     readers = [operator for operator in pipeline.operators if stream in operator.inputs]
     windows = [reader.window for reader in readers if isinstance(reader, Windowed)]
     maps = [output.stream for reader in readers if isinstance(reader, Passing) for output in reader.outputs]
-    return any(not window.fires_at_watermarks for window in windows) or any(
-        _fires_as_they_come(pipeline, output) for output in maps
+    return (
+        any(isinstance(reader, KeyedMap | Barrier | Delay) for reader in readers)
+        or any(not window.fires_at_watermarks for window in windows)
+        or any(_fires_as_they_come(pipeline, output) for output in maps)
     )
 
 
@@ -400,6 +433,8 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
     """
     if isinstance(operator, Custom):
         return None
+    if isinstance(operator, Map | Sort) and not _of_one_tuple(operator, expression):
+        return None
     if not isinstance(operator, Aggregate):
         return expression
     match expression:
@@ -408,6 +443,17 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
         ):
             return argument
     return None
+
+
+def _of_one_tuple(operator: Map | Sort, expression: Expression) -> bool:
+    """Whether the expression reads the tuple of the input alone: no element of `each`, no earlier tuple, no rank."""
+    each = operator.each if isinstance(operator, Map) else None
+    made = {name for name, _ in each.attributes} if each else set()
+    return not any(
+        (isinstance(part, Attribute) and part.name in made)
+        or (isinstance(part, Call) and part.function in (PREVIOUS, *RANKS))
+        for part in walk(expression)
+    )
 
 
 def _of_join(
@@ -429,6 +475,51 @@ def _of_join(
             yield KeyRequirement(requirement.operator, tuple(side.equality[n] for n in positions))
         else:
             yield _traced(requirement, (), output) if own.key else own
+
+
+def barrier_apart(pipeline: Pipeline, barrier: Barrier) -> tuple[int, ...]:
+    """The positions in the key of the expressions by which the tuples of a Barrier are distributed over buckets: all of
+    them, or the part that a downstream operator requires.
+    """
+    for output in barrier.outputs:
+        for requirement in _needed(pipeline, output.stream, made=True):
+            positions = _of_ports(barrier, output, requirement.key)
+            if positions:
+                return positions
+    return tuple(range(len(barrier.partition_by)))
+
+
+def _of_barrier(barrier: Barrier, port: int, behind: list[tuple[Output, KeyRequirement]]) -> Iterator[KeyRequirement]:
+    """The requirements of a Barrier: its key, or the part of it that downstream operators require."""
+    key = barrier.ports[port].key
+    if not key:
+        why = "it has no partition_by, so that it counts the tuples of each input (BA8)"
+        yield KeyRequirement(barrier.name, (), why, f"give {barrier.name} partition_by, if only equal keys meet")
+        return
+    parts = [(output, requirement, _of_ports(barrier, output, requirement.key)) for output, requirement in behind]
+    if not any(positions for _, _, positions in parts):
+        yield KeyRequirement(barrier.name, key)
+    for output, requirement, positions in parts:
+        if positions:
+            yield KeyRequirement(requirement.operator, tuple(key[place] for place in positions))
+        else:
+            yield _traced(requirement, (), output)
+
+
+def _of_ports(barrier: Barrier, output: Output, key: Keys) -> tuple[int, ...]:
+    """The positions in the key of the Barrier that give the attributes of this key; () if an attribute is none."""
+    attributes = dict(output.attributes)
+    found = [_of_port(barrier, attributes.get(e.name)) for e in key if isinstance(e, Attribute)]
+    return tuple(n for n in found if n is not None) if len(found) == len(key) and None not in found else ()
+
+
+def _of_port(barrier: Barrier, expression: Expression | None) -> int | None:
+    if not isinstance(expression, Attribute):
+        return None
+    plain = Attribute(expression.name, expression.type)
+    ports = [port for port in barrier.ports if expression.port in (port.name, None)]
+    alike = all(plain in port.key for port in ports)
+    return ports[0].key.index(plain) if alike and len({port.key.index(plain) for port in ports}) == 1 else None
 
 
 def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:
@@ -525,12 +616,12 @@ def _whys(pipeline: Pipeline, stream: str, keys: Mapping[str, Keys]) -> Iterator
                 )
 
 
-def _sources(pipeline: Pipeline, stream: str) -> Iterator[str | Aggregate | Custom | Dedup | Join | Sort]:
+def _sources(pipeline: Pipeline, stream: str) -> Iterator[str | Aggregate | Barrier | Custom | Dedup | Join | Sort]:
     """What decides the topic partitions of a stream's records: the names of inputs, or operators with windows."""
     writer = pipeline.writer_of(stream)
     if writer is None:
         yield stream
-    elif isinstance(writer, Map | Union):
+    elif isinstance(writer, Map | Union | Delay):
         for name in writer.inputs:
             yield from _sources(pipeline, name)
     else:
@@ -547,9 +638,9 @@ def _read(pipeline: Pipeline, streams: tuple[str, ...]) -> Iterator[str]:
             yield from _read(pipeline, writer.inputs)
 
 
-def _fires_empty(operator: Aggregate | Join | Sort) -> bool:
+def _fires_empty(operator: Aggregate | Barrier | Join | Sort) -> bool:
     """Whether the operator may emit the mark of a firing that found no tuples, which all buckets must have (B9)."""
-    if isinstance(operator, Join):
+    if isinstance(operator, Join | Barrier):
         return False
     window = operator.window
     return not window.fires_at_watermarks and (window.falls_due(evictions=False) or window.flushed_by_marks)

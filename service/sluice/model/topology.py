@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from sluice.model.spec import Dedup, Join, Map, Operator, Passing, Pipeline, Stream, Union
+from sluice.model.spec import Barrier, Dedup, Delay, Join, Map, Operator, Passing, Pipeline, Stream, Union
 
 #: end of the name of the input whose tuples return
 RETURNING = ".returning"
@@ -116,6 +116,9 @@ def _reading(operator: Operator, closed: Collection[str]) -> Operator:
         case Join():
             left, right = (replace(s, stream=names.get(s.stream, s.stream)) for s in (operator.left, operator.right))
             return replace(operator, left=left, right=right)
+        case Barrier():
+            ports = tuple(replace(port, stream=names.get(port.stream, port.stream)) for port in operator.ports)
+            return replace(operator, ports=ports)
         case Union():
             return replace(operator, inputs=tuple(names.get(name, name) for name in operator.inputs))
         case _:
@@ -142,7 +145,7 @@ def partitioning_stream(pipeline: Pipeline, stream: str) -> str:
     Streams do (KIP T2).
     """
     writer = pipeline.writer_of(stream)
-    return partitioning_stream(pipeline, writer.input) if isinstance(writer, Map | Dedup) else stream
+    return partitioning_stream(pipeline, writer.input) if isinstance(writer, Map | Dedup | Delay) else stream
 
 
 def follows_clock(pipeline: Pipeline, stream: str) -> bool:

@@ -15,8 +15,10 @@ from sluice.model.spec import (
     Aggregate,
     Custom,
     Dedup,
+    Delay,
     Each,
     EventTime,
+    InWords,
     Join,
     Map,
     Operator,
@@ -332,6 +334,8 @@ def _fires_by_clock(operator: Operator) -> bool:
             return operator.window.by_clock
         case Dedup():
             return operator.keep == "last"
+        case Delay():
+            return True
     return False
 
 
@@ -372,15 +376,8 @@ def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
     if not facts.rate(operator, "in") or facts.rate(operator, "out"):
         return
     match operator:
-        case Map(each=Each()):
-            yield Answer(
-                "Tuples come in, and their lists were empty, or its `where` let no element through, within the "
-                "last minute."
-            )
-        case Split():
-            yield Answer("Tuples come in, and no condition of its `to` held for one of them within the last minute.")
-        case Map():
-            yield Answer("Tuples come in, and its `where` let none of them through within the last minute.")
+        case InWords() | Map():
+            yield Answer(f"Tuples come in{_let_none_through(operator)}.")
         case Dedup(keep="first"):
             yield Answer("All tuples of the last minute were duplicates.")
         case Join(table=True):
@@ -391,6 +388,17 @@ def _dropped(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
             yield Answer(f"Its windows fired, and {operator.handler} sent no tuple within the last minute.")
         case Aggregate() if facts.rate(operator, "windows"):
             yield Answer("Its windows fired, and the condition of its outputs was true for no result.")
+
+
+def _let_none_through(operator: InWords | Map) -> str:
+    match operator:
+        case InWords():
+            return f"; within the last minute {operator.without_output}"
+        case Map(each=Each()):
+            return ", and their lists were empty, or its `where` let no element through, within the last minute"
+        case Split():
+            return ", and no condition of its `to` held for one of them within the last minute"
+    return ", and its `where` let none of them through within the last minute"
 
 
 def _waits_for_tuples(operator: Operator, facts: StageFacts) -> str:
@@ -405,6 +413,8 @@ def _waits_for_tuples(operator: Operator, facts: StageFacts) -> str:
 
 def _at_once(operator: Operator) -> str:
     match operator:
+        case InWords():
+            return f"It emits tuples {operator.fires[0]}."
         case Map() | Union():
             return "It passes each tuple on at once."
         case Dedup():

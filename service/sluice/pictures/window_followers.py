@@ -14,7 +14,7 @@ from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import Items
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Operator, Pipeline, Sort, Window
+from sluice.model.spec import Aggregate, Barrier, Custom, Dedup, Delay, Join, KeyedMap, Operator, Pipeline, Sort, Window
 from sluice.model.types import Schema
 from sluice.model.windows.table_window import TableWindow
 from sluice.pictures.labels import event_time, label
@@ -83,12 +83,27 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 else:
                     quiet = isinstance(spec, Aggregate) and not spec.aggregate_incomplete_windows
                     followers.append(Traced(port, labels, only_full=quiet and spec.window.sliding))
-            case Dedup(keep="last"):
-                port = Port(spec.name, "", f"keep last, {spec.clause}", None, clears=False)
-                followers.append(Stored(port, _labels(pipeline, spec.input, spec.by)))
+            case Dedup() | Barrier() | KeyedMap() | Delay():
+                followers += _holding(pipeline, spec)
             case _:
                 pass
     return followers
+
+
+def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> Iterator[Follower]:
+    """What follows the tuples that an operator without windows stores."""
+    if isinstance(spec, Barrier):
+        for one in spec.ports:
+            yield Stored(
+                Port(spec.name, one.name, f"{one.name} waits", None, clears=False),
+                _labels(pipeline, one.stream, one.key),
+            )
+    elif isinstance(spec, KeyedMap | Delay):
+        port = Port(spec.name, "", spec.clauses[0], None, clears=False)
+        yield Stored(port, _labels(pipeline, spec.input, getattr(spec, "partition_by", ())))
+    elif spec.keep == "last":
+        port = Port(spec.name, "", f"keep last, {spec.clause}", None, clears=False)
+        yield Stored(port, _labels(pipeline, spec.input, spec.by))
 
 
 def _untraced(window: Window, port: Port, labels: Labels) -> Follower:
@@ -293,6 +308,8 @@ def _keys(spec: Operator) -> tuple[tuple[Expression, ...], ...]:
             return spec.left.equality, spec.right.equality
         case Dedup():
             return (spec.by,)
+        case Barrier():
+            return tuple(port.key for port in spec.ports)
         case _:
             return (getattr(spec, "partition_by", ()),)
 

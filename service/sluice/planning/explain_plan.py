@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluice.model.expressions import Expression
+from sluice.model.changes.operator_changes import kind_of
+from sluice.model.changes.operator_data import has_state
 from sluice.model.lateness.late_words import findings
 from sluice.model.spec import (  # fmt: skip
     LATENCIES,
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     Each,
+    InWords,
     Join,
+    KeyedMap,
     Map,
     Operator,
     Pipeline,
@@ -21,7 +26,7 @@ from sluice.model.spec import (  # fmt: skip
     Sort,
     Split,
     Stream,
-    Union,
+    by_keys,
 )
 from sluice.model.spreading import layout, writer_lines
 from sluice.model.stages import keys_apart, stages
@@ -95,7 +100,7 @@ def _stage(
     steps = tuple(
         _step(operator, stage, needs.get(operator.name), behind.get(operator.name, ())) for operator in stage.operators
     )
-    waits = any(not isinstance(operator, Map | Union) for operator in stage.operators)
+    waits = any(map(has_state, stage.operators))
     instead = placing.instead if waits and stage.settings.buckets != 1 else ()
     writers = tuple(writer_lines(stage)) if stage.settings.writers == "buckets" else ()
     return Stage(
@@ -106,9 +111,10 @@ def _stage(
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None, behind: tuple[str, ...]) -> Step:
     fires, waits = firing(operator, stage)
     outputs = tuple(output.stream for output in operator.outputs)
-    kind = type(operator).__name__.lower()
+    kind = kind_of(operator)
     late, state = lateness(operator, stage), _state(operator, needs)
-    return Step(operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, late, state, behind)
+    windows = operator.clauses if isinstance(operator, InWords) else _windows(operator)
+    return Step(operator.name, kind, windows, operator.inputs, outputs, fires, waits, late, state, behind)
 
 
 def _windows(operator: Operator) -> tuple[str, ...]:
@@ -116,7 +122,7 @@ def _windows(operator: Operator) -> tuple[str, ...]:
         case Join():
             return _windows_of_join(operator)
         case Aggregate() | Sort() | Custom():
-            return (operator.window.clause() + _by(operator.partition_by),)
+            return (operator.window.clause() + by_keys(operator.partition_by),)
         case Dedup():
             return (f"{operator.clause} by {expressions(operator.by)}",)
         case Split():
@@ -124,7 +130,7 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return tuple(f"{o.stream}: {'all others' if c is None else expression(c)}" for o, c in pairs)
         case Map(each=Each() as each):
             return (f"each {each.clause}",)
-        case Map() | Union():
+        case _:
             return ()
 
 
@@ -133,7 +139,9 @@ def _windows_of_join(join: Join) -> tuple[str, ...]:
         return (join.window.clause() + _where(join),)
     if join.table:
         return (f"the table {join.right.stream}: the newest row of each key{_where(join)}",)
-    return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in (join.left, join.right))
+    return tuple(
+        f"{side.stream}: {side.window.clause()}{by_keys(side.partition_by)}" for side in (join.left, join.right)
+    )
 
 
 def _where(join: Join) -> str:
@@ -144,14 +152,12 @@ def _where(join: Join) -> str:
     return f" where {left} = {right}"
 
 
-def _by(keys: tuple[Expression, ...]) -> str:
-    return f" by {expressions(keys)}" if keys else ""
-
-
 def _state(operator: Operator, needs: Footprint | None) -> str | None:
     """The size of the state in words: bytes for each window partition, and for what it stores in it."""
     if isinstance(operator, Custom):
         return "what its window holds, and what the class remembers of it, as JSON"
+    if isinstance(operator, Delay):
+        return "the tuples that wait"
     if needs is None:
         return None
     parts = [f"{needs.partition:,} bytes for each {_partition_of(operator, needs)}"]
@@ -165,8 +171,8 @@ def _state(operator: Operator, needs: Footprint | None) -> str | None:
 
 def _partition_of(operator: Operator, needs: Footprint) -> str:
     """What `Footprint.partition` is the size of."""
-    if isinstance(operator, Dedup):
-        return "key with one period" if needs.tuple else "key"
+    if isinstance(operator, Dedup | KeyedMap | Barrier):
+        return "key with one period" if isinstance(operator, Dedup) and needs.tuple else "key"
     return operator.window.partition_in_words if isinstance(operator, Aggregate) else "window partition"
 
 
@@ -190,6 +196,8 @@ def _held(operator: Operator) -> int | None:
 
     The tuple that fills a tumbling window flushes it, so that a tumbling window stores one tuple less.
     """
+    if isinstance(operator, KeyedMap):
+        return operator.longest
     if not isinstance(operator, Aggregate | Sort):
         return None
     return operator.window.tuples_when_full

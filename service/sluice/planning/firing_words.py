@@ -7,6 +7,7 @@ from sluice.model.spec import (  # fmt: skip
     Custom,
     Dedup,
     EventTime,
+    InWords,
     Join,
     Map,
     Operator,
@@ -29,6 +30,8 @@ DEAD = "a dead letter"
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
     """When the operator emits outputs, and how long a tuple waits until then, as two texts."""
     match operator:
+        case InWords():
+            return operator.fires
         case Map() | Union():
             return "with each tuple", WITHIN_BATCH
         case Dedup():
@@ -44,19 +47,23 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
             return _join_by_arrival(operator)
-        case Sort() if operator.window.sliding:
-            size = operator.window.tuples_when_full or 0
-            return (
-                f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
-                f"{size:,} tuples long",
-            )
         case Aggregate() | Sort() | Custom():
-            event_time = pipeline.streams[operator.input].event_time
-            incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
-            fires, waits = operator.window.fires(_lag(event_time), incomplete=incomplete)
-            more = (_limited(operator), _early(operator), _empty(operator), _of_key(event_time))
-            return "".join((fires, *more)), waits + _quiet(operator, pipeline)
+            return _of_windows(operator, pipeline)
     raise AssertionError(operator)
+
+
+def _of_windows(operator: Windowed, pipeline: Pipeline) -> tuple[str, str]:
+    if isinstance(operator, Sort) and operator.window.sliding:
+        size = operator.window.tuples_when_full or 0
+        return (
+            f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
+            f"{size:,} tuples long",
+        )
+    event_time = pipeline.streams[operator.input].event_time
+    incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
+    fires, waits = operator.window.fires(_lag(event_time), incomplete=incomplete)
+    more = (_limited(operator), _early(operator), _empty(operator), _of_key(event_time))
+    return "".join((fires, *more)), waits + _quiet(operator, pipeline)
 
 
 def lateness(operator: Operator, pipeline: Pipeline) -> str:
@@ -95,8 +102,10 @@ def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
 
 
 def _limited(operator: Operator) -> str:
-    limit = operator.limit if isinstance(operator, Sort) else None
-    return f"; the first {limit:,} tuples in the order come out" if limit is not None else ""
+    if not isinstance(operator, Sort) or operator.limit is None:
+        return ""
+    ties = ", and those equal to the last of them" if operator.with_ties else ""
+    return f"; the first {operator.limit:,} tuples in the order come out{ties}"
 
 
 def _early(operator: Operator) -> str:

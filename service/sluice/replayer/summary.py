@@ -12,7 +12,7 @@ from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
-from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
+from sluice.model.spec import Dedup, InWords, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.stream_marks import closed_keys
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.policy import Replayed, amount
@@ -123,7 +123,7 @@ class Summary:
         if self.rejected[operator.name] >= counts.tuples:
             return "all its tuples are dead letters"
         match operator:
-            case Map() | Union():
+            case InWords() | Map() | Union():
                 return _without_output(operator)
             case Dedup():
                 return f"no period of {seconds(operator.within)} s was over"
@@ -171,8 +171,10 @@ def _listed(counts: Mapping[str, Counts]) -> str:
     return ", ".join(f"{numbers} of {name}" for name, numbers in counts.items()) or "nothing"
 
 
-def _without_output(operator: Map | Union) -> str:
+def _without_output(operator: InWords | Map | Union) -> str:
     """Why an operator that has tuples wrote none."""
+    if isinstance(operator, InWords):
+        return operator.without_output
     if isinstance(operator, Map) and operator.each is not None:
         return "its list had no elements, or its condition held for none"
     return "its condition held for no tuple"

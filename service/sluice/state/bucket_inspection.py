@@ -33,7 +33,7 @@ from sluice.columns.interner import Interner
 from sluice.columns.json_columns import json_values
 from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
-from sluice.model.spec import Dedup, Join, Map, Pipeline, Union, Windowed
+from sluice.model.spec import Dedup, InWords, Join, Map, Pipeline, Union, Windowed
 from sluice.model.types import Schema
 from sluice.state.bucket import Bucket
 from sluice.state.message import Message
@@ -308,4 +308,6 @@ def _clause(pipeline: Pipeline, name: str, side: str) -> str:
         return {"left": operator.left, "right": operator.right}[side].window.clause()
     if isinstance(operator, Dedup):
         return operator.clause
+    if isinstance(operator, InWords):
+        return "; ".join(operator.clauses)
     return "" if isinstance(operator, Map | Union) else operator.window.clause()

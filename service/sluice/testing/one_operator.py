@@ -22,7 +22,7 @@ from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.value_errors import REASONS, Error
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.spec import Map, Pipeline, Union
+from sluice.model.spec import Delay, KeyedMap, Map, Operator, Pipeline, Union
 from sluice.replayer.event_batches import Batch, Cutter
 from sluice.replayer.event_file import Event, LocatedEvent, numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
@@ -35,8 +35,9 @@ PARAMETERS = {
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
         "emit", "early", "window_set", "emit_rest", "empty_panes",
     ),
-    "sort": ("window", "partition_by", "align", "limit", "emit_rest"),
+    "sort": ("window", "partition_by", "align", "limit", "with_ties", "emit_rest"),
     "dedup": ("by", "within", "keep"),
+    "map": ("each", "where", "partition_by", "forget_after"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (
         "window", "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
@@ -132,11 +133,13 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
 
 def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:
     """The pipeline whose operators have these sizes of tables. The outputs are the same."""
-    operators = (
-        operator if isinstance(operator, Map | Union) else replace(operator, limits=limits)
-        for operator in pipeline.operators
-    )
-    return replace(pipeline, operators=tuple(operators))
+    return replace(pipeline, operators=tuple(_limited(operator, limits) for operator in pipeline.operators))
+
+
+def _limited(operator: Operator, limits: EngineLimits) -> Operator:
+    if isinstance(operator, Map | Union | Delay) and not isinstance(operator, KeyedMap):
+        return operator
+    return replace(operator, limits=limits)
 
 
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +150,8 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
         given["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
     match kind:
         case "sort":
-            return given | {"sort": input_, "order_by": dict(operator["order_by"]), "output": ["output"]}
+            output = {"output": operator["output"]} if "output" in operator else ["output"]
+            return given | {"sort": input_, "order_by": dict(operator["order_by"]), "output": output}
         case "dedup":
             return given | {"dedup": input_, "output": ["output"]}
         case "custom":

@@ -89,3 +89,49 @@ def test_the_key_of_a_dedup_and_of_a_window_behind_it(by: str, within: str, keep
 def test_what_counts_all_partitions_needs_one_bucket(window: str, groups: str, call: str, *, spread: bool):
     pipeline = load_text(PIPELINE.format(window=window, groups=groups, call=call), "p", environment=None)
     assert (spread_by(pipeline) is not None) == spread
+
+
+ELEMENTS = """
+pipeline: p
+streams:
+  orders: {{topic: orders, schema: {{id: string, items: "list<string>"}}}}
+  parts: {{topic: parts}}
+  counts: {{topic: counts}}
+operators:
+  - {{name: apart, map: orders, each: items as item, output: {{parts: {{id: id, item: item}}}}}}
+  - name: count
+    aggregate: parts
+    window: sliding, count(3), partitioned
+    partition_by: [{key}]
+    output: {{counts: {{n: Count()}}}}
+"""
+
+
+@pytest.mark.parametrize(("key", "spread"), [("id", "id"), ("item", None), ("id, item", None)])
+def test_an_element_of_a_list_is_no_key_of_the_input(key: str, spread: str | None):
+    """An order with several items would be in several buckets."""
+    found = spread_by(load_text(ELEMENTS.format(key=key), "p", environment=None))
+    assert (None if found is None else expressions(found["orders"])) == spread
+
+
+@pytest.mark.parametrize(
+    ("key", "window", "spread"),
+    [("[id]", "[id]", "id"), ("[id, name]", "[id]", "id"), ("[name]", "[id]", None), ("[id]", "[before]", None)],
+)
+def test_the_key_of_earlier_tuples_and_of_a_window_behind_them(key: str, window: str, spread: str | None):
+    text = f"""
+pipeline: p
+streams:
+  in: {{topic: in, schema: {{id: string, name: string}}}}
+  moves: {{topic: moves}}
+  counts: {{topic: counts}}
+operators:
+  - {{name: move, map: in, partition_by: {key}, output: {{moves: {{id: id, before: previous(name)}}}}}}
+  - name: count
+    aggregate: moves
+    window: sliding, count(3), partitioned
+    partition_by: {window}
+    output: {{counts: {{n: Count()}}}}
+"""
+    found = spread_by(load_text(text, "p", environment=None))
+    assert (None if found is None else expressions(found["in"])) == spread

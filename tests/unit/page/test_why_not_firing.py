@@ -331,6 +331,10 @@ def test_with_the_clock_of_records_the_silence_is_that_of_the_clock():
     [
         ("map: quotes, where: i > 0, output: {out: {sym: sym}}", {"in": 5.0}, "`where` let none of them through"),
         ("map: quotes, output: {out: {sym: sym}}", {"in": 5.0, "out": 5.0}, "It passes each tuple on at once."),
+        ("map: quotes, output: {out: {p: previous(i)}}", {"in": 5.0}, "its condition held for no tuple"),
+        ("barrier: [quotes, trades], output: {out: {i: quotes.i}}", {"in": 5.0}, "no key had a tuple of each input"),
+        ("barrier: [quotes, trades], output: {out: {i: quotes.i}}", {}, "when the last of the next tuples"),
+        ("delay: quotes, by: 9s, output: [out]", {"in": 5.0}, "within the last minute all its tuples wait"),
         ("dedup: quotes, by: [sym], within: time(10), output: [out]", {"in": 5.0}, "were duplicates"),
         (
             f"join: {{left: trades, right: names}}, {EQUAL}",

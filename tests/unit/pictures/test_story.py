@@ -119,6 +119,42 @@ def test_a_dedup_shows_the_tuples_that_it_stores():
     assert built.ports[0].clause == "keep last, time(5)"
 
 
+def test_a_map_shows_the_earlier_tuples_of_each_key():
+    operator = {"kind": "map", "partition_by": ["k"], "output": {"p": "previous(x)"}}
+    built = story(operator, x(0, 1, k="a"), x(1, 2, k="b"), x(2, 3, k="a"))
+    assert changes(built) == [["[1]"], ["[2]"], ["-1 [3]"]]
+    assert built.ports[0].clause == "the tuple before by k: x"
+
+
+STREAMS = """
+pipeline: p
+streams:
+  a: {topic: a, schema: {x: int64}}
+  b: {topic: b, schema: {y: int64}}
+  out: {topic: out}
+operators:
+  - {name: it, %s}
+"""
+
+
+def sent(at: float, stream: str, **values: int) -> dict[str, Any]:
+    return {"at": at, "stream": stream, "tuple": values}
+
+
+def test_a_barrier_shows_what_waits_at_each_input():
+    pipeline = load_text(STREAMS % "barrier: [a, b], output: {out: {x: x, y: y}}", "p", environment=None)
+    built = build_story(pipeline, [sent(0, "a", x=1), sent(1, "a", x=2), sent(2, "b", y=3), sent(3, "b", y=4)])
+    assert changes(built) == [["[1]"], ["[1, 2]"], ["-1 [2]"], ["-2 []"]]
+    assert [port.clause for port in built.ports] == ["a waits", "b waits"]
+
+
+def test_a_delay_shows_what_waits():
+    pipeline = load_text(STREAMS % "delay: a, by: 3s, output: [out]", "p", environment=None)
+    built = build_story(pipeline, [sent(0, "a", x=1), sent(1, "a", x=2), {"at": 9}])
+    assert [words for step in changes(built) for words in step] == ["[1]", "[1, 2]", "-1 [2]", "-2 []"]
+    assert built.ports[0].clause == "3 s later; at most 1,000,000 tuples wait"
+
+
 def test_a_join_shows_both_sides():
     case = {
         "operator": {

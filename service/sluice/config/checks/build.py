@@ -13,12 +13,15 @@ from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.late_result_checks import check_late_results
 from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
+from sluice.config.checks.operators.barrier_checks import barrier
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
+from sluice.config.checks.operators.delay_checks import delay
 from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.key_time_checks import check_key_times
+from sluice.config.checks.operators.keyed_map_checks import decided_before, keyed, looking_back
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.split_checks import split
 from sluice.config.checks.operators.union_checks import Unions
@@ -31,13 +34,17 @@ from sluice.config.checks.watermark_checks import check_buckets, check_unused_ev
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import (
     AggregateShape,
+    BarrierShape,
     CustomShape,
     DedupShape,
+    DelayShape,
     JoinShape,
     MapShape,
     OperatorShape,
+    PairShape,
     SortShape,
     SplitShape,
+    ThrottleShape,
 )
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
@@ -106,6 +113,7 @@ def check_stages(pipeline: Pipeline, report: Report) -> None:
 #: the operators whose checks have a module of their own
 BUILDERS: Mapping[type[OperatorShape], Callable[[ExpressionChecks, int, Any], Operator]] = {
     JoinShape: join, SortShape: sort, DedupShape: dedup, CustomShape: custom, SplitShape: split,
+    BarrierShape: barrier, PairShape: barrier, DelayShape: delay, ThrottleShape: delay,
 }  # fmt: skip
 
 
@@ -195,6 +203,7 @@ class Operators(ExpressionChecks):
             None if scope is None or unknown else replace(scope, attributes={**scope.attributes, **more})
             for scope in (self.scope(shape.map, "in where"), self.scope(shape.map, "in a map"))
         )
-        where = self.condition(self.path(index, "where"), shape.where, conditions)
+        where = self.condition(self.path(index, "where"), shape.where, decided_before(conditions))
         unchanged = self.unchanged(shape.map) | {name: Attribute(name, kind) for name, kind in more.items()}
-        return Map(shape.name, shape.map, self.outputs(index, shape, values, unchanged), where, each)
+        outputs = self.outputs(index, shape, looking_back(values), unchanged)
+        return keyed(self, index, shape, values, Map(shape.name, shape.map, outputs, where, each))

@@ -139,16 +139,15 @@ WORDS: dict[str, str] = {
         ("now", "current_timestamp", "unix_timestamp", "localtimestamp", "proctime", "rand", "random", "uuid"),
         "an expression over the tuple alone: there is no function for the present time or for random numbers",
     ),
-    **dict.fromkeys(
-        ("lag", "lead", "previous"),
-        "an aggregate with the window sliding, count(2), count(1): First(x) is the value before, Last(x) the new one",
-    ),
+    "lag": "previous(x) or previous(x, n) in the output of a map, with partition_by, in place of LAG",
+    "lead": "an aggregate with the window sliding, count(2), count(1): First(x) is the value, Last(x) the one after it",
 }
 #: words of SQL that may well be the name of an attribute, where one is expected, as WORDS
 WORDS_IN_SQL: dict[str, str] = {
     **dict.fromkeys(
         ("rank", "row_number", "dense_rank", "topk"),
-        "MaxN(x, n) or CollectMaxN(y, x, n) in an aggregate, or a sort operator with limit",
+        "rank(), denseRank() or rowNumber() in the output of a sort, with limit; MaxN(x, n) or CollectMaxN(y, x, n) "
+        "in an aggregate",
     ),
     **dict.fromkeys(
         ("select", "from", "where", "having", "group", "order"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from lark import Token, Tree
 
 from sluice.api import custom
-from sluice.api.class_loader import ClassError
+from sluice.api.class_loader import ClassError, versioned
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.expression_grammar import ExpressionError, parse_tree
 from sluice.config.syntax.function_names import function_elsewhere
@@ -18,8 +18,19 @@ from sluice.config.syntax.object_attributes import of_attributes, of_objects, of
 from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.signature_match import call, constants_fit, converted, signatures, wrong_constant
 from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
-from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, OTHER_NAMES, Function, Match, common, match
+from sluice.model.expressions import PREVIOUS, AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.functions import (
+    AGGREGATES,
+    EARLIER,
+    FUNCTIONS,
+    OPERATORS,
+    OTHER_NAMES,
+    RANKS,
+    Function,
+    Match,
+    common,
+    match,
+)
 from sluice.model.types import (
     BOOLEAN,
     FLOAT64,
@@ -70,6 +81,10 @@ class Scope:
     streams: Mapping[str, str] = field(default_factory=dict)
     #: the functions that describe the window that fires, and the types of their results
     panes: Mapping[str, Type] = field(default_factory=dict)
+    #: None if functions of earlier tuples may be called; else the end of the message that forbids them
+    no_earlier: str | None = "in the output of a map alone"
+    #: whether the place of a tuple in the order of a sort is known
+    ranks: bool = False
 
 
 def parse(text: str, scope: Scope) -> Expression:
@@ -92,6 +107,8 @@ class Typing:
     exact: bool = False
     #: name of the aggregate function whose arguments are being typed; None outside of one
     snapshot: str | None = None
+    #: name of the function of earlier tuples whose arguments are being typed; None outside of one
+    looks_back: str | None = None
     depth: int = 0
 
     def of(self, tree: Tree[Token] | Token) -> Expression | None:
@@ -403,20 +420,25 @@ class Typing:
 
     def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
-        if function := AGGREGATES.get(name):
-            return self.aggregate(tree, function, given)
         if name == "Custom":
             return self.custom(tree, given)
-        for condition in given:
-            if condition.data == "where" and (name in FUNCTIONS or name in SIGNATURES):
+        for condition in given if name not in AGGREGATES else ():
+            if condition.data == "where" and any(name in table for table, _ in self.tables()):
                 return self.fault(condition, f"where: in aggregation functions alone, not in {name}() (rule FN1)")
-        if function := FUNCTIONS.get(name):
-            return self.function(tree, function, given)
-        if function := SIGNATURES.get(name):
-            return self.pane(tree, function, given)
+        for table, typed in self.tables():
+            if name in table:
+                return typed(tree, table[name], given)
         for argument in given:
             self.of(argument)
         return self.no_function(tree, name, len(given))
+
+    def tables(self) -> Iterator[tuple[Mapping[str, Function], Callable[..., Expression | None]]]:
+        """The tables of functions, each with the method that types a call of one of them."""
+        yield AGGREGATES, self.aggregate
+        yield FUNCTIONS, self.function
+        yield SIGNATURES, self.pane
+        yield EARLIER, self.earlier
+        yield RANKS, self.rank
 
     def of_where(self, tree: Tree[Token], condition: Tree[Token]) -> Expression | None:
         """The condition in the call of an aggregation function (FN1)."""
@@ -427,9 +449,10 @@ class Typing:
 
     def no_function(self, tree: Tree[Token], name: Token, count: int) -> Expression | None:
         """Reports a call of an unknown name with `count` arguments."""
-        if instead := word_of_sql(name):
-            return self.fault(tree, instead, got=str(name))
         other = small_word(name) or OTHER_NAMES.get(name.lower()) or OF_OTHER_CASE.get(name.lower())
+        misplaced = self.misplaced(other) if other in EARLIER else None
+        if instead := word_of_sql(name) or (misplaced and f"{misplaced} (rule PV3)"):
+            return self.fault(tree, instead, got=str(name))
         if other is None and (instead := function_elsewhere(name)):
             return self.fault(tree, instead, got=str(name))
         if other is not None and other in SIGNATURES and other not in self.scope.panes:
@@ -441,7 +464,11 @@ class Typing:
                 return self.fault(tree, f"no aggregate function inside of {self.snapshot}()", got=str(name))
             if self.scope.no_aggregates:
                 return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}", got=str(name))
-        known: list[str] = [*FUNCTIONS]
+        known: list[str] = [
+            *FUNCTIONS,
+            *([] if self.scope.no_earlier else EARLIER),
+            *(RANKS if self.scope.ranks else []),
+        ]
         if self.scope.no_aggregates is None and not self.snapshot:
             known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
         hint = (
@@ -501,9 +528,53 @@ class Typing:
         arguments = [self.of(argument) for argument in given]
         self.snapshot = None
         call = self.apply(tree, function, arguments[: len(given) - len(conditions)], AggregateCall)
+        if isinstance(call, AggregateCall):
+            call = of_extreme(call)
         if not conditions or not isinstance(call, AggregateCall) or arguments[-1] is None:
             return None if conditions else call
         return replace(call, type=type_where(function, call), where=arguments[-1])
+
+    def earlier(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        """A function of earlier tuples (PV1). `change` and `rate` become the expressions for which they stand."""
+        if misplaced := self.misplaced(function.name):
+            return self.fault(tree, f"{misplaced} (rule PV3)")
+        self.looks_back = function.name
+        arguments = [self.of(argument) for argument in given]
+        self.looks_back = None
+        call = self.apply(tree, function, arguments, Call)
+        if call is None or function.name == PREVIOUS:
+            return call
+        value, *unit = [argument for argument in arguments if argument is not None]
+        return self.rate(tree, value, *unit) if unit else self.change(tree, value)
+
+    def misplaced(self, name: str | None) -> str | None:
+        """What is expected in place of a function of earlier tuples; None if it is in its place."""
+        if self.scope.no_earlier:
+            return f"{name}() {self.scope.no_earlier}"
+        inside = f"no {name}() inside of {self.looks_back}(); previous(x, 2) is the tuple before the previous one"
+        return inside if self.looks_back else None
+
+    def rank(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        """A function of the place of a tuple in the order of a sort (RK1)."""
+        name = function.name
+        if not self.scope.ranks:
+            return self.fault(tree, f"{name}() in the output of a sort over windows that fire alone (rule RK1)")
+        return self.fault(tree, f"{name}() without arguments") if given else Call(name, (), INT64)
+
+    def change(self, tree: Tree[Token], value: Expression) -> Expression | None:
+        """`x - previous(x)` (PV5)."""
+        before = self.apply(tree, EARLIER[PREVIOUS], [value], Call)
+        return self.apply(tree, OPERATORS["-"], [value, before], Call)
+
+    def rate(self, tree: Tree[Token], value: Expression, unit: Expression) -> Expression | None:
+        """`change(x) / change(t)` as float64, null where t has not changed (PV6)."""
+        changes = [
+            self.apply(tree, FUNCTIONS["float64"], [self.change(tree, one)], Call) for one in (value, unit)
+        ]  # fmt: skip
+        quotient = self.apply(tree, OPERATORS["/"], [*changes], Call)
+        same = self.apply(tree, OPERATORS["=="], [changes[1], Literal(0.0, FLOAT64)], Call)
+        null = Literal(None, optional_of(FLOAT64))
+        return self.apply(tree, OPERATORS["if"], [same, null, quotient], Call)
 
     def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
         """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
@@ -511,11 +582,13 @@ class Typing:
         if not isinstance(name, Literal) or name.type != STRING:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
         try:
-            function = custom.function(custom.load(str(name.value)))
+            made = custom.load(str(name.value))
         except ClassError as error:
             return self.fault(given[0], error.expected, error.hint)
-        call = self.aggregate(tree, function, given[1:])
-        return replace(call, arguments=(name, *call.arguments)) if isinstance(call, AggregateCall) else None
+        call = self.aggregate(tree, custom.function(made), given[1:])
+        if not isinstance(call, AggregateCall):
+            return None
+        return replace(call, arguments=(Literal(versioned(str(name.value), made), STRING), *call.arguments))
 
     def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
@@ -596,6 +669,12 @@ def type_where(function: Function, call: AggregateCall) -> Type:
     """The type of the result of a call with a condition: as if its arguments were null where it is not true (FN2)."""
     types = [optional_of(one.type) for one in call.arguments[:1]] + [one.type for one in call.arguments[1:]]
     return optional_of(call.type) if function.name == "Custom" or function.optional(types) else call.type
+
+
+def of_extreme(call: AggregateCall) -> AggregateCall:
+    """FirstBy(x, t) as ArgMin(t, x), LastBy(x, t) as ArgMaxLast(t, x) (FN10); other calls as they are."""
+    name = {"FirstBy": "ArgMin", "LastBy": "ArgMaxLast"}.get(call.function)
+    return call if name is None else replace(call, function=name, arguments=call.arguments[::-1])
 
 
 def is_null(tree: Tree[Token]) -> bool:

@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sluice.api.custom import Custom, at_once
+from sluice.api.custom import AT_ONCE, Custom, at_once
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
 from sluice.engine.aggregates.aggregate_function import Finish, Results
 from sluice.engine.contents.fired_contents import FiredContents
-from sluice.model.types import Type, optional_of
+from sluice.engine.stream.expression_eval import OWN
+from sluice.model.expressions import Call, Expression
+from sluice.model.functions import read_signature
+from sluice.model.types import FLOAT64, Type, optional_of
 
 LOG = logging.getLogger(__name__)
 
@@ -66,17 +70,85 @@ def _of_all(made: Callable[[], Any], sizes: np.ndarray, columns: Sequence[pa.Arr
             for n, (start, end) in enumerate(zip(offsets.tolist(), offsets[1:].tolist(), strict=False))
         ]
         return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([p.failed for p in parts]))
-    absent = values.is_null().to_numpy(zero_copy_only=False)
-    return Results(values, absent if not type_.optional else np.zeros(len(values), np.bool_))
+    return _with_failures(values, type_)
 
 
 def _called(made: Callable[[], Any], offsets: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> pa.Array:
     found = made().results(offsets, *columns)
+    return _of_length(found, len(offsets) - 1, AT_ONCE).cast(form(type_).arrow)
+
+
+# ---- classes that lift the tuples as they come (FN11) ----------------------------------------------------------------
+
+
+def lift(made: type[Any], name: str, number: int, arguments: tuple[Expression, ...]) -> Call:
+    """The expression over a tuple with the number of this place that the class gives for it."""
+    function = f"{name}.lift[{number}]"
+    required = [place for place, word in enumerate(read_signature(made.signature).parameters) if not word.endswith("?")]
+
+    def numbers(*columns: pa.Array) -> pa.Array:
+        there = np.ones(len(columns[0]), np.bool_)
+        for place in required:  # with `where:` the arguments of other tuples are null
+            there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
+        given = [column.filter(pa.array(there)) for column in columns]
+        found = _numbers(made, number, given, int(there.sum()))
+        return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), found)
+
+    OWN[function] = numbers
+    return Call(function, arguments, FLOAT64)
+
+
+def _numbers(made: type[Any], number: int, columns: Sequence[pa.Array], count: int) -> pa.Array:
+    """The numbers of one place for some tuples, null where the class fails: a single tuple then has no value."""
+    if not count:
+        return pa.array([], pa.float64())
+    try:
+        lifted = made().lift(*columns)
+        return _of_length(lifted[number], count, "lift").cast(pa.float64())
+    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+        failure = error
+    if count == 1:
+        LOG.warning("a tuple has no value in %s:", made, exc_info=failure)
+        return pa.nulls(1, pa.float64())
+    half = count // 2
+    parts = [(0, half), (half, count - half)]
+    return pa.concat_arrays(
+        [_numbers(made, number, [column.slice(start, size) for column in columns], size) for start, size in parts]
+    )
+
+
+def of_numbers(made: type[Any], numbers: Sequence[np.ndarray], type_: Type) -> Results:
+    """The results of all windows. If the class fails, it is called for each half of them, so that only the windows at
+    fault have no value (FN7).
+    """
+    count = len(numbers[0])
+    if not count:
+        return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
+    try:
+        values = _of_length(made().result(*numbers), count, "result").cast(form(type_).arrow)
+    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+        failure = error
+    else:
+        return _with_failures(values, type_)
+    if count == 1:
+        LOG.warning("a result of %s has no value:", made, exc_info=failure)
+        return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
+    halves = (slice(0, count // 2), slice(count // 2, count))
+    parts = [of_numbers(made, [one[half] for one in numbers], type_) for half in halves]
+    return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([part.failed for part in parts]))
+
+
+def _with_failures(values: pa.Array, type_: Type) -> Results:
+    absent = values.is_null().to_numpy(zero_copy_only=False)
+    return Results(values, absent if not type_.optional else np.zeros(len(values), np.bool_))
+
+
+def _of_length(found: Any, count: int, method: str) -> pa.Array:  # noqa: ANN401 - what a user's class returns
     array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    if not isinstance(array, pa.Array | np.ndarray) or len(array) != len(offsets) - 1:
-        message = f"results() returned {type(found).__name__}, not an array of {len(offsets) - 1} values"
+    if not isinstance(array, pa.Array | np.ndarray) or len(array) != count:
+        message = f"{method}() returned {type(found).__name__}, not an array of {count} values"
         raise TypeError(message)
-    return (array if isinstance(array, pa.Array) else pa.array(array)).cast(form(type_).arrow)
+    return array if isinstance(array, pa.Array) else pa.array(array)
 
 
 def _listed(found: FiredContents, type_: Type, columns: Iterator[int]) -> pa.Array:

@@ -11,12 +11,12 @@ the rest       all tuples of the window, listed at each firing              O(tu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from sluice.api.custom import load
+from sluice.api.custom import lifts, load
 from sluice.columns import number_columns
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_units, from_words
@@ -29,6 +29,7 @@ from sluice.engine.aggregates.aggregate_function import (
     Finish,
     Function,
     Kept,
+    Results,
     presence_of,
     results,
     words_of,
@@ -242,12 +243,14 @@ def _end(code: int) -> Callable[[AggregateCall], Function]:
     return make
 
 
-def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
-    """Min and Max with one argument; ArgMin and ArgMax with a second one, the companion."""
+def _extreme(least: bool, *, last: bool = False) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """Min and Max with one argument; ArgMin and ArgMax with a second one, the companion. `last`: it is that of the
+    last tuple with the extreme value (FN9).
+    """
 
     def make(call: AggregateCall) -> Function:
         value, companion = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else summaries.NONE
-        extreme = Kept(code_of(value.type, least=least), value, companion)
+        extreme = Kept(code_of(value.type, least=least) + (summaries.LAST if last else 0), value, companion)
         if form(value.type).order is not Order.REAL:
             return Function(_word(call.type, len(call.arguments) - 1), (extreme,))
         first = Kept(summaries.OLDEST, call.arguments[-1])
@@ -425,8 +428,32 @@ def _custom(call: AggregateCall) -> Function:
     assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
     made = load(str(name.value))
     type_ = call.type if made.signature.strip().endswith("?") else call.type.present
+    if lifts(made):
+        return _lifted(made, str(name.value), tuple(arguments), type_)
     finish = custom_functions.results(made, [e.type for e in arguments], type_)
     return Function(finish, lists=tuple(word for e in arguments for word in words_of(e)))
+
+
+#: word of `combine` -> the summary of float64 numbers
+COMBINED = {
+    "sum": summaries.SUM_REAL, "min": summaries.LEAST_REAL, "max": summaries.GREATEST_REAL,
+    "first": summaries.OLDEST, "last": summaries.YOUNGEST,
+}  # fmt: skip
+
+
+def _lifted(made: type[Any], name: str, arguments: tuple[Expression, ...], type_: Type) -> Function:
+    """The function of a class that lifts the tuples as they come (FN11)."""
+    words = made.combine
+    columns = [custom_functions.lift(made, name, number, arguments) for number in range(len(words))]
+
+    def finish(found: FiredContents, at: Sequence[int]) -> Results:
+        numbers = [
+            _total(found, word, mean=False) if how == "sum" else found.real(word)
+            for how, word in zip(words, at, strict=True)
+        ]
+        return custom_functions.of_numbers(made, numbers, type_)
+
+    return Function(finish, tuple(Kept(COMBINED[how], one) for how, one in zip(words, columns, strict=True)))
 
 
 def _percentile(call: AggregateCall) -> Function:
@@ -536,6 +563,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Max": _each_element(_extreme(least=False)),
     "ArgMin": _extreme(least=True),
     "ArgMax": _extreme(least=False),
+    "ArgMinLast": _extreme(least=True, last=True),
+    "ArgMaxLast": _extreme(least=False, last=True),
     "MinCount": _times(least=True),
     "MaxCount": _times(least=False),
     "CollectArgMin": _collect_extreme(least=True),

@@ -26,7 +26,7 @@ from sluice.model.types import BOOLEAN, optional_of
 Make = Callable[[AggregateCall], Function]
 
 #: function of one tuple -> the argument that it takes as it is (NU20, NU21). Of a list of values no element is null
-TAKEN = {"First": 0, "Last": 0, "Any": 0, "ArgMin": 1, "ArgMax": 1}
+TAKEN = {"First": 0, "Last": 0, "Any": 0, "ArgMin": 1, "ArgMax": 1, "ArgMinLast": 1, "ArgMaxLast": 1}
 #: function -> the arguments whose nulls it handles itself
 HANDLED = {"Count": (0,), "CollectArgMin": (1,), "CollectArgMax": (1,)}
 #: the functions that handle null in all arguments

@@ -14,6 +14,8 @@ OLDEST, YOUNGEST  value                                  First; Last and Any
 LEAST, GREATEST   value [, companion]                    int64, timestamp, boolean; ties to the older (7.3)
 ... _REAL         value [, companion]                    float64; NaN only where there is no number (A16)
 ... _TEXT         value [, companion]                    strings, by their bytes
+LAST + one of     value [, companion]                    the same; ties to the younger (FN9)
+  these six
 
 The companion of an extreme is the word of another column (ArgMin) or, with TIMES, the number of tuples that have the
 extreme value (MinCount).
@@ -44,6 +46,8 @@ from sluice.columns.kernel import inlined
     LEAST, GREATEST, LEAST_REAL, GREATEST_REAL, LEAST_TEXT, GREATEST_TEXT,
 ) = range(12)  # fmt: skip
 
+#: added to the code of an extreme: of several tuples with the extreme value the youngest one is picked
+LAST = 6
 #: the divisor of sums that are beyond the range of float64
 LARGE = 2.0**64
 #: the bits of a NaN, those of its payload, and how many bits of a float64 the payload lacks
@@ -358,10 +362,13 @@ def _pick(of: SummaryField, text: InternedText, older: Words, younger: Words) ->
 def _is_younger(code: int, text: InternedText, old: int, new: int, came: int, later: int) -> bool:
     """Whether the value of the right side is picked.
 
-    `came` and `later` are the sequence numbers of the sides. The older side wins a tie.
+    `came` and `later` are the sequence numbers of the sides. The older side wins a tie, with LAST the younger one.
     """
     if code <= YOUNGEST:
         return (later > came) == (code == YOUNGEST)
+    if code > GREATEST_TEXT:
+        code -= LAST
+        return not _beats(code, text, old, new) if later > came else _beats(code, text, new, old)
     return _beats(code, text, new, old) if later > came else not _beats(code, text, old, new)
 
 

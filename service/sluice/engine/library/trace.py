@@ -15,7 +15,9 @@ from sluice.engine.stream.rejected_tuples import readable
 from sluice.model.spec import (  # fmt: skip
     DELETES,
     Aggregate,
+    Barrier,
     Dedup,
+    Delay,
     Join,
     Map,
     Pipeline,
@@ -99,8 +101,10 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     for spec in pipeline.operators:
         about = {"operator": spec.name}
         match spec:
-            case Map() | Dedup() | Union():
+            case Map() | Dedup() | Union() | Delay():
                 found[spec.name] = [None]
+            case Barrier():
+                found[spec.name] = [None] * len(spec.ports)
             case Sort() if spec.window.sliding:
                 found[spec.name] = [None]
             case Aggregate() if not spec.window.traced:

@@ -1,1 +1,1 @@
-"""The operators of a pipeline (Map, Union, Aggregate, Sort, Dedup, Join) and their states."""
+"""The operators of a pipeline (Map, Union, Aggregate, Sort, Dedup, Join, Barrier, Delay) and their states."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
@@ -30,11 +31,6 @@ class MapOperator:
 
     def __init__(self, spec: Map) -> None:
         self.spec = spec
-        self._outputs = [
-            (output.stream, [e for _, e in output.attributes],
-             arrow_schema(tuple((name, e.type) for name, e in output.attributes)))
-            for output in spec.outputs
-        ]  # fmt: skip
 
     def initial(self) -> None:
         return None
@@ -58,27 +54,37 @@ class MapOperator:
     def feed(self, state: None, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """The output items by stream, and the rejected tuples under REJECTS."""
         (items,) = inputs
-        items, failed = self._unnested(items)
-        kept = self._kept(items)
-        outputs, rejected = {}, [failed]
-        for stream, expressions, schema in self._outputs:
-            made = computed(expressions, kept.tuples, schema)
-            whole, columns, bad = complete(kept, made, self.spec.name, stream, expressions)
-            outputs[stream] = whole.with_tuples(columns)
-            rejected.append(bad)
-        return outputs | joined(rejected)
+        kept, failed = let_through(self.spec, items)
+        outputs, rejected = written(self.spec, kept, kept.tuples)
+        return outputs | joined([failed, *rejected])
 
-    def _unnested(self, items: Items) -> tuple[Items, Items | None]:
-        """The items with a tuple for each element of the list of `each`, and the rejected tuples (ST13)."""
-        if self.spec.each is None:
-            return items, None
-        whole, values, failed = readable(items, [self.spec.each.values], self.spec.name)
-        return unnested(whole, values.column(0), self.spec.each.attributes), failed
 
-    def _kept(self, items: Items) -> Items:
-        if self.spec.where is None:
-            return items
-        return _only(items, _holding(self.spec.where, items))
+def let_through(spec: Map, items: Items) -> tuple[Items, Items | None]:
+    """The items with a tuple for each element of the list of `each` for which `where` is true, and the rejected tuples
+    (ST13).
+    """
+    failed = None
+    if spec.each is not None:
+        whole, values, failed = readable(items, [spec.each.values], spec.name)
+        items = unnested(whole, values.column(0), spec.each.attributes)
+    return (items if spec.where is None else _only(items, _holding(spec.where, items))), failed
+
+
+def written(
+    spec: Map, items: Items, tuples: pa.RecordBatch, lower: Callable[[Expression], Expression] | None = None
+) -> tuple[dict[str, Items], list[Items | None]]:
+    """The output items by stream, and the rejected tuples. The expressions are computed over `tuples`, which have a row
+    for each tuple of the items; `lower` replaces an expression by what is computed for it.
+    """
+    outputs, rejected = {}, list[Items | None]()
+    for output in spec.outputs:
+        expressions = [e for _, e in output.attributes]
+        schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
+        made = computed([e if lower is None else lower(e) for e in expressions], tuples, schema)
+        whole, columns, bad = complete(items, made, spec.name, output.stream, expressions)
+        outputs[output.stream] = whole.with_tuples(columns)
+        rejected.append(bad)
+    return outputs, rejected
 
 
 class SplitOperator(MapOperator):

@@ -80,7 +80,7 @@ class UnionOperator(Stateful[UnionState]):
         """The items of all inputs as items of the output stream."""
         parts = [self._part(number, items) for number, items in enumerate(inputs)]
         port = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        order = np.argsort(_ranks(parts), kind="stable")
+        order = np.argsort(ranks_of_items(parts), kind="stable")
         items, port = reduce(concatenated, parts).take(order), port[order]
         items = self._with_watermarks(state, items, port)
         return {output.stream: items for output in self.spec.outputs}
@@ -114,7 +114,7 @@ class UnionOperator(Stateful[UnionState]):
         return min((watermark for watermark, is_timed in timed if is_timed), default=NEVER)
 
 
-def _ranks(parts: Sequence[Items]) -> np.ndarray:
+def ranks_of_items(parts: Sequence[Items]) -> np.ndarray:
     """For the items of all parts, one part after the other, numbers that sort them by time and event (R2).
 
     The numbers of a part never decrease, so a stable sort keeps its order.

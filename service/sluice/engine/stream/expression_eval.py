@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluice.columns.column_forms import form
 from sluice.engine.stream.functions.column_arguments import is_scalar
 from sluice.engine.stream.functions.function_kernels import kernel
-from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call, of_inside
+from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call, of_inside, of_own
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import FUNCTIONS, INSIDES, INTERNAL, OPERATORS
 from sluice.model.functions import match as match_types
@@ -24,6 +24,8 @@ Errors = Mapping[str, np.ndarray]
 NO_ERRORS: Errors = {}
 #: name -> the function of a call
 TABLE = {**FUNCTIONS, **OPERATORS, **INTERNAL}
+#: functions of users' classes: name of a call -> the function of the columns of its arguments (FN11)
+OWN: dict[str, Callable[..., pa.Array]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,9 @@ def _checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors) -> 
 
 
 def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
+    if call.function in OWN:
+        columns = [_plain(checked(argument, tuples, errors)) for argument in call.arguments]
+        return of_own(OWN[call.function](*[column.values for column in columns]), columns)
     if call.function in INSIDES:
         parts = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
         return of_inside(kernel(INSIDES[call.function])(*[one.values for one in parts]), parts)

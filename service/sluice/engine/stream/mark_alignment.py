@@ -105,15 +105,18 @@ COLUMNS = ("@kind", "@source", "@watermark", "@key")
 
 
 def save(buffered: Items | None) -> Saved | None:
-    """The items that are buffered, as a record batch. Marks have null attributes."""
-    if buffered is None:
-        return None
+    """The items that are buffered; None if there are none."""
+    return None if buffered is None else SavedRecord(record_of(buffered))
+
+
+def record_of(buffered: Items) -> pa.RecordBatch:
+    """Items that wait, as a record batch, without the events that caused them. Marks have null attributes."""
     is_tuple = buffered.kind == TUPLE
     rows = pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple)
     keys = buffered.keys.take(pa.array(buffered.key, mask=buffered.key < 0))
     columns = [pa.array(buffered.kind), pa.array(buffered.source), pa.array(buffered.watermark), keys]
     columns += [column.take(rows) for column in buffered.tuples.columns]
-    return SavedRecord(pa.record_batch(columns, names=[*COLUMNS, *buffered.tuples.schema.names]))
+    return pa.record_batch(columns, names=[*COLUMNS, *buffered.tuples.schema.names])
 
 
 def load(data: Data, schema: pa.Schema) -> Items | None:
@@ -124,14 +127,20 @@ def load(data: Data, schema: pa.Schema) -> Items | None:
         return None
     try:
         with pa.ipc.open_stream(data) as reader:
-            batch = reader.read_next_batch()
-        kind, source, watermark = (batch.column(name).to_numpy() for name in COLUMNS[:3])
-        names = batch.schema.names[len(COLUMNS) :]
-        columns = [batch.column(name).filter(pa.array(kind == TUPLE)) for name in names]
-        tuples = pa.RecordBatch.from_arrays(columns, schema=schema)
+            return items_of(reader.read_next_batch(), schema)
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
         msg = "what was buffered belongs to another stream, or is damaged"
         raise StateError(msg) from error
+
+
+def items_of(batch: pa.RecordBatch, schema: pa.Schema) -> Items:
+    """The items that `record_of` made this record batch of. Raises an error of Arrow, KeyError or ValueError for
+    another one.
+    """
+    kind, source, watermark = (batch.column(name).to_numpy() for name in COLUMNS[:3])
+    names = batch.schema.names[len(COLUMNS) :]
+    columns = [batch.column(name).filter(pa.array(kind == TUPLE)) for name in names]
+    tuples = pa.RecordBatch.from_arrays(columns, schema=schema)
     keys = batch.column("@key")
     key = np.where(keys.is_valid().to_numpy(zero_copy_only=False), np.arange(len(kind)), -1).astype(np.int32)
     before = np.zeros(len(kind), np.int64)

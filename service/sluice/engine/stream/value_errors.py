@@ -85,6 +85,12 @@ def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checke
     return _with_errors(values, np.where(_null(values), errors, Error.NONE))
 
 
+def of_own(values: pa.Array, arguments: Sequence[Checked]) -> Checked:
+    """The values that a user's class computed, whose nulls are errors; those of the arguments stay."""
+    own = np.where(_null(values), Error.NO_VALUE, Error.NONE)
+    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own))
+
+
 def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
     """A member of a value, or a value that is made of the arguments: it has their errors, and no error of its own."""
     errors = reduce(np.maximum, map(_errors, arguments))

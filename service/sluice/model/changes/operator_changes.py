@@ -13,7 +13,7 @@ from enum import StrEnum
 from sluice.model.changes.change_reasons import reason
 from sluice.model.changes.operator_data import EarlierNames, earlier_names, event_time_of, parts_of, provenance_of
 from sluice.model.changes.window_sizes import counts_tuples, resizing
-from sluice.model.spec import Operator, Pipeline, Union
+from sluice.model.spec import InWords, KeyedMap, Operator, Pipeline, Union
 from sluice.model.windows.policies.policy import Resizing
 
 #: the settings that no change of state can follow
@@ -210,6 +210,12 @@ def _gone(before: Operator, old: Pipeline, new: Pipeline, earlier: EarlierNames)
     return Change(before.name, StateOutcome.REMOVED, why, loses=bool(parts))
 
 
+def kind_of(operator: Operator) -> str:
+    """The key of the pipeline file that gives the operator its kind."""
+    return operator.word if isinstance(operator, InWords) else type(operator).__name__.lower()
+
+
 def _kind(operator: Operator) -> str:
-    word = type(operator).__name__.lower()
-    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+    with_earlier = " with previous()" if isinstance(operator, KeyedMap) else ""
+    word = kind_of(operator)
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}{with_earlier}"

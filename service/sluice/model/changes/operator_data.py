@@ -13,10 +13,13 @@ from typing import NamedTuple
 from sluice.model.expressions import AggregateCall, Attribute, walk
 from sluice.model.spec import (
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     EventTime,
     Join,
+    KeyedMap,
     Map,
     Operator,
     Passing,
@@ -66,20 +69,30 @@ def parts_of(operator: Operator, pipeline: Pipeline, earlier: EarlierNames = UNC
 
     earlier   the streams and the operators that have been renamed
     """
+    return dict(_parts(operator, pipeline, earlier)) if has_state(operator) else {}
+
+
+def _parts(operator: Operator, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
+    """The parts of an operator with state. The sizes of a Delay are none: what waits keeps its times (DL7)."""
     match operator:
-        case Map() | Union():
-            return {}
+        case KeyedMap():
+            yield from _of_keyed_map(operator, pipeline, earlier)
         case Join():
-            return dict(_of_join(operator, pipeline, earlier))
+            yield from _of_join(operator, pipeline, earlier)
+        case Barrier():
+            yield from _of_barrier(operator, pipeline, earlier)
         case Dedup():
-            return dict(_of_dedup(operator, pipeline, earlier))
+            yield from _of_dedup(operator, pipeline, earlier)
+        case Delay():
+            yield "input", provenance_of(pipeline, operator.input, earlier)
+            yield "attributes of its input", pipeline.streams[operator.input].schema
         case Aggregate() | Sort() | Custom():
-            return dict(_of_window(operator, pipeline, earlier))
+            yield from _of_window(operator, pipeline, earlier)
 
 
 def has_state(operator: Operator) -> bool:
     """Whether the operator has a state that could be lost."""
-    return not isinstance(operator, Map | Union)
+    return isinstance(operator, KeyedMap) or not isinstance(operator, Map | Union)
 
 
 def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
@@ -117,6 +130,22 @@ def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     written = (e for output in operator.outputs for _, e in output.attributes)
     found = (one for whole in written for one in walk(whole) if isinstance(one, AggregateCall))
     return tuple(dict.fromkeys(found))
+
+
+def _of_keyed_map(operator: KeyedMap, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
+    yield "input", provenance_of(pipeline, operator.input, earlier)
+    yield "each", operator.each
+    yield "where", operator.where
+    yield "partition_by", operator.partition_by
+    yield "previous()", operator.values
+    yield "number of earlier tuples", operator.longest
+
+
+def _of_barrier(operator: Barrier, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
+    for number, port in enumerate(operator.ports, 1):
+        yield f"input {number}", provenance_of(pipeline, port.stream, earlier)
+        yield f"partition_by of input {number}", port.key
+        yield f"attributes of input {number}", pipeline.streams[port.stream].schema
 
 
 def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:

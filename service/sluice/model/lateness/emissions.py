@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
+    Barrier,
     EventTime,
     Join,
     Map,
@@ -26,6 +27,7 @@ from sluice.model.spec import (  # fmt: skip
     Sliding,
     SlidingTime,
     Split,
+    Stream,
     TimeInterval,
     Tumbling,
     Union,
@@ -279,3 +281,18 @@ def _alone(join: Join, name: str, other: str, sides: Mapping[str, JoinSide], por
     names = {port: tuples[""], name: tuples[""]} if tuples else {}
     known = Known(names, {}, missing=frozenset({other}))
     return Case((View(view_of, known),), "a tuple without a partner comes out when it leaves its window")
+
+
+def of_barrier(barrier: Barrier, streams: Mapping[str, Stream]) -> Iterator[Case]:
+    """The cases of a Barrier: a tuple may have waited for those of the other inputs for any time."""
+    stale = f"the {'pair' if barrier.apart else 'barrier'} holds tuples while the watermark advances"
+    timed: dict[str | None, TupleTimes] = {
+        port.name: TupleTimes(of.attribute, of.tick, ANY_TIME, ANY_TIME, ANY_TIME)
+        for port in barrier.ports
+        if (of := streams[port.stream].event_time) is not None
+    }
+    if not barrier.apart:
+        yield Case((View(0, Known(timed, {})),), stale)
+        return
+    for times in timed.values():
+        yield Case((View(0, Known({None: times}, {})),), stale)

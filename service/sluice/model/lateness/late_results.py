@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sluice.model.expressions import Expression
-from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_join, own_tuples
+from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_barrier, of_join, own_tuples
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
+    Barrier,
     Custom,
     Dedup,
+    Delay,
     EventTime,
     Join,
     Map,
@@ -153,6 +155,8 @@ def _cases(
                 for name, side in (("left", operator.left), ("right", operator.right))
             }
             return tuple(of_join(operator, output, sides))
+        case Barrier():
+            return tuple(of_barrier(operator, streams))
         case Custom() | Union():
             return None
         case _:
@@ -167,7 +171,7 @@ def _arriving(stream: str, known: Mapping[str, Lateness]) -> Bound:
 
 
 def _of_one_input(
-    pipeline: Pipeline, operator: Aggregate | Map | Sort | Dedup, of: EventTime, arriving: Bound
+    pipeline: Pipeline, operator: Aggregate | Map | Sort | Dedup | Delay, of: EventTime, arriving: Bound
 ) -> Iterator[Case]:
     match operator:
         case Aggregate():
@@ -180,7 +184,7 @@ def _of_one_input(
             yield _tuple(of, arriving if at_once else math.inf, stale)
         case Dedup(keep="last", accepts=None):
             yield _tuple(of, math.inf, "keep: last holds tuples by the clock")
-        case Dedup(accepts=None):
+        case Dedup(accepts=None) | Delay():
             yield _tuple(of, arriving)
         case Sort() | Dedup():
             yield _tuple(of, operator.holds)

@@ -154,7 +154,7 @@ def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapp
             right = next(_right(pipeline, operator, output, stream, known), None)
             if right is not None:
                 yield f"write `{_attribute(stream)}: {_quoted(right)}`"
-        case Map():
+        case Map() | Sort(accepts=int()):
             yield f"keep {_attribute(stream)} as it is, and write the other time to an attribute of its own"
         case Sort():
             yield "write `window: timeInterval, intervalDuration(...)`, which holds the watermark back"

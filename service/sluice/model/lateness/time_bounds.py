@@ -127,7 +127,7 @@ def _attribute(name: str, type_: Type, port: str | None, known: Known, which: st
 
 #: the aggregation functions whose value is one of the values of an argument, or between them -> the argument
 SELECTING = dict.fromkeys(("First", "Last", "Any", "Max", "Min", "Average", "Median", "Percentile"), 0) | dict.fromkeys(
-    ("ArgMax", "ArgMin"), 1
+    ("ArgMax", "ArgMin", "ArgMaxLast", "ArgMinLast"), 1
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.api.class_loader import ClassError
+from sluice.api.class_loader import ClassError, versioned
 from sluice.api.handler import WindowHandler, load, schema
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.stream_checks import without_null
@@ -31,7 +31,8 @@ def custom(typed: ExpressionChecks, index: int, shape: CustomShape) -> Custom:
         typed.output(index, stream, attributes, sound=sound and made is not None)
         for stream, attributes, sound in typed.given(index, shape, scope, sent)
     )
-    return Custom(shape.name, shape.custom, shape.handler, found, outputs, partition_by)
+    name = shape.handler if made is None else versioned(shape.handler, made)
+    return Custom(shape.name, shape.custom, name, found, outputs, partition_by)
 
 
 def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sluice.config.checks.early_checks import emitted_rest
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
@@ -9,7 +11,7 @@ from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models.operator_models import OrderShape, SortShape
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import one_of
-from sluice.model.spec import Count, Order, Sort
+from sluice.model.spec import Count, Order, Sort, Window
 from sluice.model.types import SCALARS
 from sluice.model.windows.kinds import kinds_of
 
@@ -26,14 +28,25 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
     found = align(typed, index, shape, clause, found)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
-    outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
-    if shape.limit is not None and found.sliding:
-        what = "no limit, as each tuple of a sort over a sliding window comes out by itself"
-        typed.report.problem(typed.path(index, "limit"), what)
+    ranked = None if scope is None else replace(scope, ranks=not found.sliding)
+    outputs = typed.outputs(index, shape, ranked, typed.unchanged(shape.sort))
+    check_limit(typed, index, shape, found)
     return Sort(
         shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit,
-        emit_rest=emitted_rest(typed, index, shape, clause),
+        emit_rest=emitted_rest(typed, index, shape, clause), with_ties=shape.with_ties,
     )  # fmt: skip
+
+
+def check_limit(typed: ExpressionChecks, index: int, shape: SortShape, window: Window) -> None:
+    """Checks what needs windows that fire (RK1), and that there is a limit for ties (RK3)."""
+    by_itself = "as each tuple of a sort over a sliding window comes out by itself"
+    if shape.limit is not None and window.sliding:
+        typed.report.problem(typed.path(index, "limit"), f"no limit, {by_itself}")
+    if isinstance(shape.output, dict) and window.sliding:
+        what = f"a list of streams, {by_itself}; a map gives it other attributes (rule RK1)"
+        typed.report.problem(typed.path(index, "output"), what)
+    if shape.with_ties and shape.limit is None:
+        typed.report.problem(typed.path(index, "with_ties"), "with_ties only with a limit (rule RK3)")
 
 
 def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from sluice.config.checks.event_time_checks import inherited
 from sluice.config.checks.stream_checks import Streams
-from sluice.config.syntax.file_models.operator_models import JoinShape, input_key, inputs_of, union_of
+from sluice.config.syntax.file_models.operator_models import (
+    BarrierShape,
+    JoinShape,
+    PairShape,
+    input_key,
+    inputs_of,
+    union_of,
+)
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Output, Stream, Union
@@ -27,20 +34,16 @@ class Unions:
         The attributes of the streams that the union reads are known by now.
         """
         shape = self._streams.operators[index]
-        if isinstance(shape, JoinShape):
+        if isinstance(shape, JoinShape | BarrierShape | PairShape):
             return None
         word, names = input_key(shape), [name for _, name in inputs_of(shape)]
         name = union_of(names)
         if len(names) == 1 or name in self.found:
             return None
-        path = self._streams.path(index, word)
-        self._check_distinct(path, names)
-        schemas = [self._streams.schemas.get(one) for one in names]
-        known = [schema for schema in schemas if schema is not None]
-        if len(known) < len(names):
+        schema = self.united(self._streams.path(index, word), names)
+        if schema is None:
             return None
-        self._check_attributes(path, names, known)
-        schema = self._streams.schemas[name] = united_schema(known)
+        self._streams.schemas[name] = schema
         found = inherited([(self._streams.event_times.get(one), self._streams.schemas[one]) for one in names], schema)
         if found is not None:
             self._streams.event_times[name] = found
@@ -48,11 +51,21 @@ class Unions:
         self.found[name] = Union(name, tuple(names), (Output(name, unchanged),))
         return self.found[name]
 
+    def united(self, path: Path, names: Sequence[str]) -> Schema | None:
+        """The attributes of these streams together (R1); None if those of one are unknown."""
+        self.check_distinct(path, names)
+        schemas = [self._streams.schemas.get(one) for one in names]
+        known = [schema for schema in schemas if schema is not None]
+        if len(known) < len(names):
+            return None
+        self._check_attributes(path, names, known)
+        return united_schema(known)
+
     def stream(self, name: str) -> Stream:
         """The stream of a union: it exists only inside the service."""
         return Stream(name, self._streams.schemas[name], event_time=self._streams.event_times.get(name))
 
-    def _check_distinct(self, path: Path, names: Sequence[str]) -> None:
+    def check_distinct(self, path: Path, names: Sequence[str]) -> None:
         for number, name in enumerate(names):
             if name in names[:number]:
                 self._streams.report.problem((*path, number), "each stream only once", name)

@@ -18,7 +18,8 @@ from sluice.model.windows.policies.policy_table import POLICIES
 
 # tags of kinds of operators, and of an output that is a list
 AGGREGATE, MAP, JOIN, SORT, DEDUP, CUSTOM = "<aggregate>", "<map>", "<join>", "<sort>", "<dedup>", "<custom>"
-SPLIT = "<split>"
+SPLIT, BARRIER, PAIR = "<split>", "<barrier>", "<pair>"
+DELAY, THROTTLE = "<delay>", "<throttle>"
 LIST = "<list>"
 #: between the names of the streams of a union
 PLUS = "+"
@@ -239,6 +240,17 @@ class MapShape(FileModel):
         description="A condition. Tuples for which it is not true are dropped.",
         examples=["price > 0 and symbol != ''"],
     )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key of `previous(x)`, `change(x)` and `rate(x, t)`: each value has its own earlier tuples.",
+    )
+    forget_after: Seconds | None = Field(
+        None,
+        description="A key without a tuple for this long by the operator clock begins anew: its earlier tuples are "
+        "forgotten. Without it they are kept for ever.",
+        gt=0,
+        examples=["1d"],
+    )
     output: Outputs
 
 
@@ -443,7 +455,11 @@ class SortShape(StatefulShape):
         description="The maximum number of tuples that a window emits, the first ones in sort order. Not for a sliding "
         "window.",
     )
-    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+    with_ties: bool = Field(
+        default=False,
+        description="Whether the tuples that are equal in the order to the last one of `limit` are emitted, too.",
+    )
+    output: Outputs
 
 
 class DedupShape(StatefulShape):
@@ -467,6 +483,88 @@ class DedupShape(StatefulShape):
         description="Which tuple of a period is emitted: the first one, at once, or the last one, when the period is "
         "over.",
     )
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
+#: the key of each input of a barrier: the same expressions for all inputs, or by input
+Keys = Annotated[
+    Annotated[list[ExpressionText], Tag(LIST)] | Annotated[dict[str, list[ExpressionText]], Tag(MAPPING)],
+    Discriminator(lambda value: MAPPING if isinstance(value, dict) else LIST),
+]
+
+
+def inputs() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
+    return Field(description="The input streams, two or more.", min_length=2, examples=[["orders", "payments"]])
+
+
+def keys_of_inputs() -> Any:  # noqa: ANN401
+    return Field(
+        [],
+        description="The key: only tuples with equal keys meet. A list of expressions for all inputs, or for each "
+        "input its own list. Without it the n-th tuples of the inputs meet.",
+        examples=[["id"], {"orders": ["id"], "payments": ["order"]}],
+    )
+
+
+def buffer(default: int, what: str) -> Any:  # noqa: ANN401
+    return Field(
+        default, ge=1, le=10_000_000, description=f"How many tuples {what} wait at most; one more is a dead letter."
+    )
+
+
+def timeout() -> Any:  # noqa: ANN401
+    return Field(
+        None,
+        gt=0,
+        description="A tuple that has waited for so long by the operator clock is a dead letter. Without it tuples "
+        "wait for ever.",
+        examples=["10m"],
+    )
+
+
+class BarrierShape(StatefulShape):
+    """Makes one tuple of the n-th tuples of several streams, or of those with equal keys (SPL's Barrier)."""
+
+    barrier: list[str] = inputs()
+    partition_by: Keys = keys_of_inputs()
+    buffer: int = buffer(1000, "of one input and key")
+    timeout: Seconds | None = timeout()
+    output: Outputs
+
+
+class PairShape(StatefulShape):
+    """Emits the n-th tuples of several streams, or those with equal keys, one after the other with a mark behind them
+    (SPL's Pair).
+    """
+
+    pair: list[str] = inputs()
+    partition_by: Keys = keys_of_inputs()
+    buffer: int = buffer(1000, "of one input and key")
+    timeout: Seconds | None = timeout()
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
+class DelayShape(StatefulShape):
+    """Passes tuples and marks on later, with the times between them (SPL's Delay)."""
+
+    delay: Input = Field(description=INPUT)
+    by: Seconds = Field(description="How much later by the operator clock.", gt=0, examples=["30s"])
+    buffer: int = buffer(1_000_000, "of all keys")
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
+class ThrottleShape(StatefulShape):
+    """Passes tuples on at a bounded rate, in their order; tuples that are too many wait (SPL's Throttle)."""
+
+    throttle: Input = Field(description=INPUT)
+    rate: float = Field(
+        description="The most tuples in a second of the operator clock: two tuples are at least 1/rate seconds apart.",
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        examples=[100, 0.5],
+    )
+    buffer: int = buffer(1_000_000, "of all keys")
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
@@ -499,13 +597,30 @@ KINDS = {
     "dedup": DEDUP,
     "custom": CUSTOM,
     "split": SPLIT,
+    "barrier": BARRIER,
+    "pair": PAIR,
+    "delay": DELAY,
+    "throttle": THROTTLE,
 }
 #: tag -> model
 SHAPES: dict[str, type[FileModel]] = {
     AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, DEDUP: DedupShape,
-    CUSTOM: CustomShape, SPLIT: SplitShape,
+    CUSTOM: CustomShape, SPLIT: SplitShape, BARRIER: BarrierShape, PAIR: PairShape,
+    DELAY: DelayShape, THROTTLE: ThrottleShape,
 }  # fmt: skip
-OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | DedupShape | CustomShape | SplitShape
+OperatorShape = (
+    AggregateShape
+    | MapShape
+    | JoinShape
+    | SortShape
+    | DedupShape
+    | CustomShape
+    | SplitShape
+    | BarrierShape
+    | PairShape
+    | DelayShape
+    | ThrottleShape
+)
 #: the path of a value within an operator
 Inner = tuple[str | int, ...]
 #: keys besides `output` that name an output stream of an operator
@@ -517,6 +632,8 @@ def inputs_of(operator: OperatorShape) -> list[tuple[Inner, str]]:
     if isinstance(operator, JoinShape):
         return [(("join", "left"), operator.join.left), (("join", "right"), operator.join.right)]
     word = input_key(operator)
+    if isinstance(operator, BarrierShape | PairShape):
+        return [((word, number), name) for number, name in enumerate(getattr(operator, word))]
     names = getattr(operator, word).split(PLUS)
     return [((word, number), name) for number, name in enumerate(names)] if len(names) > 1 else [((word,), names[0])]
 
@@ -539,6 +656,10 @@ AnyOperator = Annotated[
     | Annotated[SortShape, Tag(SORT)]
     | Annotated[DedupShape, Tag(DEDUP)]
     | Annotated[CustomShape, Tag(CUSTOM)]
-    | Annotated[SplitShape, Tag(SPLIT)],
+    | Annotated[SplitShape, Tag(SPLIT)]
+    | Annotated[BarrierShape, Tag(BARRIER)]
+    | Annotated[PairShape, Tag(PAIR)]
+    | Annotated[DelayShape, Tag(DELAY)]
+    | Annotated[ThrottleShape, Tag(THROTTLE)],
     Discriminator(kind_of),
 ]

@@ -28,8 +28,11 @@ from sluice.engine.operators.aggregate.window_outputs import Outputs
 from sluice.engine.operators.operator import Operator, Remembered, Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.expression_eval import computed
 from sluice.engine.stream.items import Items
-from sluice.model.expressions import AggregateCall, Attribute, Expression
+from sluice.engine.stream.rejected_tuples import complete
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression
+from sluice.model.functions import RANKS
 from sluice.model.spec import Aggregate, EventTime, Order, Output, Sort
 from sluice.model.types import Schema, list_of
 
@@ -84,26 +87,28 @@ class SortOutputs:
     def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
         """`program` is the compiled form of the Aggregate that lists the tuples."""
         reads = program.reads
-        self._limit = spec.limit
+        self._spec = spec
         self._order = [(reads.index(order.key), order) for order in spec.order_by]
         self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
         self._layout = program.columns
-        self._partitioned = bool(spec.partition_by)
-        self._streams = [output.stream for output in spec.outputs]
         self._schema = arrow_schema(schema)
+        unchanged = tuple((name, Attribute(name, kind)) for name, kind in schema)
+        #: the outputs that have other attributes than the input
+        self._changed = {output for output in spec.outputs if output.attributes not in ((), unchanged)}
 
     def rows(self, found: FiredContents) -> Rows:
-        """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6).
-
-        At most `limit` tuples of a firing (L1).
+        """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6); behind
+        their attributes their ranks. At most `limit` tuples of a firing (L1), and those equal to the last one (RK3).
         """
         each = np.repeat(found.firing, found.size)
         words = [key for column, order in self._order for key in self._keys(found, column, order)]
-        rows = found.listed[np.lexsort((*reversed(words), each))]
-        if self._limit is not None:
-            first = _position_in_run(each) < self._limit
-            each, rows = each[first], rows[first]
-        return Rows(each, [self._layout.column(column, rows, found.strings) for column in self._columns])
+        order = np.lexsort((*reversed(words), each))
+        rows, ranks = found.listed[order], _ranks(each, [key[order] for key in words])
+        if self._spec.limit is not None:
+            first = ranks["rank" if self._spec.with_ties else "rowNumber"] <= self._spec.limit
+            each, rows, ranks = each[first], rows[first], {name: rank[first] for name, rank in ranks.items()}
+        columns = [self._layout.column(column, rows, found.strings) for column in self._columns]
+        return Rows(each, columns + ([pa.array(rank) for rank in ranks.values()] if self._changed else []))
 
     def _keys(self, found: FiredContents, column: int, order: Order) -> list[np.ndarray]:
         """Numbers that sort as the values of a column: those of its words, before them that of null (NU28)."""
@@ -115,17 +120,55 @@ class SortOutputs:
         return [present if order.nulls_first else 1 - present, ranks]
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
-        """The same items for each output stream. No tuple is rejected."""
-        plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
-        items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
-        return dict.fromkeys(self._streams, items), []
+        """The items of each output stream, and the tuples for which an expression of an output has no value."""
+        plan = emit.plan(firings, rows.firing, keys if self._spec.partition_by else None)
+        count = len(self._schema)
+        items = plan.items(pa.record_batch(rows.columns[:count], schema=self._schema))
+        outputs, rejected = dict[str, Items](), list[Items | None]()
+        names = [*self._schema.names, *RANKED.values()]
+        ranked = plan.in_order(pa.record_batch(rows.columns, names=names)) if self._changed else None
+        for output in self._spec.outputs:
+            outputs[output.stream], bad = items, None
+            if output in self._changed:
+                outputs[output.stream], bad = self._changed_items(output, items, ranked)
+            rejected.append(bad)
+        return outputs, rejected
+
+    def _changed_items(self, output: Output, items: Items, ranked: pa.RecordBatch) -> tuple[Items, Items | None]:
+        """The items with the attributes of the output (RK1)."""
+        expressions = [e for _, e in output.attributes]
+        schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
+        made = computed([_lowered(e) for e in expressions], ranked, schema)
+        whole, columns, bad = complete(items, made, self._spec.name, output.stream, expressions)
+        return whole.with_tuples(columns), bad
 
 
-def _position_in_run(values: np.ndarray) -> np.ndarray:
-    """For each value its position, from 0, in its run of equal values."""
-    starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
-    place: np.ndarray = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
-    return place
+#: function of the place of a tuple -> the column with its values
+RANKED = {name: f"#{name}" for name in RANKS}
+
+
+def _ranks(each: np.ndarray, keys: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The values of the functions of RANKS for tuples in order (RK2). `each`: the firing of each; `keys`: its sort
+    keys.
+    """
+    numbers = np.arange(len(each))
+    first, differs = np.diff(each, prepend=each[:1] - 1) != 0, np.zeros(len(each), np.bool_)
+    for key in keys:
+        differs[1:] |= key[1:] != key[:-1]
+    differs |= first
+    start = np.maximum.accumulate(np.where(first, numbers, 0))
+    rank = np.maximum.accumulate(np.where(differs, numbers, 0)) - start + 1
+    distinct: np.ndarray = np.cumsum(differs)
+    return {"rank": rank, "denseRank": distinct - distinct[start] + 1, "rowNumber": numbers - start + 1}
+
+
+def _lowered(whole: Expression) -> Expression:
+    """The expression with columns in place of the functions of the place of a tuple."""
+    if not isinstance(whole, Call):
+        return whole
+    if whole.function in RANKED:
+        return Attribute(RANKED[whole.function], whole.type)
+    return Call(whole.function, tuple(map(_lowered, whole.arguments)), whole.type)
 
 
 def _attributes(schema: Schema) -> list[Expression]:

@@ -1,0 +1,1 @@
+"""The operator that runs a map whose outputs read earlier tuples of the same key."""

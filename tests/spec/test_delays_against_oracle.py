@@ -1,0 +1,201 @@
+"""A delay and a throttle give what a list of tuples with their times gives, for every cut into batches (DL1 to DL7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.columns.json_columns import python_values
+from sluice.config.load import load_text
+from sluice.engine.graph import Graph
+from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
+from sluice.model.changes.operator_changes import changes_of
+from sluice.model.errors import PipelineError
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import layout
+from sluice.planning.explain_plan import plan
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
+from sluice.replayer.player import Player, replay
+from tests.spec.strategies import cuts
+from tests.spec.test_split_and_merge import Division, check, divisions
+
+pytestmark = pytest.mark.usefixtures("states_are_checked")
+
+Event = dict[str, Any]
+FILE = """
+pipeline: p
+streams:
+  in: {topic: in, schema: {n: int64, s: "string?", t: timestamp}, event_time: {attribute: t}}
+  out: {topic: out}
+  counts: {topic: counts}
+operators:
+  - {name: wait, %s, output: [out]}
+"""
+SECOND = 1_000_000_000
+#: a delay by seconds, or a throttle with seconds between two tuples
+PACES = [("delay", 1.0), ("delay", 2.5), ("throttle", 1.0), ("throttle", 0.25), ("throttle", 3.0)]
+
+
+def of(text: str, more: str = "") -> Pipeline:
+    return load_text(FILE % text + more, "p", environment=None)
+
+
+def pipeline_of(pace: tuple[str, float], buffer: int) -> Pipeline:
+    word, size = pace
+    return of(f"{word}: in, {f'by: {size}s' if word == 'delay' else f'rate: {1 / size}'}, buffer: {buffer}")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[str, float], int, list[Event]]:
+    at, events = 0.0, []
+    for number, kind in enumerate(draw(st.lists(st.integers(0, 9), max_size=25))):
+        at += draw(st.sampled_from([0.0, 0.0, 0.5, 1.0, 4.0]))
+        row = {"n": number, "s": draw(st.sampled_from([None, "x"])), "t": "1970-01-01T00:00:00Z"}
+        events.append({"at": at, "stream": "in"} | ({"punct": "window"} if kind == 0 else {"tuple": row}))
+    if draw(st.booleans()):
+        events.append({"at": at + 0.5, "stream": "in", "punct": "final"})
+    return draw(st.sampled_from(PACES)), draw(st.sampled_from([1, 2, 1000])), events
+
+
+def oracle(pace: tuple[str, float], buffer: int, events: list[Event]) -> tuple[list[Any], list[int]]:
+    """What leaves, as (time in seconds, number of a tuple or mark), and the numbers of the tuples without room."""
+    word, size = pace
+    line: list[tuple[float, Any]] = []
+    refused = []
+    for event in events:
+        now = event["at"]
+        if event.get("punct") == "final":
+            return [(min(time, now), what) for time, what in line] + [(now, "final")], refused
+        last = max((time for time, what in line if what != "window"), default=-1e9)
+        waiting = [what for time, what in line if time > now and what != "window"]
+        if "tuple" in event and len(waiting) >= buffer:
+            refused.append(event["tuple"]["n"])
+            continue
+        time = max([now + size * (word == "delay"), *(earlier for earlier, _ in line)])
+        if "tuple" in event and word == "throttle":
+            time = max(time, last + size)
+        line.append((time, event["tuple"]["n"] if "tuple" in event else "window"))
+    return [(time, what) for time, what in line if time <= events[-1]["at"]] if events else [], refused
+
+
+def run(pipeline: Pipeline, events: list[Event], sizes: list[int] | None) -> tuple[list[Any], list[int]]:
+    """What leaves with its times, from the items themselves."""
+    placed, cutter, saved = list(numbered(events)), Cutter(pipeline.inputs), None
+    rest, left, refused = iter(placed), list[Any](), list[int]()
+    for size in [*(sizes or []), len(placed)]:
+        batch = cutter.batch([event for _, event in zip(range(size), rest, strict=False)])
+        player = Player(pipeline, {"in": 1}, python_values)
+        state = player.graph.initial() if saved is None else player.graph.load(saved)
+        made: list[Any] = []
+        graph_feed = player.graph.feed
+
+        def seen(*given_items: Any, feed: Any = graph_feed, into: list[Any] = made) -> Any:
+            into.append(feed(*given_items))
+            return into[-1]
+
+        player.graph.feed = seen  # type: ignore[method-assign]
+        records = list(player.feed(state, batch))
+        refused += [r["dead_letter"]["tuple"]["n"] for r in records if "dead_letter" in r]
+        for outputs in made:
+            numbers = iter(outputs["out"].tuples.column("n").to_pylist())
+            for at, kind in zip(outputs["out"].at.tolist(), outputs["out"].kind.tolist(), strict=True):
+                if kind in (TUPLE, WINDOW, FINAL):
+                    left.append((at / SECOND, {WINDOW: "window", FINAL: "final"}.get(kind) or next(numbers)))
+        saved = player.graph.save(state)
+    return left, refused
+
+
+@given(cases(), cuts)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_random_delays_and_events(case: tuple[tuple[str, float], int, list[Event]], batches: list[int]):
+    """A cut in front of each event, too; at each the state is saved and loaded."""
+    *of_case, events = case
+    expected = oracle(*of_case, events)
+    for sizes in (None, [1] * len(events), batches):
+        assert run(pipeline_of(*of_case), events, sizes) == expected, f"cuts {sizes}"
+
+
+@given(cases(), divisions())
+@settings(max_examples=15, derandomize=True, deadline=None)
+def test_states_that_are_split_and_merged(case: tuple[tuple[str, float], int, list[Event]], division: Division):
+    pace, buffer, events = case
+    check(pipeline_of(pace, buffer), events, division)
+
+
+# ---- single rules ----------------------------------------------------------------------------------------------------
+
+
+def rows(numbers: list[float]) -> list[Event]:
+    return [{"at": at, "stream": "in", "tuple": {"n": n, "s": None, "t": "1970-01-01T00:00:00Z"}}
+            for n, at in enumerate(numbers)]  # fmt: skip
+
+
+def test_a_throttle_keeps_the_distance():
+    left, _ = run(of("throttle: in, rate: 2"), [*rows([0.0, 0.0, 0.0, 0.1, 5.0]), *rows([9.0])], None)
+    assert left == [(0.0, 0), (0.5, 1), (1.0, 2), (1.5, 3), (5.0, 4), (9.0, 0)]
+
+
+def test_a_watermark_waits_behind_the_tuples_before_it():
+    more = """
+  - {name: n, aggregate: out, window: "timeInterval, intervalDuration(10)", output: {counts: {n: Count()}}}
+"""
+    events = [*rows([0.0]), {"at": 1.0, "stream": "in", "watermark": 20.0}, *rows([2.0, 30.0])]
+    events[2]["tuple"]["t"] = events[3]["tuple"]["t"] = "1970-01-01T00:00:25Z"
+    records = [r for r in replay(of("delay: in, by: 5s", more), events) if r["stream"] == "counts" and "tuple" in r]
+    assert [(r["after"], r["tuple"]) for r in records] == [(3, {"n": 1})]
+
+
+def test_what_waits_is_shown():
+    pipeline = of("delay: in, by: 5s")
+    graph, player = Graph(pipeline, {"in": 1}), Player(pipeline, {"in": 1})
+    state = graph.initial()
+    list(player.feed(state, Cutter(pipeline.inputs).batch(list(numbered(rows([1.0, 2.0]))))))
+    (found,) = graph.inspect(state, None)
+    assert ([row["n"] for row in found.held], found.policy) == ([0, 1], {"due": 6.0})
+    assert graph.due(state) == 6 * SECOND
+
+
+def test_all_tuples_are_in_one_bucket():
+    assert layout(of("delay: in, by: 5s")).why == (
+        "wait: its tuples and marks leave in the order in which they came, those of all keys together (DL6)",
+    )
+
+
+def test_the_plan_says_how_long_a_tuple_waits():
+    (step,) = plan(of("delay: in, by: 5s"))[0].steps
+    assert (step.kind, step.windows, step.waits) == ("delay", ("5 s later; at most 1,000,000 tuples wait",), "5 s")
+    (step,) = plan(of("throttle: in, rate: 4, buffer: 9"))[0].steps
+    assert (step.kind, step.windows) == ("throttle", ("at least 0.25 s between two tuples; at most 9 tuples wait",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("delay: in, by: 5s", "delay: in, by: 9s, buffer: 3", ["kept"]),
+        ("delay: in, by: 5s", "throttle: in, rate: 9", ["kept"]),
+        ("delay: in, by: 5s", "dedup: in, by: [n], within: time(1)", ["emptied"]),
+    ],
+)
+def test_what_an_upgrade_keeps(before: str, after: str, words: list[str]):
+    assert [one.word for one in changes_of(of(before), of(after)).all] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("delay: in, by: 0s", "operators[0].by: expected"),
+        ("delay: in", 'operators[0].by: expected the key "by"'),
+        ("throttle: in, rate: fast", "operators[0].rate: expected a number"),
+        ("throttle: in, rate: -1", "operators[0].rate: expected"),
+        ("throttle: inn, rate: 1", "did you mean in?"),
+        ("trottle: in, rate: 1", "did you mean throttle?"),
+    ],
+)
+def test_wrong_delays(text: str, message: str):
+    with pytest.raises(PipelineError) as raised:
+        of(text)
+    assert any(message in str(problem) for problem in raised.value.problems), raised.value.problems
