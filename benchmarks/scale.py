@@ -28,7 +28,7 @@ from benchmarks.page import write
 from benchmarks.plot import Line, svg
 from benchmarks.processes import cpu_seconds, tree
 from benchmarks.running import Service, batches, outputs, service, tuples_read
-from benchmarks.scale_model import Cluster, Costs, limit, most, rate
+from benchmarks.scale_model import PER_CORE, Cluster, Costs, limit, most, rate
 from benchmarks.workloads import WORKLOADS, Workload
 from sluice.batch.envelope import RECORDS, Packed, ordinal
 from sluice.batch.partition_router import route_records
@@ -45,16 +45,17 @@ CHOSEN = ("pass-through, 100 keys", "tumbling, time(10), 100 keys", "sliding, co
 EXECUTORS = (1, 4, 16, 64)
 #: a share of outputs per record read that is too small to measure the cost of an output
 FEW_OUTPUTS = 0.1
-#: records of a batch while records wait, and of a batch that measures what a batch costs without records
-FULL, FEW = 500_000, 100
+#: records of a batch that measures what a batch costs without records; and how many such batches go by before the
+#: measurement, in which Java compiles its code, and are measured
+FEW, WARM, MEASURED = 100, 100, 60
 #: records of a batch of `encode_share`
 CHUNK = 20_000
 PAGE, PLOT = "docs/scale.md", "docs/scale.svg"
 
 #: the columns of the table of costs
 UNITS = (
-    "outputs per record", "source, shuffle", "decode", "engine, log", "encode, per output", "driver's Java, per output",
-    "write, per output", "broker",
+    "outputs per record", "executors' Java", "read, decode", "engine, log", "encode, write; per output",
+    "driver's Java, per output", "driver's Python, per output", "broker",
 )  # fmt: skip
 #: the kinds of processes, by a part of the command line
 DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST = (
@@ -83,6 +84,11 @@ class Run:
         """The share of the machine's processor time that the run got."""
         return (sum(self.cpu.values()) + self.broker) / (processors() * self.seconds)
 
+    def beside(self, fixed: Mapping[str, float]) -> Run:
+        """The same run without these seconds of each batch, by kind of process."""
+        rest = {kind: max(0.0, seconds - self.batches * fixed.get(kind, 0.0)) for kind, seconds in self.cpu.items()}
+        return replace(self, cpu=rest)
+
     def micro(self, kind: str) -> float:
         """Microseconds of this kind of processes per record read."""
         return self.cpu[kind] / self.records * 1e6
@@ -105,14 +111,25 @@ def main() -> None:
             make_topic(broker.bootstrap, f"records-{keys}")
             fill(broker.bootstrap, f"records-{keys}", options.warm_up + options.records, keys)
         bench = Bench(broker.bootstrap, Path(scratch), options)
-        batch, task = bench.of_a_batch(chosen[0])
-        print(f"a batch without records: {batch:.0f} ms; a task of the driver: {task:.2f} ms", flush=True)
+        fixed = bench.of_a_batch(chosen[0])
+        print(f"a batch without records: {fixed.batch:.0f} ms; a task of the driver: {fixed.task:.2f} ms", flush=True)
         for workload in chosen:
-            results.append(bench.measured(workload, batch, task))
+            results.append(bench.measured(workload, fixed))
             print("\n".join(_lines([results[-1]])), flush=True)
     if options.write:
         write("scale", [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}.", "", *_lines(results)], PAGE)
         project_file(PLOT).write_text(plot(results))
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a batch costs without records: the milliseconds of all processes, and of the driver for a task; and the
+    seconds of each kind of processes.
+    """
+
+    batch: float
+    task: float
+    cpu: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +145,26 @@ class Bench:
         self._bootstrap, self._scratch, self._options = bootstrap, scratch, options
         self._runs = 0
 
-    def of_a_batch(self, workload: Workload) -> tuple[float, float]:
-        """Milliseconds of a batch without records, and of the driver per task.
-
-        The first is the processor time of all processes in a batch of few records, since they work one after the other.
-        """
-        few, many = (self._run(workload, 2, buckets, FEW, 20 * FEW, 40 * FEW) for buckets in (2, 16))
+    def of_a_batch(self, workload: Workload) -> Fixed:
+        """The costs of a batch of few records, after WARM of them. The processes work one after the other."""
+        few, many = (self._run(workload, 2, buckets, FEW, WARM * FEW, MEASURED * FEW) for buckets in (2, 16))
         task = max(0.0, (many.cpu[DRIVER_JAVA] / many.batches - few.cpu[DRIVER_JAVA] / few.batches) / 14 * 1000)
-        return sum(few.cpu.values()) / few.batches * 1000, task
+        each = {kind: seconds / few.batches for kind, seconds in few.cpu.items()}
+        return Fixed(sum(each.values()) * 1000, task, each)
 
-    def measured(self, workload: Workload, batch: float, task: float) -> Result:
+    def measured(self, workload: Workload, fixed: Fixed) -> Result:
         share = encode_share(workload)
         found, seen = [], {}
         for executors in self._options.executors:
-            run = self._run(workload, executors, 2, FULL, self._options.warm_up, self._options.records)
-            seen[executors] = run.records / run.seconds, run.share
+            most, options = PER_CORE * executors, self._options
+            whole = self._run(workload, executors, 2, most, options.warm_up, options.records)
+            seen[executors], run = (whole.records / whole.seconds, whole.share), whole.beside(fixed.cpu)
             found.append(
                 Costs(
                     outputs=run.written / run.records, source=run.micro(EXECUTOR_JAVA), decode=run.micro(WORKERS),
                     engine=run.micro(SERVERS) * (1 - share), encode=run.per_output(SERVERS) * share,
                     returned=run.per_output(DRIVER_JAVA), write=run.per_output(WRITER),
-                    broker=run.broker / run.records * 1e6, batch=batch, task=task,
+                    broker=run.broker / run.records * 1e6, batch=fixed.batch, task=fixed.task,
                 )
             )  # fmt: skip
         return Result(workload.title, Costs.mean(found), seen)
@@ -166,7 +182,7 @@ class Bench:
             entries = batches(running, self._bootstrap, name, warm_up + records)
             after, end = _cpu(running), _broker_cpu()
         counted = entries[len(warm) - 1 :]
-        if most == FULL:
+        if most != FEW:
             count, total = outputs(self._bootstrap, target)
             if not workload.right(warm_up + records, workload.keys, count, total):
                 raise SystemExit(f"{workload.title}: {count:,} outputs over {total:,} records are wrong")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 #: digits behind the point, where a cost is not shown with two
 DIGITS = {"outputs": 3, "batch": 0}
+#: records of a batch for each core of the executors (spark/source.py)
+PER_CORE = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,8 @@ class Costs:
     decode    microseconds per record read: decoding and routing, in the executors' Python workers
     engine    microseconds per record read: windows and the log of the state, in the state servers
     encode    microseconds per record written: encoding, in the state servers
-    returned  microseconds per record written: the way of the outputs through the driver's Java
-    write     microseconds per record written: merging and producing, in the process that writes the transaction
+    returned  microseconds per record written: the way of the outputs through the driver's Java, beside `batch`
+    write     microseconds per record written: merging and producing in the driver, beside `batch`
     broker    microseconds per record read: the work of the brokers for its input and its outputs
     batch     milliseconds of a batch without records: planning, the two logs, the transaction
     task      milliseconds of the driver per task
@@ -55,7 +57,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster: executors with cores each, and the records of a batch.
+    """A cluster: executors with cores each, and the records of a batch, by default PER_CORE for each core.
 
     The topic partitions and the buckets are as many as the cores. `shared` is the number of cores that executors,
     driver and broker have together if they are on one machine; None if each has a machine of its own.
@@ -63,40 +65,47 @@ class Cluster:
 
     executors: float
     cores: int = 1
-    records: int = 500_000
+    records: int = 0
     shared: int | None = None
+
+    @property
+    def batch(self) -> float:
+        """The records of a batch."""
+        return self.records or PER_CORE * self.executors * self.cores
 
 
 def stage_seconds(costs: Costs, cluster: Cluster) -> float:
     """Seconds of a batch in which tasks run."""
-    alone = cluster.records * costs.executors / (cluster.executors * cluster.cores)
+    alone = cluster.batch * costs.executors / (cluster.executors * cluster.cores)
     if cluster.shared is None:
         return alone / 1e6
-    return max(alone, cluster.records * (costs.executors + costs.broker) / cluster.shared) / 1e6
+    return max(alone, cluster.batch * (costs.executors + costs.broker) / cluster.shared) / 1e6
 
 
 def driver_seconds(costs: Costs, cluster: Cluster) -> float:
     """Seconds of a batch in which only the driver works: planning, starting two tasks for each core, and writing."""
     tasks = 2 * cluster.executors * cluster.cores
-    return (costs.batch + tasks * costs.task) / 1e3 + cluster.records * costs.driver / 1e6
+    return (costs.batch + tasks * costs.task) / 1e3 + cluster.batch * costs.driver / 1e6
 
 
 def rate(costs: Costs, cluster: Cluster) -> float:
     """Records read per second. Spark starts a batch after the previous one was written."""
-    return cluster.records / (stage_seconds(costs, cluster) + driver_seconds(costs, cluster))
+    return cluster.batch / (stage_seconds(costs, cluster) + driver_seconds(costs, cluster))
 
 
 def limit(costs: Costs, cluster: Cluster) -> str:
     """What takes most of the time of a batch."""
-    overhead = driver_seconds(costs, cluster) - cluster.records * costs.driver / 1e6
+    overhead = driver_seconds(costs, cluster) - cluster.batch * costs.driver / 1e6
     parts = {
         "executors": stage_seconds(costs, cluster),
-        "the driver's writing": cluster.records * costs.driver / 1e6,
+        "the driver's writing": cluster.batch * costs.driver / 1e6,
         "the driver's planning": overhead,
     }
     return max(parts, key=lambda name: parts[name])
 
 
-def most(costs: Costs, records: int = 500_000) -> float:
-    """Records read per second with any number of executors: the driver's part of a batch remains."""
-    return records / (costs.batch / 1e3 + records * costs.driver / 1e6)
+def most(costs: Costs) -> float:
+    """Records read per second with any number of executors: what each core adds to the driver's part of a batch
+    remains. That is two tasks, and the outputs of PER_CORE records that go through the driver.
+    """
+    return PER_CORE / (2 * costs.task / 1e3 + PER_CORE * costs.driver / 1e6)

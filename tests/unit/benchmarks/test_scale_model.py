@@ -33,14 +33,18 @@ def test_on_one_machine_the_broker_and_the_executors_share_the_cores():
 def test_more_executors_come_near_to_the_rate_that_the_driver_allows():
     rates = [rate(COSTS, Cluster(number)) for number in (1, 2, 4, 8, 16)]
     assert rates == sorted(rates)
-    assert rates[-1] < most(COSTS) == pytest.approx(500_000 / 0.35)
+    assert rates[-1] < most(COSTS) == pytest.approx(250_000 / (0.002 + 0.125))
+
+
+def test_a_batch_grows_with_the_cores_unless_its_size_is_given():
+    assert [Cluster(2).batch, Cluster(2, cores=4).batch, Cluster(2, records=7).batch] == [500_000, 2_000_000, 7]
 
 
 @pytest.mark.parametrize(
     ("executors", "costs", "expected"),
     [
         (1, COSTS, "executors"), (64, COSTS, "the driver's writing"),
-        (64, replace(COSTS, returned=0.0, write=0.0), "the driver's planning"),
+        (64, replace(COSTS, returned=0.0, write=0.0, task=10), "the driver's planning"),
     ],
 )  # fmt: skip
 def test_the_limit_is_what_takes_most_of_a_batch(executors, costs, expected):
