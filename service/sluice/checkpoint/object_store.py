@@ -1,6 +1,6 @@
 """The checkpoint store in an object store: S3, Google Cloud Storage, Azure Blob Storage.
 
-The client is `obstore`, the Python package of the Rust library object_store (docs/state.md says why). An object becomes
+The client is `obstore`, the Python package of the Rust library object_store (see docs/rejected.md). An object becomes
 visible when it is complete: a small one is one request, a large one a multipart upload whose last request makes it
 visible. The parts of an upload that was interrupted are never visible; a life cycle rule of the bucket removes them.
 """
