@@ -102,7 +102,7 @@ def _period_of(w: Periods, r: DedupSettings, p: int, older: int, time: int) -> i
         return older
     younger = younger_of(w.partitions, w.periods, p, older)
     if younger != NIL and (r.by_tuples or w.periods[younger].time < later(time, r.size)):
-        return younger  # type: ignore[no-any-return]
+        return younger
     return NIL
 
 

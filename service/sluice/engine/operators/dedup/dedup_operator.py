@@ -123,7 +123,9 @@ class DedupOperator(TimedOperator[DedupState]):
     def arrive(
         self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals."""
+        """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals, whose
+        times are the numbers of the tuples if the period counts these (Z9).
+        """
         del more
         count = read.num_rows
         if self.spec.over == "count":
