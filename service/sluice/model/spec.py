@@ -439,13 +439,24 @@ class Dedup(OneInput):
     name: str
     input: str
     by: tuple[Expression, ...]
-    #: the length of a period in nanoseconds, and the time that it counts: "clock" or "event_time"
+    #: the length of a period, and what it counts: nanoseconds of the "clock" or of "event_time", tuples of all keys
+    #: ("count"), or units of the `attribute` ("delta")
     within: int
     over: str
     outputs: tuple[Output, ...]
     #: which tuple of a period is emitted: the "first", at once, or the "last", when the period is over
     keep: str = "first"
     limits: EngineLimits = LIMITS
+    #: with "delta" as `over`: the attribute whose values count
+    attribute: str = ""
+    #: whether a duplicate begins the period anew (Z11), and whether a window mark forgets all keys (Z12)
+    reset_on_duplicate: bool = False
+    flush_on_mark: bool = False
+
+    @property
+    def by_tuples(self) -> bool:
+        """Whether the tuples of all keys decide how long a key is remembered (Z9, Z10)."""
+        return self.over in ("count", "delta")
 
     @property
     def accepts(self) -> int | None:
@@ -464,6 +475,10 @@ class Dedup(OneInput):
     @property
     def clause(self) -> str:
         """The period as the file has it."""
+        if self.over == "count":
+            return f"count({self.within})"
+        if self.over == "delta":
+            return f"delta({self.attribute}, {self.within})"
         return f"{'time' if self.over == 'clock' else 'eventTime'}({seconds(self.within)})"
 
 

@@ -272,6 +272,9 @@ def _of_passing(
         )
         yield KeyRequirement(operator.name, (), why, instead)
         return
+    if isinstance(operator, Dedup) and operator.by_tuples:
+        yield KeyRequirement(operator.name, (), "the tuples of all keys decide how long a key is remembered (Z9, Z10)")
+        return
     why = _windows_in_order(pipeline, operator) if isinstance(operator, Dedup) else ""
     whole = isinstance(operator, Dedup) and operator.keep == "last"
     parts = [requirement.key for requirement in downstream if requirement.key]

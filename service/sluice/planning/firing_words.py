@@ -94,7 +94,9 @@ def _join_by_arrival(join: Join) -> tuple[str, str]:
 
 def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
     if operator.keep == "first":
-        return "with the first tuple of each key and period", WITHIN_BATCH
+        again = ", which a duplicate begins anew" if operator.reset_on_duplicate else ""
+        flushed = "; a window mark forgets all keys" if operator.flush_on_mark else ""
+        return f"with the first tuple of each key and period{again}{flushed}", WITHIN_BATCH
     waits, fires = f"{seconds(operator.within)} s", "with the last tuple of each key and period, when that is over"
     if operator.over == "clock" or event_time is None:
         return fires, waits

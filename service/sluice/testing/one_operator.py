@@ -36,7 +36,7 @@ PARAMETERS = {
         "emit", "early", "window_set", "emit_rest", "empty_panes",
     ),
     "sort": ("window", "partition_by", "align", "limit", "with_ties", "emit_rest"),
-    "dedup": ("by", "within", "keep"),
+    "dedup": ("by", "within", "keep", "reset_on_duplicate", "flush_on_mark"),
     "map": ("each", "where", "partition_by", "forget_after"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (

@@ -152,6 +152,7 @@ def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: EarlierNames) -> Ite
     yield "input", provenance_of(pipeline, operator.input, earlier)
     yield "by", operator.by
     yield "within", (operator.within, operator.over)
+    yield "delta", operator.attribute
     yield "keep", operator.keep
     if operator.over == "event_time":
         yield "event_time of its input", event_time_of(pipeline, operator.input)

@@ -1,4 +1,4 @@
-"""Checks a dedup and builds it (docs/reference/extensions.md, rules Z1 to Z8)."""
+"""Checks a dedup and builds it (docs/reference/extensions.md, rules Z1 to Z12)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.file_models.operator_models import DedupShape
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.spec import Dedup, EventTime
+from sluice.model.types import TimeForm
 from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import SECOND
 
 #: the word of a period -> the time that it counts
 TIMES = {"time": "clock", "eventTime": "event_time"}
-EXPECTED = f"time(seconds) or eventTime(seconds), with a number above 0, at most 3,650 days, such as {EXAMPLES}"
+EXPECTED = (
+    f"time(seconds) or eventTime(seconds), with a number above 0, at most 3,650 days, such as {EXAMPLES}; or count(n), "
+    "or delta(attribute, size) of an int64, a float64 or a timestamp"
+)
 
 
 def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
@@ -25,13 +29,51 @@ def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
     by = typed.keys(typed.path(index, "by"), shape.by, scope)
     outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.dedup))
     over, within = period(typed, index, shape)
-    return Dedup(shape.name, shape.dedup, by, within, over, outputs, shape.keep)
+    attribute = compared(shape.within) if over == "delta" else ""
+    check_flags(typed, index, shape, over)
+    return Dedup(
+        shape.name, shape.dedup, by, within, over, outputs, shape.keep, attribute=attribute,
+        reset_on_duplicate=shape.reset_on_duplicate, flush_on_mark=shape.flush_on_mark,
+    )  # fmt: skip
+
+
+def check_flags(typed: ExpressionChecks, index: int, shape: DedupShape, over: str) -> None:
+    """Checks the keys that `keep: last` and event time have not (Z9 to Z12)."""
+    if over in ("count", "delta") and shape.keep == "last":
+        typed.report.problem(typed.path(index, "keep"), f"first, as the period is {shape.within} (rule Z9)", shape.keep)
+    for key, words in (("reset_on_duplicate", ("event_time",)), ("flush_on_mark", ())):
+        if getattr(shape, key) and (shape.keep == "last" or over in words):
+            why = "a stored tuple waits for the end of its period" if shape.keep == "last" else "periods overlap"
+            typed.report.problem(typed.path(index, key), f"false, as {why} (rules Z11 and Z12)")
+
+
+def compared(text: str) -> str:
+    """The attribute of `delta(attribute, size)`."""
+    return text.partition("(")[2].partition(",")[0].strip()
+
+
+def by_tuples(typed: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[str, int] | None:
+    """What `count(n)` or `delta(attribute, size)` counts, and its length; None if it is neither, or wrong."""
+    match part:
+        case Part(word="count", arguments=(text,)) if text.strip().isdigit() and 0 < int(text) < 2**53:
+            return "count", int(text)
+        case Part(word="delta", arguments=(name, text)):
+            kind = dict(typed.streams.schemas.get(shape.dedup, ())).get(name.strip())
+            given = seconds(text)
+            if kind is None or kind.present.time is None or given is None or given < 0:
+                return None
+            size = given * (1 if kind.present.time is TimeForm.COUNT else SECOND)
+            return ("delta", int(size)) if size == int(size) and size < MAX_GAP else None
+    return None
 
 
 def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
     """The time that a period counts, and its length in nanoseconds. A default if `within` is wrong."""
     path, faults = typed.path(index, "within"), list[Fault]()
     parts = list(read_parts(shape.within, faults))
+    counted = by_tuples(typed, shape, parts[0]) if len(parts) == 1 and not faults else None
+    if counted is not None:
+        return counted
     found = length(parts[0]) if len(parts) == 1 and not faults else None
     if found is None:
         typed.report.problem(path, EXPECTED, shape.within, hint(parts, faults))

@@ -473,15 +473,25 @@ class DedupShape(StatefulShape):
     )
     within: str = Field(
         description="The length of a period, which the first tuple of a key begins: `time(seconds)` by the operator "
-        "clock, or `eventTime(seconds)` by the event time of the tuples.",
+        "clock, `eventTime(seconds)` by the event time of the tuples, `count(n)` by the next n tuples of all keys, or "
+        "`delta(attribute, size)` until the attribute has risen by more than the size.",
         max_length=100,
-        examples=["time(600)", "eventTime(10m)"],
-        json_schema_extra={"pattern": r"\b(time|eventTime)\s*\("},
+        examples=["time(600)", "eventTime(10m)", "count(100)", "delta(odometer, 5)"],
+        json_schema_extra={"pattern": r"\b(time|eventTime|count|delta)\s*\("},
     )
     keep: Literal["first", "last"] = Field(
         "first",
         description="Which tuple of a period is emitted: the first one, at once, or the last one, when the period is "
         "over.",
+    )
+    reset_on_duplicate: bool = Field(
+        default=False,
+        description="Whether a duplicate begins the period of its key anew, as SPL's DeDuplicate does by default. Not "
+        "with eventTime or `keep: last`.",
+    )
+    flush_on_mark: bool = Field(
+        default=False,
+        description="Whether a window mark makes the operator forget all keys. Not with `keep: last`.",
     )
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 

@@ -1,4 +1,4 @@
-"""The kernel that decides which tuples of a Dedup are duplicates (docs/reference/extensions.md, rules Z1 to Z8).
+"""The kernel that decides which tuples of a Dedup are duplicates (docs/reference/extensions.md, rules Z1 to Z12).
 
 The first tuple of a key begins a period. Each tuple of the key that is less than the length of a period away from the
 first one, in either direction, belongs to this period. So the periods of a key begin at least one length apart:
@@ -18,7 +18,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS, DedupSettings, Periods
 from sluice.engine.operators.session.session_list import allocate, enter, not_after, release, younger_of
-from sluice.engine.stream.items import TUPLE, WATERMARK
+from sluice.engine.stream.items import TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
@@ -38,7 +38,9 @@ def run(w: Periods, r: DedupSettings, arrivals: np.ndarray, end: int) -> None:
         w.passes[i] = arrivals[i].kind != TUPLE
         if arrivals[i].kind == TUPLE:
             _arrive(w, r, arrivals, i)
-        elif arrivals[i].kind == WATERMARK and not r.clock:
+        elif arrivals[i].kind == WINDOW and r.flushing:
+            _forget_all(w)
+        elif arrivals[i].kind == WATERMARK and not (r.clock or r.by_tuples):
             _advance(w, r, arrivals[i].time, i)
     if r.clock:
         _advance(w, r, end, len(arrivals))
@@ -69,7 +71,7 @@ def drain(w: Periods, r: DedupSettings, partitions: int, cause: int) -> None:
 def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
     """Handles a tuple: it is late, belongs to a period (Z4), or begins one."""
     p, time = arrivals[i].partition, arrivals[i].time
-    if time < w.clocks[0]:
+    if time < w.clocks[0] and not r.by_tuples:
         w.late[w.used[LATE_COUNT]].item = i
         w.late[w.used[LATE_COUNT]].behind = w.clocks[0] - time
         w.used[LATE_COUNT] += 1
@@ -79,16 +81,37 @@ def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
     if not r.holding:
         _forget(w, r, p)
     older = not_after(w.partitions, w.periods, p, time)
-    younger = younger_of(w.partitions, w.periods, p, older)
-    if older != NIL and time < later(w.periods[older].time, r.size):
-        if r.holding:
-            _replace(w, older, time, arrivals[i].slot)
-    elif younger != NIL and w.periods[younger].time < later(time, r.size):
-        if r.holding:
-            _replace(w, younger, time, arrivals[i].slot)
-    else:
+    period = _period_of(w, r, p, older, time)
+    if period == NIL:
         _begin(w, r, p, older, time, arrivals[i].slot)
         w.passes[i] = not r.holding
+    elif r.holding:
+        _replace(w, period, time, arrivals[i].slot)
+    elif r.extending:
+        w.periods[period].time = time
+    if r.by_tuples:
+        w.clocks[0] = max(w.clocks[0], time)
+
+
+@inlined
+def _period_of(w: Periods, r: DedupSettings, p: int, older: int, time: int) -> int:
+    """The period to which a tuple belongs, the older one of two (Z4); NIL if it begins one. By tuples, a later period
+    has it in any case (Z10).
+    """
+    if older != NIL and time < later(w.periods[older].time, r.size):
+        return older
+    younger = younger_of(w.partitions, w.periods, p, older)
+    if younger != NIL and (r.by_tuples or w.periods[younger].time < later(time, r.size)):
+        return younger
+    return NIL
+
+
+@inlined
+def _forget_all(w: Periods) -> None:
+    """Forgets all keys (Z12)."""
+    for p in range(len(w.partitions)):
+        while w.partitions[p].oldest != NIL:
+            _free(w, p, w.partitions[p].oldest)
 
 
 @inlined

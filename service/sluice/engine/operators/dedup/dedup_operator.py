@@ -25,12 +25,12 @@ from sluice.engine.operators.one_input import TimedOperator
 from sluice.engine.stream import emit
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated_keys
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE
-from sluice.engine.windows.event_time.event_ticks import ClockTicks, Ticks
+from sluice.engine.windows.event_time.event_ticks import ClockTicks, Ticks, ValueTicks
 from sluice.engine.windows.event_time.timed_items import arrivals as arrivals_of
 from sluice.engine.windows.event_time.timer_queue import ROOT
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Dedup, EventTime
-from sluice.model.types import INT64, Schema
+from sluice.model.types import INT64, Schema, TimeForm
 from sluice.time_units import later
 
 
@@ -52,8 +52,13 @@ class DedupOperator(TimedOperator[DedupState]):
         self._stored = StoredWords(self._columns, spec.limits)
         of = event_time if spec.over == "event_time" else None
         self.ticks = ClockTicks() if of is None else Ticks(of, dict(schema)[of.attribute], spec)
+        if spec.over == "delta":
+            self.ticks = ValueTicks(spec.attribute, dict(schema)[spec.attribute])
         (size,) = self.ticks.sizes(spec)
-        self._rule = DedupSettings(size, self._holding, of is None)
+        self._rule = DedupSettings(
+            size + spec.by_tuples, self._holding, clock=spec.over == "clock", by_tuples=spec.by_tuples,
+            extending=spec.reset_on_duplicate, flushing=spec.flush_on_mark,
+        )  # fmt: skip
 
     @property
     def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -80,12 +85,17 @@ class DedupOperator(TimedOperator[DedupState]):
         periods = window_inspection.chained(state.partitions[p], state.periods)
         starts = state.periods["time"][periods].tolist()
         bounds = [{"start": start, "end": later(start, self._rule.size)} for start in starts]
-        open_periods = [{name: float(self.ticks.seconds(time)) for name, time in one.items()} for one in bounds]
+        open_periods = [{name: self._shown(time) for name, time in one.items()} for one in bounds]
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
             held = window_inspection.tuples(self._schema.names, self._columns, rows, state.strings)
         return [InspectedWindow(self.spec.name, len(periods), held, policy={"periods": open_periods})]
+
+    def _shown(self, time: int) -> float:
+        """A time in seconds, the number of a tuple, or a value."""
+        whole = self.spec.over == "count" or (self.spec.over == "delta" and self.ticks.type.time is TimeForm.COUNT)
+        return float(time) if whole else float(self.ticks.seconds(time))
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
@@ -113,9 +123,13 @@ class DedupOperator(TimedOperator[DedupState]):
     def arrive(
         self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals."""
+        """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals, whose
+        times are the numbers of the tuples if the period counts these (Z9).
+        """
         del more
         count = read.num_rows
+        if self.spec.over == "count":
+            times = max(int(state.clocks[0]), 0) + 1 + np.arange(count)
         partition = key_codes([read.column(i) for i in range(len(self.spec.by))], state.keys)
         slot = np.zeros(count, np.int64)
         if self._holding:

@@ -35,6 +35,11 @@ class DedupSettings(NamedTuple):
     holding: bool
     #: whether times are times of the operator clock
     clock: bool
+    #: whether times are numbers or values of tuples, so that no tuple is late, and a lower one is a duplicate (Z9, Z10)
+    by_tuples: bool
+    #: whether a duplicate begins the period anew (Z11), and whether a window mark forgets all keys (Z12)
+    extending: bool
+    flushing: bool
 
 
 class Periods(NamedTuple):

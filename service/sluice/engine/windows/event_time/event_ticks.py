@@ -122,4 +122,20 @@ class ClockTicks(Ticks):
         return watermarks
 
 
+class ValueTicks(ClockTicks):
+    """The values of an attribute as whole numbers: an int64 as it is, a timestamp in nanoseconds, and a float64 in
+    billionths. A value that is null, NaN or out of range is none.
+    """
+
+    def __init__(self, attribute: str, type_: Type) -> None:
+        super().__init__()
+        self.attribute, self.type = attribute, type_
+
+    def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
+        return units(items.tuples.column(self.attribute), self.type)
+
+    def refusal(self, what: str) -> str:
+        return f"{self.attribute} has no value that a {what} can count"
+
+
 assert NEVER < -LARGEST  # noqa: S101 - no time is NEVER

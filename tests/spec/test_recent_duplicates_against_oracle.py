@@ -1,0 +1,78 @@
+"""Dedups by count, by delta, and those that begin anew or forget at marks (Z9 to Z12), give what a slow calculation
+gives, which looks through a plain mapping of what each key is remembered with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.model.engine_limits import EngineLimits
+from sluice.testing import run_case
+from tests.spec.comparing import differences
+from tests.spec.strategies import Case, cuts
+from tests.spec.test_split_and_merge import Division, check_case, divisions
+
+pytestmark = pytest.mark.usefixtures("states_are_checked")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    kind = draw(st.sampled_from(["int64", "float64"]))
+    within = draw(st.sampled_from(["count(1)", "count(3)", "delta(v, 0)", "delta(v, 2)", "time(2)"]))
+    operator = {
+        "kind": "dedup", "by": ["k"], "within": within, "schema": {"k": "string", "i": "int64", "v": kind},
+        "reset_on_duplicate": draw(st.booleans()), "flush_on_mark": draw(st.booleans()),
+    }  # fmt: skip
+    at, value, events = 0.0, 0.0, list[dict[str, Any]]()
+    for number in range(draw(st.sampled_from([3, 8, 20, 40]))):
+        at += draw(st.sampled_from([0, 0, 0.5, 1, 2, 3]))
+        value += (
+            draw(st.sampled_from([-3, -1, 0, 0, 0.5, 1, 2, 4]))
+            if kind == "float64"
+            else draw(st.sampled_from([-3, -1, 0, 0, 1, 2, 4]))
+        )
+        row = {"k": draw(st.sampled_from("abc")), "i": number, "v": value if kind == "float64" else int(value)}
+        events.append({"at": at} | draw(st.sampled_from([{"tuple": row}] * 6 + [{"punct": "window"}])))
+    return {"operator": operator, "input": events, "limits": EngineLimits(uncompacted=2)}
+
+
+def expected(case: Case) -> list[dict[str, Any]]:
+    operator, remembered, records = case["operator"], dict[str, float](), []
+    word, _, size = operator["within"].rstrip(")").replace("v, ", "").partition("(")
+    count, highest = 0, float("-inf")
+    for number, event in enumerate(case["input"]):
+        if "punct" in event:
+            records.append({"after": number, "punct": "window"})
+            remembered = {} if operator["flush_on_mark"] else remembered
+            continue
+        row = event["tuple"]
+        count += 1
+        now = {"count": count, "delta": row["v"], "time": event["at"]}[word]
+        before = remembered.get(row["k"], float("-inf"))
+        is_duplicate = now - before < float(size) if word == "time" else now - before <= float(size)
+        if not is_duplicate:
+            records.append({"after": number, "tuple": row})
+        if not is_duplicate or operator["reset_on_duplicate"]:
+            remembered[row["k"]] = now
+        highest = max(highest, now)
+        if word == "delta":
+            remembered = {key: one for key, one in remembered.items() if highest - one <= float(size)}
+    return records
+
+
+@given(cases(), cuts)
+@settings(max_examples=80, derandomize=True, deadline=None)
+def test_random_tuples(case: Case, batches: list[int]):
+    whole = expected(case)
+    for sizes in (None, [1] * len(case["input"]), batches):
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+@given(cases(), divisions())
+@settings(max_examples=20, derandomize=True, deadline=None)
+def test_states_that_are_split_and_merged(case: Case, division: Division):
+    check_case(case, division)
