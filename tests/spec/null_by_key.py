@@ -28,6 +28,8 @@ from tests.spec import (
     dedup_strategies,
     event_oracle,
     event_strategies,
+    join_oracle,
+    join_strategies,
     oracle,
     session_oracle,
     session_strategies,
@@ -47,13 +49,17 @@ BESIDE = st.sampled_from([[], ["n"], ["b"], ["d"], ["f"], ["t"]])
 ONE_OF = [1, 2, 2, 4, 8]
 
 
+#: what a pane gives for all keys together: its index, its timing, the number of its tuples
+OF_ALL_KEYS = ("pane", "CountAll", "CountByGroup")
+
+
 # ---- random operators ------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def by_the_clock(draw: st.DrawFn) -> dict[str, Any]:
     operator = draw(strategies.operators())
-    window = re.sub(r", partitioned.*", "", operator["window"]) + ", partitioned"
+    window = _partitioned(operator["window"])
     output = {**operator["output"], "key": "First(k)"}
     own = {"window": window, "partition_by": ["k", *draw(BESIDE)], "aggregate_evicted_partitions": False}
     return operator | own | {"output": output}
@@ -65,8 +71,8 @@ def over_event_time(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]
     assume(not operator["window"].startswith("slidingTime"))  # its grace follows the times of all keys
     if not operator["window"].startswith("session"):
         operator["window"] = operator["window"].removesuffix(", partitioned") + ", partitioned"
-    if "output" in operator:  # the pane of all keys has one index, and one timing
-        calls = {name: call for name, call in operator["output"].items() if not call.startswith("pane")}
+    if "output" in operator:
+        calls = {name: call for name, call in operator["output"].items() if not call.startswith(OF_ALL_KEYS)}
         operator["output"] = calls | {"key": "First(k)"}
     return operator | {"partition_by": ["k", *draw(BESIDE)]}
 
@@ -77,21 +83,44 @@ def dedups(draw: st.DrawFn) -> dict[str, Any]:
     return operator | {"by": ["k", *draw(BESIDE)]}
 
 
+@st.composite
+def sorts_by_the_clock(draw: st.DrawFn) -> dict[str, Any]:
+    operator = draw(join_strategies.sorts())
+    return operator | {"window": _partitioned(operator["window"]), "partition_by": ["k", *draw(BESIDE)]}
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> dict[str, Any]:
+    operator = draw(join_strategies.joins())
+    sides = {side: _partitioned(operator[side]) for side in ("left", "right")}
+    keys = {name: ["k", *draw(BESIDE)] for name in ("partition_by_left", "partition_by_right")}
+    equality = ["k", *draw(BESIDE)]
+    operator |= {**sides, **keys, "equality_left": equality, "equality_right": equality}
+    outer = {"default_right": ("leftOuter", "outer"), "default_left": ("rightOuter", "outer")}
+    apart = operator.get("unmatched_left") or operator.get("unmatched_right")
+    absent = [side for side, words in outer.items() if operator["algorithm"] in words and not apart]
+    return operator | {side: None for side in absent if draw(st.booleans())} | {
+        "output": {**operator["output"], "lk": "left.k", "rk": "right.k"}
+    }  # fmt: skip
+
+
+def _partitioned(window: str) -> str:
+    return re.sub(r", partitioned.*", "", window) + ", partitioned"
+
+
 kinds_of_time = st.sampled_from([None, *sorted(event_strategies.TYPES)])
 sessions = over_event_time(kinds_of_time.flatmap(session_strategies.operators))
 
 
-def _without_dead_letters(case: Case) -> Outcome:
-    return oracle.run(case), None
-
-
 #: random operators, and the oracle of each
 OPERATORS: dict[str, tuple[st.SearchStrategy[dict[str, Any]], Callable[[Case], Outcome]]] = {
-    "windows by the clock": (by_the_clock(), _without_dead_letters),
+    "windows by the clock": (by_the_clock(), lambda case: (oracle.run(case), None)),
     "windows over event time": (over_event_time(event_strategies.operators()), event_oracle.run),
     "sorts over event time": (over_event_time(event_strategies.sorts()), event_oracle.run),
     "sessions": (sessions, session_oracle.run),
     "dedups": (dedups(), dedup_oracle.run),
+    "sorts by the clock": (sorts_by_the_clock(), lambda case: (join_oracle.run_sort(case), None)),
+    "joins": (joins(), lambda case: (join_oracle.run_join(case), None)),
 }
 
 
@@ -99,15 +128,15 @@ OPERATORS: dict[str, tuple[st.SearchStrategy[dict[str, Any]], Callable[[Case], O
 
 
 def events_of(operator: dict[str, Any], choose: random.Random, keys: int) -> list[dict[str, Any]]:
-    """Rounds in which most keys have a tuple; between the rounds the clock moves, and marks or watermarks come."""
+    """Rounds in which most keys have a tuple; between the rounds the clock moves, and marks or watermarks come. Sets
+    the schemas of the operator.
+    """
     names = sorted(_read_by(operator) - {"k", "e"})
-    optional = [name for name in names if choose.random() < 0.8] or names
-    one_of, timed = {name: choose.choice(ONE_OF) for name in optional}, "event_time" in operator
-    schema = {name: SCHEMA[name] for name in names} | {"k": "string"}
-    if timed:
-        kind = operator["schema"]["e"].rstrip("?")
-        schema["e"] = kind + "?" * (choose.random() < 0.5)
-    operator["schema"] = {name: of + "?" * (name in optional) for name, of in schema.items()}
+    one_of = {name: choose.choice(ONE_OF) for name in names if choose.random() < 0.8}
+    if "event_time" in operator and choose.random() < 0.5:
+        one_of["e"] = 5
+    schemas = _schemas(operator, names)
+    operator |= {key: {name: of + "?" * (name in one_of) for name, of in one.items()} for key, one in schemas.items()}
     quarters, newest = 0, choose.choice(event_strategies.STARTS)
     events: list[dict[str, Any]] = []
     for _ in range(choose.choice([2, 4, 6, 9])):
@@ -115,30 +144,42 @@ def events_of(operator: dict[str, Any], choose: random.Random, keys: int) -> lis
         newest += choose.choice(event_strategies.STEPS)
         for key in range(keys):
             if choose.random() < 0.8:
-                values = {name: _value(name, choose, one_of.get(name, 0)) for name in names}
-                values["k"] = f"key {key}"
-                if timed:
-                    late = choose.choice([0, 0, 0, 1, 500, 3_000])
-                    absent = schema["e"].endswith("?") and choose.randrange(5) == 0
-                    values["e"] = None if absent else event_strategies.shown(newest - late, kind)
-                events.append({"at": quarters / 4, "tuple": values})
-        if timed and choose.random() < 0.6:
+                port, schema = choose.choice([*schemas.items()])
+                values = {name: _value(name, choose, one_of) for name in schema if name not in "ke"}
+                if "e" in schema:
+                    time = newest - choose.choice([0, 0, 0, 1, 500, 3_000])
+                    absent = "e" in one_of and choose.randrange(one_of["e"]) == 0
+                    values["e"] = None if absent else event_strategies.shown(time, schema["e"])
+                side = {"port": port.removeprefix("schema_")} if len(schemas) > 1 else {}
+                events.append({"at": quarters / 4, "tuple": {**values, "k": f"key {key}"}} | side)
+        if "event_time" in operator and choose.random() < 0.6:
             events.append({"at": quarters / 4, "watermark": (newest - choose.choice([0, 1_000, 4_000])) / 1000})
-        elif choose.random() < 0.3:
+        elif len(schemas) == 1 and choose.random() < 0.3:
             events.append({"at": quarters / 4, "punct": "window"})
-    end = [{"watermark": (newest + 60_000) / 1000}] if timed else []
+    end = [{"watermark": (newest + 60_000) / 1000}] if "event_time" in operator else []
     return [*events, *({"at": quarters / 4 + 60} | last for last in [{}, *end])]
 
 
-def _value(name: str, choose: random.Random, one_of: int) -> Any:
-    return None if one_of and choose.randrange(one_of) == 0 else choose.choice(VALUES[name])
+def _schemas(operator: dict[str, Any], names: list[str]) -> dict[str, dict[str, str]]:
+    """The types of what each input has, all without null, by the key of the operator."""
+    if operator["kind"] == "join":
+        return {"schema_left": join_strategies.LEFT, "schema_right": join_strategies.RIGHT}
+    own = {"e": operator["schema"]["e"].rstrip("?")} if "event_time" in operator else {}
+    return {"schema": {name: SCHEMA[name] for name in names} | {"k": "string"} | own}
+
+
+def _value(name: str, choose: random.Random, one_of: dict[str, int]) -> Any:
+    absent = name in one_of and choose.randrange(one_of[name]) == 0
+    return None if absent else choose.choice(VALUES["i" if name == "i2" else name])
 
 
 def _read_by(operator: dict[str, Any]) -> set[str]:
+    if operator["kind"] == "join":
+        return {*join_strategies.RIGHT}
     if operator["kind"] == "aggregate":
         words = re.findall(r"\b[a-z]\b", " ".join([operator["window"], *operator["output"].values()]))
         return {*words, *operator["partition_by"], *operator["group_by"]} & SCHEMA.keys()
-    ordered = [name for name, _ in operator.get("order_by", ())]
+    ordered = [name for name, _ in operator.get("order_by", ())] + re.findall(r"\b[a-z]\b", operator.get("window", ""))
     return {*operator.get("partition_by", ()), *operator.get("by", ()), *ordered, "i", "s"} & SCHEMA.keys()
 
 
@@ -156,8 +197,9 @@ def check(
     tuples, dead = _by_key(run_case(case, cuts))
     for key, own in _inputs(events).items():
         expected, dropped = of({"operator": operator, "input": own})
-        results = [record["tuple"] for record in expected if "tuple" in record]
-        difference = _difference(tuples[key], results, in_any_order=bool(operator.get("group_by")))
+        results = [_row(record) for record in expected if "tuple" in record]
+        free = bool(operator.get("group_by")) or operator["kind"] == "join"  # groups, and streams of a join
+        difference = _difference(tuples[key], results, in_any_order=free)
         wrong = dropped is not None and len(dropped) != dead[key]
         if difference or wrong:
             difference = difference or f"got {dead[key]} dead letters\nexpected {dropped}"
@@ -172,10 +214,15 @@ def _by_key(records: list[Record]) -> tuple[dict[str, list[Any]], dict[str, int]
     for record in records:
         if "tuple" in record:
             row = record["tuple"]
-            tuples[row["key" if "key" in row else "k"]].append(row)
+            tuples[next(filter(None, map(row.get, ("key", "k", "lk", "rk"))))].append(_row(record))
         elif "dead_letter" in record:
             dead[record["dead_letter"]["tuple"]["k"]] += 1
     return tuples, dead
+
+
+def _row(record: Record) -> Record:
+    """The tuple of a record, with its stream if there are several."""
+    return record["tuple"] | ({"stream": record["stream"]} if record.get("stream", "output") != "output" else {})
 
 
 def _inputs(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
