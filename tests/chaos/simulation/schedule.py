@@ -40,13 +40,13 @@ WORDS = (
     *(f"{api} answered" for api in APIS),
 )
 #: kinds of schedules, and how often each comes
-KINDS = {"one": 5, "buckets": 4, "power": 3, "copy": 2, "standby": 2, "changes": 2}
+KINDS = {"one": 4, "buckets": 4, "power": 3, "copy": 3, "standby": 2, "changes": 2, "snapshots": 2}
 #: faults of processes, of which several are in the choice, and others; and those for which a kind of schedule stands
 PROCESSES = ("kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy")
 OTHERS = ("outage", "clock", "disk full", "disk full", "flip snapshot", "flip snapshot", "stale leader")
 OF_KIND = {
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers"),
+    "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy"),
 }  # fmt: skip
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
 REST_S, HIDDEN_S = 500.0, 80.0
@@ -58,7 +58,8 @@ class Setting(NamedTuple):
     """What a seed chooses beside the faults.
 
     kind       one of KINDS: one writer; a writer for each bucket; losses of power; a second instance with a copy of the
-               checkpoint; two instances of which one waits for the lead; other buckets and writers after restarts
+               checkpoint; two instances of which one waits for the lead; other buckets and writers after restarts;
+               many batches and snapshots
     most       records of a topic partition in a batch
     forked     whether snapshots are written by copies of the state servers
     eager      whether a snapshot is due after each batch
@@ -76,8 +77,11 @@ class Setting(NamedTuple):
     def draw(cls, seeded: Random) -> Setting:
         kind = seeded.choices([*KINDS], [*KINDS.values()])[0]
         writers = {"one": "one", "buckets": "buckets"}.get(kind) or seeded.choice(["one", "buckets"])
-        return cls(kind, seeded.choice([1, 2, 2, 3]), writers, seeded.randint(8, 28), seeded.randint(2, 8),
-                   seeded.random() < 0.4, seeded.random() < 0.4)  # fmt: skip
+        buckets, records, most = seeded.choice([1, 2, 2, 3]), seeded.randint(8, 28), seeded.randint(2, 8)
+        forked, eager = seeded.random() < 0.4, seeded.random() < 0.4
+        if kind == "snapshots":  # enough batches to remove what is old
+            return cls(kind, 1, writers, records + 20, 2, forked, eager=True)
+        return cls(kind, buckets, writers, records, most, forked, eager)
 
 
 class Planned(NamedTuple):
