@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sluice.batch.query_plan import Bounds
 from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry
 from sluice.model.spec import Pipeline
 from tests.chaos.simulation import workload
 from tests.chaos.simulation.processes import Instance, with_checkpoint
@@ -39,13 +40,13 @@ WORDS = (
     *(f"{api} answered" for api in APIS),
 )
 #: kinds of schedules, and how often each comes
-KINDS = {"one": 5, "buckets": 4, "power": 3, "copy": 2, "standby": 2, "changes": 2}
+KINDS = {"one": 4, "buckets": 4, "power": 3, "copy": 3, "standby": 2, "changes": 2, "snapshots": 2}
 #: faults of processes, of which several are in the choice, and others; and those for which a kind of schedule stands
 PROCESSES = ("kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy")
-OTHERS = ("outage", "clock", "disk full", "disk full", "flip snapshot", "stale leader")
+OTHERS = ("outage", "clock", "disk full", "disk full", "flip snapshot", "flip snapshot", "stale leader")
 OF_KIND = {
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers"),
+    "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy"),
 }  # fmt: skip
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
 REST_S, HIDDEN_S = 500.0, 80.0
@@ -57,9 +58,11 @@ class Setting(NamedTuple):
     """What a seed chooses beside the faults.
 
     kind       one of KINDS: one writer; a writer for each bucket; losses of power; a second instance with a copy of the
-               checkpoint; two instances of which one waits for the lead; other buckets and writers after restarts
+               checkpoint; two instances of which one waits for the lead; other buckets and writers after restarts;
+               many batches and snapshots
     most       records of a topic partition in a batch
     forked     whether snapshots are written by copies of the state servers
+    eager      whether a snapshot is due after each batch
     """
 
     kind: str
@@ -68,13 +71,17 @@ class Setting(NamedTuple):
     records: int
     most: int
     forked: bool
+    eager: bool
 
     @classmethod
     def draw(cls, seeded: Random) -> Setting:
         kind = seeded.choices([*KINDS], [*KINDS.values()])[0]
         writers = {"one": "one", "buckets": "buckets"}.get(kind) or seeded.choice(["one", "buckets"])
-        return cls(kind, seeded.choice([1, 2, 2, 3]), writers, seeded.randint(8, 28), seeded.randint(2, 8),
-                   seeded.random() < 0.3)  # fmt: skip
+        buckets, records, most = seeded.choice([1, 2, 2, 3]), seeded.randint(8, 28), seeded.randint(2, 8)
+        forked, eager = seeded.random() < 0.4, seeded.random() < 0.4
+        if kind == "snapshots":  # enough batches to remove what is old
+            return cls(kind, 1, writers, records + 20, 2, forked, eager=True)
+        return cls(kind, buckets, writers, records, most, forked, eager)
 
 
 class Planned(NamedTuple):
@@ -122,7 +129,8 @@ class Simulation:
     def run(self) -> Outcome:
         for topic, partitions in workload.TOPICS.items():
             self.kafka.create(topic, partitions)
-        with simulated(Bounds(snapshot=0) if self.setting.forked else Bounds()):
+        bounds = Bounds(snapshot=0) if self.setting.forked else Bounds()
+        with simulated(bounds, eager=self.setting.eager):
             self.world.run(self._run)
         if self.world.stood_still:
             self.wrong.append(self.world.stood_still)
@@ -169,17 +177,14 @@ class Simulation:
 
     def _all_read(self) -> bool:
         """Whether the ledger has a batch that ends at the ends of all inputs."""
-        last = None
-        partition = self.kafka.partitions[ledger.TOPIC, 0]
-        for record, committed in zip(partition.records, partition.committed, strict=True):
-            if record is not None and committed and record.key == workload.NAME.encode() and record.value:
-                last = record.value
-        if last is None:
-            return False
-        planned = ledger.Entry.from_json(last).planned
-        assert planned
-        ends = {place: one.end for place, one in self.kafka.partitions.items() if place[0] == "in"}
-        return dict(planned.offsets) == ends
+        return self._read() == {place: one.end for place, one in self.kafka.partitions.items() if place[0] == "in"}
+
+    def _read(self) -> dict[tuple[str, int], int]:
+        """The offsets at which the last batch of the ledger ends; empty if it has none."""
+        visible, _ = self.kafka.partitions[ledger.TOPIC, 0].visible(0, committed=True)
+        entries = [record.value for _, record in visible if record.key == workload.NAME.encode() and record.value]
+        planned = Entry.from_json(entries[-1]).planned if entries else None
+        return {} if planned is None else dict(planned.offsets)
 
     def _hidden(self) -> list[tuple[str, int]]:
         return [place for place, one in self.kafka.partitions.items() if one.stable < one.end]
@@ -305,13 +310,17 @@ class Simulation:
         """What was read is gone from Kafka, too, so the folder is the only copy of the state."""
         self._kill_all(0.0)
         self.disk.lose_power(self._seeded)
+        for place, offset in self._read().items():
+            self.kafka.partitions[place].start = offset
 
     def _flip_snapshot(self, _seconds: float) -> None:
-        """A bit of one snapshot, while no process runs."""
+        """A bit of the newest snapshot of a bucket, while no process runs."""
         self._kill_all(0.0)
-        snapshots = [path for number in range(3) for path in self._buckets(number) if path.name.endswith(".state")]
+        snapshots = [
+            path for path in self._buckets(self._seeded.randrange(self.setting.buckets)) if path.suffix == ".state"
+        ]
         if snapshots:
-            data = self.disk.need(self._seeded.choice(snapshots)).data
+            data = self.disk.need(max(snapshots, key=lambda path: int(path.stem))).data
             if data:
                 data[self._seeded.randrange(len(data))] ^= 1
 

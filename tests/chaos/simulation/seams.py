@@ -122,8 +122,10 @@ def _modules() -> list[ModuleType]:
 
 
 @contextmanager
-def simulated(bounds: query_plan.Bounds) -> Iterator[None]:
-    """The product works on the simulated world during the block. `bounds`: of the plans of the product."""
+def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[None]:
+    """The product works on the simulated world during the block. `bounds`: of the plans of the product. With `eager`, a
+    snapshot is due after each batch.
+    """
     undo: list[tuple[ModuleType, str, object]] = []
 
     def put(module: ModuleType, name: str, value: object) -> None:
@@ -142,6 +144,8 @@ def simulated(bounds: query_plan.Bounds) -> Iterator[None]:
     put(requests, "Time", lambda: time_of_requests(threads.TIME.monotonic, threads.TIME.sleep))
     put(enqueue, "enqueue", clients.enqueue)
     put(bucket, "Background", Background)
+    if eager:
+        put(bucket, "MAX_REPLAY_S", -1.0)
     put(pool, "connection", connection)
     put(pool, "reachable", lambda: True)
     put(batch_writer, "_writers", OfProcess("writers"))
