@@ -81,7 +81,7 @@ def init(  # noqa: PLR0917 - click passes them by name
     for line in _replayed(text, str(file), events):
         say(line)
     if str(file) != NONE:
-        for line in _next(name, file, records):
+        for line in _next(name, file, records, events):
             click.echo(line)
 
 
@@ -248,11 +248,14 @@ def _replayed(text: str, file: str, events: Sequence[Mapping[str, Any]]) -> Iter
     yield from first_results(written)
 
 
-def _next(topic: str, file: Path, records: Path | None) -> Iterator[str]:
-    events = file.with_suffix(".jsonl") if records is None else records
+def _next(topic: str, file: Path, records: Path | None, events: Sequence[dict[str, Any]]) -> Iterator[str]:
+    from sluice.replayer.event_file import WrittenEvent  # noqa: PLC0415 - the call may be wrong
+
+    replayed = file.with_suffix(".jsonl") if records is None else records
     yield f"wrote {file}. Next:"
     yield f"  sluice explain {file}"
     if records is None:
-        yield f"  sluice record {topic} --pipeline {file} > {events}"
-        yield f"  sluice replay {file} {events} --clock-origin first"
+        yield f"  sluice record {topic} --pipeline {file} > {replayed}"
+    if records is None or isinstance(events[0], WrittenEvent):
+        yield f"  sluice replay {file} {replayed} --clock-origin first"
     yield f"  sluice run {file}"

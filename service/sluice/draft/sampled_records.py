@@ -183,11 +183,16 @@ def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
         ]
         return _sample(topic, "text", [line], lines)
     rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
-    listed = [
-        replace(attribute, path=(attribute.name,)) for attribute in attributes_of(places([row for row, _ in rows]))
-    ]
+    listed = [_field(attribute) for attribute in attributes_of(places([row for row, _ in rows]))]
     unreadable = len(records) - len(rows)
     return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
+
+
+def _field(attribute: Attribute) -> Attribute:
+    """The attribute of a field of CSV. Fields of several kinds are texts."""
+    mixed = attribute.form is not None and attribute.form.is_text
+    form = Form("string", words=attribute.form.words) if mixed and attribute.form else attribute.form
+    return replace(attribute, path=(attribute.name,), form=form)
 
 
 def _number(texts: Sequence[str]) -> Attribute:

@@ -20,6 +20,7 @@ from sluice import time_units
 from sluice.columns.json_columns import nanoseconds
 from sluice.json_texts import members_of
 from sluice.model.errors import SluiceError
+from sluice.model.members import UNITS, path_of, spelling_of
 from sluice.model.spec import Stream
 from sluice.time_units import MAX_TIME
 from sluice.wire.json import json_values
@@ -142,13 +143,12 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     """Yields an event for each line of a file of plain records: the line is the value of a Kafka record.
 
     The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
-    units of the event time if it is that attribute. It is the timestamp of the record. The event of a line with an
-    earlier time than a line before it has the time of that line, as with records that a service reads; a line without a
-    time that the clock can have gets the time of the line before it. Raises EventError if the first JSON object has no
-    such time.
+    units of the event time or of the timestamp if it is that attribute. It is the timestamp of the record. The event of
+    a line with an earlier time than a line before it has the time of that line, as with records that a service reads; a
+    line without a time that the clock can have gets the time of the line before it. Raises EventError if the first JSON
+    object has no such time.
     """
-    event_time = stream.event_time
-    tick = event_time.tick if event_time is not None and event_time.attribute == field and event_time.tick > 1 else None
+    tick = _tick(stream, field)
     waiting: list[tuple[str, bytes]] = []
     now: int | None = None
     for location, line in _lines(path, name):
@@ -164,6 +164,15 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
             yield place, _plain(stream.name, now, text, now if time is None else time)
         waiting.clear()
     yield from ((place, _plain(stream.name, 0, text, 0)) for place, text in waiting)
+
+
+def _tick(stream: Stream, field: str) -> int | None:
+    """The nanoseconds of the units in which a member of the records counts its time; None: it has seconds."""
+    event_time, members = stream.event_time, dict(stream.members)
+    if event_time is not None and event_time.attribute == field and event_time.tick > 1:
+        return event_time.tick
+    units = (spelling_of(name, members).unit for name, _ in stream.schema if path_of(name, members) == (field,))
+    return next((UNITS[unit] for unit in units if unit), None)
 
 
 def _plain(stream: str, now: int, value: bytes, time: int) -> Event:

@@ -249,6 +249,13 @@ def test_lists_with_names_of_other_letters():
     assert [operator.name for operator in file.operators] == ["last_ten", "each_gren", "last_ten_gren"]
 
 
+def test_fields_of_several_kinds_in_rows_are_texts():
+    text = drafted([Sampled(row.encode(), None) for row in ("a,1,7", "b,x,VRB", "a,y,8", "b,z,9")])
+    assert "field_2: string " in text
+    assert "field_3: string " in text
+    assert "average_field_3: Average(try(float64(field_3)))" in text
+
+
 def test_headers_are_suggested():
     headers = [("webhook-id", b"a7"), ("sluice-mark", b"window"), ("x", b"y"), ("raw", b"\xff")]
     record = Sampled(b'{"x": 1.5}', None, headers)

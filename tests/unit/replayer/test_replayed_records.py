@@ -193,6 +193,21 @@ def test_plain_records(tmp_path):
     assert {"after": 3, "stream": "out", "tuple": {"n": 2, "shops": ["A", "B"]}} in found
 
 
+@pytest.mark.parametrize(
+    ("attribute", "field", "first"),
+    [
+        ("t: {type: timestamp, unit: ms}", "t", 1704067201000),
+        ("t: {from: ts, type: timestamp, unit: us}", "ts", 1704067201000000),
+    ],
+    ids=["milliseconds", "microseconds of a member of another name"],
+)
+def test_the_time_of_plain_records_in_the_unit_of_the_attribute(tmp_path, attribute, field, first):
+    lines = "".join(f'{{"shop": "A", "x": 1, "{field}": {first + more}}}\n' for more in (0, 1))
+    assert {"after": 1, "stream": "out", "tuple": {"n": 2, "shops": ["A", "A"]}} in plain(
+        tmp_path, lines, PLAIN.replace("t: timestamp", attribute), at=field
+    )
+
+
 def test_plain_records_from_python(tmp_path):
     (tmp_path / "p.yaml").write_text(PLAIN)
     (tmp_path / "r.jsonl").write_text('{"shop": "A", "x": 1, "t": 5}\n{"shop": "B", "x": 1, "t": 6}\n')
