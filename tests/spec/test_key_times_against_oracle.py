@@ -273,3 +273,11 @@ operators:
     (problem,) = error.value.problems
     assert why in problem.expected
     assert problem.expected.startswith("no stream whose keys have times of their own (in): ")
+
+
+def test_the_trace_has_the_panes_of_the_key_that_fire():
+    text = STREAMS.replace(" MORE", "")
+    events = [{"stream": "in"} | event for event in (of(0, "b", 500_000), of(1, "a", 3_000), of(2, "a", 15_000))]
+    records = replay(load_text(text, "devices", environment=None), events, trace=True)
+    found = [(r["after"], r["key"], len(r["content"])) for r in records if r.get("window_event") == "trigger"]
+    assert found == [(2, "a", 1)]

@@ -35,7 +35,7 @@ from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time import panes
-from sluice.engine.windows.event_time.event_records import EMPTY, FIRE, FORGET
+from sluice.engine.windows.event_time.event_records import EMPTY, FIRE, FORGET, INSERT
 from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.spec import Aggregate, EventTime, Output, Windowed
 from sluice.model.types import INT64, Schema
@@ -146,15 +146,32 @@ class PaneLibrary:
             yield WindowEvent(LATE, event, at, row=new[1], reason=why)
         for k in self._in_order(state, events, firings):
             begin, last, slot, partition, code, *_ = events[k].item()
-            if code == FIRE:
+            if code == INSERT and isinstance(self._when, panes.Grid):
+                yield from self._into_panes(state, partition, begin, event, at, new)
+            elif isinstance(self._when, panes.Grid):
+                yield from self._of_key(state, events[k], firings, event, at)
+            elif code == FIRE:
                 yield WindowEvent(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
             elif code == FORGET:
                 yield from self._evicted_up_to(state, partition, last, event, at)
-            elif isinstance(self._when, panes.Grid):
-                yield from self._into_panes(state, partition, begin, event, at, new)
             else:
                 content = self._content(state, self._window_key(state, partition), new[0])
                 yield from self._into(state, content, begin, event, at, new[1])
+
+    def _of_key(self, state: PaneState, of: np.void, firings: np.ndarray, event: int, at: int) -> Iterator[WindowEvent]:
+        """A pane of a key with a time of its own fires, or closes (KT2, KT3)."""
+        grid, (_, name) = self._when, self._window_key(state, int(of["partition"]))
+        assert isinstance(grid, panes.Grid)  # noqa: S101 - the caller has checked
+        if of["code"] == FIRE:
+            firing = firings[of["slot"]]
+            window = int(firing["end"]), name
+            self._empty(state, {window: firing})
+            state.contents[window].full, state.contents[window].index = True, 0
+            yield WindowEvent(TRIGGER, event, at, state.contents[window])
+            return
+        last = panes.last_end(grid, int(of["begin"]), panes.phase_of(grid, int(of["begin"])))
+        for window in sorted(w for w in state.contents if w[1] == name and w[0] <= last):
+            yield WindowEvent(PANE_CLOSE, event, at, state.contents.pop(window))
 
     def _in_order(self, state: PaneState, events: np.ndarray, firings: np.ndarray) -> list[int]:
         """The order of the kernel's events: insertions, then firings by group and key, then removals."""
