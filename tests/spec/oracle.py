@@ -500,6 +500,8 @@ def distinct(values: list[Value]) -> list[list[Value]]:
 
 def alike(a: Value, b: Value) -> bool:
     """Values with an inside part by part: Python's == takes one and the same NaN inside them for equal."""
+    if a is None or b is None:
+        return a is b
     if isinstance(a, list):
         return len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, dict):
