@@ -49,7 +49,7 @@ BESIDE = st.sampled_from([[], ["n"], ["b"], ["d"], ["f"], ["t"]])
 ONE_OF = [1, 2, 2, 4, 8]
 
 
-#: what a pane gives for all keys together: its index, its timing, the number of its tuples
+#: what a window gives for all keys together: the index and the timing of a pane, the number of all tuples
 OF_ALL_KEYS = ("pane", "CountAll", "CountByGroup")
 
 
@@ -60,7 +60,7 @@ OF_ALL_KEYS = ("pane", "CountAll", "CountByGroup")
 def by_the_clock(draw: st.DrawFn) -> dict[str, Any]:
     operator = draw(strategies.operators())
     window = _partitioned(operator["window"])
-    output = {**operator["output"], "key": "First(k)"}
+    output = _of_one_key(operator["output"])
     own = {"window": window, "partition_by": ["k", *draw(BESIDE)], "aggregate_evicted_partitions": False}
     return operator | own | {"output": output}
 
@@ -72,8 +72,7 @@ def over_event_time(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]
     if not operator["window"].startswith("session"):
         operator["window"] = operator["window"].removesuffix(", partitioned") + ", partitioned"
     if "output" in operator:
-        calls = {name: call for name, call in operator["output"].items() if not call.startswith(OF_ALL_KEYS)}
-        operator["output"] = calls | {"key": "First(k)"}
+        operator["output"] = _of_one_key(operator["output"])
     return operator | {"partition_by": ["k", *draw(BESIDE)]}
 
 
@@ -102,6 +101,11 @@ def joins(draw: st.DrawFn) -> dict[str, Any]:
     return operator | {side: None for side in absent if draw(st.booleans())} | {
         "output": {**operator["output"], "lk": "left.k", "rk": "right.k"}
     }  # fmt: skip
+
+
+def _of_one_key(output: dict[str, str]) -> dict[str, str]:
+    """The output without what depends on other keys (A18), and with the key."""
+    return {name: call for name, call in output.items() if not call.startswith(OF_ALL_KEYS)} | {"key": "First(k)"}
 
 
 def _partitioned(window: str) -> str:
