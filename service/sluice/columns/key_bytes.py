@@ -72,6 +72,11 @@ def key_codes(columns: Sequence[pa.Array], table: Interner) -> np.ndarray:
     return table.intern_arrow(key_bytes(columns))
 
 
+def one_key(keys: Interner) -> np.ndarray:
+    """The code of the key of all tuples, for an operator without partition_by, as an array of one."""
+    return keys.intern_arrow(pa.array([b""], pa.binary()))
+
+
 def canonical(keys: pa.BinaryArray) -> np.ndarray:
     """The row numbers of the keys, sorted by their bytes. Partitions that fire together emit in this order."""
     return pc.sort_indices(keys).to_numpy()  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import WordColumns
-from sluice.columns.key_bytes import canonical, key_codes
+from sluice.columns.key_bytes import canonical, key_codes, one_key
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -44,9 +44,6 @@ from sluice.model.expressions import Attribute
 from sluice.model.spec import Barrier
 from sluice.model.types import Schema
 from sluice.model.unparse import seconds
-
-#: the key of all tuples without partition_by
-ONE_KEY = pa.array([b""], pa.binary())
 
 
 class Sets(NamedTuple):
@@ -144,7 +141,7 @@ class BarrierOperator(Stateful[BarrierState]):
         found["slot"][is_tuple] = slots
         if read.num_rows:
             found["partition"][is_tuple] = (
-                key_codes(read.columns[:keys], state.keys) if keys else state.keys.intern_arrow(ONE_KEY)[0]
+                key_codes(read.columns[:keys], state.keys) if keys else one_key(state.keys)[0]
             )
         return found
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sluice.columns.encoding import WordColumns, or_null
 from sluice.columns.interner import Interner
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import key_codes, one_key
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -28,9 +28,6 @@ from sluice.model.expressions import Attribute, Call, Expression, steps_back
 from sluice.model.spec import KeyedMap
 from sluice.model.unparse import expression
 from sluice.time_units import MAX_TIME as ENDLESS
-
-#: the key of all tuples without partition_by
-ONE_KEY = pa.array([b""], pa.binary())
 
 
 class Runs(NamedTuple):
@@ -118,7 +115,7 @@ class KeyedMapOperator(Stateful[PreviousState]):
     def _with_earlier(self, state: PreviousState, items: Items, read: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples with a column for each call of `previous`. Stores the tuples."""
         keys = [read.column(place) for place in range(len(self.spec.partition_by))]
-        key = key_codes(keys, state.keys) if keys else np.repeat(state.keys.intern_arrow(ONE_KEY), read.num_rows)
+        key = key_codes(keys, state.keys) if keys else np.repeat(one_key(state.keys), read.num_rows)
         state.make_room()
         words = np.empty((read.num_rows, self._columns.width), np.int64)
         self._columns.write(words, slice(None), read.columns[len(keys) :], state.strings)
