@@ -183,7 +183,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_random_panes(case: Case, batches: list[int]):
     whole = expected(case)
     for sizes in (None, [1] * len(case["input"]), batches):
@@ -191,7 +191,7 @@ def test_random_panes(case: Case, batches: list[int]):
 
 
 @given(cases(), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     case["operator"]["output"] = {name: call for name, call in OUTPUT.items() if call not in ONE_BUCKET}
     check_case(case, division)

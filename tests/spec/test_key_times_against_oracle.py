@@ -164,7 +164,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_random_keys(case: Case, batches: list[int]):
     whole = expected(case)
     for sizes in (None, [1] * len(case["input"]), batches):
@@ -172,7 +172,7 @@ def test_random_keys(case: Case, batches: list[int]):
 
 
 @given(cases(), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
 

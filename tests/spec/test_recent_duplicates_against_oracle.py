@@ -65,7 +65,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_random_tuples(case: Case, batches: list[int]):
     whole = expected(case)
     for sizes in (None, [1] * len(case["input"]), batches):
