@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -31,7 +33,7 @@ def read(of, starts, ends):
 def clock(monkeypatch):
     """Each look at the time takes a tenth of a second."""
     seconds = iter(range(10_000))
-    monkeypatch.setattr(following_reader.time, "monotonic", lambda: next(seconds) / 10)
+    monkeypatch.setattr(following_reader, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 10))
 
 
 def test_the_records_of_ranges_come_as_they_arrive():

@@ -32,7 +32,7 @@ class World:
 
     def __init__(self, monkeypatch, more=""):
         self.now, self.topic_id, self.asked, self.answering = 0.0, "first", [], True
-        monkeypatch.setattr(topic_check.time, "sleep", self.passes)
+        monkeypatch.setattr(topic_check, "time", SimpleNamespace(sleep=self.passes))  # other threads keep their time
         monkeypatch.setattr(topic_check, "send_request", lambda *request: request[-1](self))
         plan = Plan(load_text(FILE + more, "p.yaml"), "q", "", "/nowhere", 1, {"in": 1}, topic_ids=(("in", "first"),))
         self.check = TopicCheck(plan, lambda _: self, lambda: self.now)
@@ -109,7 +109,7 @@ def test_a_missing_topic_that_is_created_again_meanwhile_is_called_that(world, m
         world.now += seconds
         world.topic_id = "second" if world.now > 1.0 else GONE
 
-    monkeypatch.setattr(topic_check.time, "sleep", passes)
+    monkeypatch.setattr(topic_check, "time", SimpleNamespace(sleep=passes))
     world.topic_id = GONE
     with pytest.raises(DataLossError, match="created again"):
         world.batch()
