@@ -19,7 +19,7 @@ from sluice.engine.stream.items import CLEAR, FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.windows import policies
 from sluice.model.expressions import Attribute, Call, Expression, certain, walk
 from sluice.model.spec import DELETES, Join, Side
-from sluice.model.types import BOOLEAN, Schema, optional_of
+from sluice.model.types import BOOLEAN, Schema, Value, optional_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class JoinInput:
             for name, kind in schema
             if name in read or name in side.window.attributes
         ]
+        # not of an attribute that is kept once more as a size of the window, without null
+        defaults: dict[Expression, Value] = {a: values.get(a.name, a.type.empty) for a in attributes}
         kept: list[Expression] = list(dict.fromkeys([*attributes, *side.window.expressions]))
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
         types = dict(schema)
@@ -75,7 +77,7 @@ class JoinInput:
             reads=tuple(reads),
             names=names,
             columns=WordColumns([e.type for e in kept]),
-            default=tuple(array_of([values.get(n, e.type.empty)], e.type) for n, e in zip(names, kept, strict=True)),
+            default=tuple(array_of([defaults.get(e, e.type.empty)], e.type) for e in kept),
             equality=tuple(reads.index(e) for e in equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
             deletes=deletes,

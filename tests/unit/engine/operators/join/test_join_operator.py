@@ -279,3 +279,19 @@ def test_a_time_window_feeds_a_sort_by_its_marks():
     assert played(TIME_FEEDS_PUNCT, [*events, {"at": 11}]) == [
         "6 ranked a 2", "6 ranked b 2", "6 ranked c 2", "6 ranked window", "6 ranked window",
     ]  # fmt: skip
+
+
+def test_a_null_default_of_an_attribute_that_is_also_the_size_of_the_window():
+    """The attribute is kept twice: as the output has it, which may be null, and as the window compares it."""
+    operator = {
+        "kind": "join", "algorithm": "outer", "left": "sliding, delta(i, n)", "right": "sliding, count(1)",
+        "schema_left": {"i": "int64", "n": "int64"}, "schema_right": {"r": "string"},
+        "default_left": None, "default_right": None, "output": {"n": "left.n", "r": "right.r"},
+    }  # fmt: skip
+    events = [
+        {"at": 0, "port": "right", "tuple": {"r": "r1"}},
+        {"at": 1, "port": "right", "tuple": {"r": "r2"}},
+        {"at": 2, "port": "left", "tuple": {"i": 1, "n": 5}},
+    ]
+    tuples = [record["tuple"] for record in run_case({"operator": operator, "input": events}) if "tuple" in record]
+    assert tuples == [{"n": None, "r": "r1"}, {"n": 5, "r": "r2"}]
