@@ -267,7 +267,7 @@ def _inside_json(attribute: Attribute) -> str:
 
 
 def _may_be_bytes(attribute: Attribute) -> bool:
-    """Whether texts below the name of a measurement may be decimals of Connect; only a schema tells them from texts."""
+    """Whether texts below the name of a measurement may be decimals of Connect, which look like texts."""
     text = attribute.form is not None and attribute.form.type == "string" and not attribute.form.words
     named = text and measures(attribute.meaning) and len(attribute.values) > 1
     return named and all(isinstance(value, str) and BYTES.fullmatch(value) for value in attribute.values)

@@ -42,7 +42,7 @@ PATTERNS = (
     "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%b %d %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S", "%d/%b/%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S",
 )  # fmt: skip
-#: the form of a time in digits alone, which only the name of the attribute tells from a number
+#: the form of a time in digits alone, which looks like a number but for the name of the attribute
 DIGITS_OF_TIME, COUNT_OF_DIGITS = "%Y%m%d%H%M%S", 14
 
 

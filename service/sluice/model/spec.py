@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -72,30 +73,30 @@ class Timed:
         return 0
 
 
-class InWords:
+class InWords(ABC):
     """An operator that describes itself, for `sluice explain`, `sluice replay` and the page."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def word(self) -> str:
         """The key of the pipeline file that gives the operator its kind."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def clauses(self) -> tuple[str, ...]:
         """What it stores, and by which key."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def fires(self) -> tuple[str, str]:
         """When it emits outputs, and how long a tuple waits until then."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def without_output(self) -> str:
         """Why it emits nothing though tuples come in: the end of a sentence."""
-        raise NotImplementedError
 
 
 class OneInput(Timed):

@@ -33,7 +33,7 @@ class Process:
         self.stopped_until, self.stopped_at = 0.0, 0.0
         #: what stands for the global variables of its modules
         self.memory: dict[str, Any] = {}
-        #: called when it has ended, for those that wait for it
+        #: called when it has ended, for the tasks that wait for it
         self.on_end: list[Callable[[], object]] = []
 
 

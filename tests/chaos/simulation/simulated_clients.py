@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluice.kafka.librdkafka.column_consumer import Arrival, of_messages
 from sluice.kafka.records import Records
+from tests.chaos.kafka_frames import Effect
 from tests.chaos.simulation.scheduler import world
 from tests.chaos.simulation.simulated_broker import BrokerError, Kafka, Offset, Place, Record
 
@@ -30,17 +30,6 @@ STALE = 3
 BACKOFF = 0.1
 #: the most records of a fetch, and of the queue of a producer
 MOST_FETCHED, MOST_QUEUED = 500, 1000
-
-
-class Effect(StrEnum):
-    """What happens to a request; as `tests.chaos.kafka_frames.Effect`."""
-
-    DELAY = "delay"
-    CUT = "cut"
-    LOSE = "lose the answer"
-    LATE = "arrive late"
-    REPEAT = "repeat"
-    HALF = "half-open"
 
 
 class LostError(Exception):

@@ -113,3 +113,18 @@ class KeyedState(Tables):
                 made.take(state, maps)
         made.plan()
         return made
+
+
+class PartitionedState(KeyedState):
+    """A state whose keys are window partitions, with one kind of slots."""
+
+    partitions: np.ndarray
+    free: FreeSlots
+
+    @property
+    def queued(self) -> np.ndarray:
+        return self.partitions[: self.rows["partition"]]
+
+    @property
+    def free_lists(self) -> Mapping[str, FreeSlots]:
+        return {"free": self.free}

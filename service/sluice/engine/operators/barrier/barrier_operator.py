@@ -103,7 +103,7 @@ class BarrierOperator(Stateful[BarrierState]):
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
     def feed(self, state: BarrierState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """The outputs of these items by stream, and the rejected tuples under REJECTS: those that waited for too long
+        """The outputs of these items by stream, and the rejected tuples under REJECTS: tuples that waited for too long
         by `clock.end`, too. After the final marks of all inputs there are none.
         """
         if state.finished:

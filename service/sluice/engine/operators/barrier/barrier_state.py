@@ -16,7 +16,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, walked, words
 from sluice.columns.tables import Format
 from sluice.engine.operators.barrier.barrier_records import PARTITION, QUEUE, WAITING
-from sluice.engine.operators.keyed_state import KeyedState
+from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.stream.clock import all_later
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
@@ -75,7 +75,7 @@ class PortColumns:
         return self.inputs[port].read(table[slots][:, self.places[port]], strings)
 
 
-class BarrierState(KeyedState):
+class BarrierState(PartitionedState):
     """The state of one Barrier. The number of a key is its code in `keys`; its queue of input n of P is P times this
     number + n. `reached` has the watermark of each input, `finals` whether it is final.
     """
@@ -148,14 +148,6 @@ class BarrierState(KeyedState):
     @property
     def limits(self) -> EngineLimits:
         return self._limits
-
-    @property
-    def queued(self) -> np.ndarray:
-        return self.partitions[: self.rows["partition"]]
-
-    @property
-    def free_lists(self) -> Mapping[str, FreeSlots]:
-        return {"free": self.free}
 
     def open_keys(self) -> np.ndarray:
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)

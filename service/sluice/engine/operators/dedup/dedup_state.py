@@ -22,7 +22,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 from sluice.columns.tables import Format
 from sluice.engine.operators.dedup import dedup_records
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS
-from sluice.engine.operators.keyed_state import KeyedState
+from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
@@ -50,7 +50,7 @@ class StoredWords:
         }  # fmt: skip
 
 
-class DedupState(KeyedState):
+class DedupState(PartitionedState):
     """The state of one Dedup.
 
     The number of a partition is the code of its key in `keys`. `clocks` is the watermark, or the time of the operator
@@ -107,14 +107,6 @@ class DedupState(KeyedState):
     @property
     def limits(self) -> EngineLimits:
         return self._stored.limits
-
-    @property
-    def queued(self) -> np.ndarray:
-        return self.partitions[: self.rows["partition"]]
-
-    @property
-    def free_lists(self) -> Mapping[str, FreeSlots]:
-        return {"free": self.free}
 
     def open_keys(self) -> np.ndarray:
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)

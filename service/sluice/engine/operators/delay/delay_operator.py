@@ -71,7 +71,7 @@ class DelayOperator(Stateful[DelayState]):
         return {output.stream: made for output in self.spec.outputs} | joined([refused])
 
     def _add(self, state: DelayState, items: Items) -> Items | None:
-        """Adds the items to those that wait. Gives the tuples for which there is no room as dead letters (DL5)."""
+        """Adds the items to the waiting ones. Gives the tuples for which there is no room as dead letters (DL5)."""
         count, is_tuple = len(items), items.kind == TUPLE
         full = state.waiting + int(np.count_nonzero(is_tuple)) > self.spec.buffer
         known = state.tuple_times() if full else np.zeros(0, np.int64)

@@ -21,7 +21,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 )
 from sluice.columns.tables import Format
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.keyed_state import KeyedState
+from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records
 from sluice.engine.operators.session.session_records import (
     CONTENTS,
@@ -66,7 +66,7 @@ def tables(program: Program) -> dict[str, Table]:
     }  # fmt: skip
 
 
-class SessionState(KeyedState):
+class SessionState(PartitionedState):
     """The state of one Aggregate over sessions.
 
     The number of a partition is the code of its key in `keys`. The number of a group is that of its partition or, with
@@ -135,14 +135,6 @@ class SessionState(KeyedState):
     @property
     def limits(self) -> EngineLimits:
         return self._program.limits
-
-    @property
-    def queued(self) -> np.ndarray:
-        return self.partitions[: self.rows["partition"]]
-
-    @property
-    def free_lists(self) -> Mapping[str, FreeSlots]:
-        return {"free": self.free}
 
     @property
     def entries(self) -> int:
