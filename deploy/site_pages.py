@@ -29,20 +29,21 @@ ROOT = Path(__file__).parents[1]
 #: pages outside of docs/: their path in the repository, and their name in the site
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 SOURCES = {site: repository for repository, site in PAGES.items()}
+#: the page whose rules have `KIP` in front of them elsewhere, and nothing in the page itself
+KAFKA = "reference/kip450-sliding.md"
 
 #: pages that the search ranks behind the pages for users: the rules in full, the inside, the changes
 BEHIND = re.compile(
-    r"(reference/.*|rules|divergences|architecture|state|benchmarks|rejected|chaos|contributing|changelog)\.md"
+    r"(reference/.*|divergences|architecture|state|benchmarks|rejected|chaos|contributing|changelog)\.md"
 )
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 CODE_OR_LINK = re.compile(r"(`+(?!`).*?(?<!`)`+(?!`)|\[[^\]]*\]\([^)]*\))")
 TARGET = re.compile(r"(\]\()([^)\s]+)(\))")
 ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#")
-ID = r"[A-Z]\d{1,2}[ab]?"
+ID = r"[A-Z]{1,2}\d{1,2}[ab]?"
 RULES = re.compile(rf"(?<=\()(KIP )?({ID}(?:(?:, | to | and | or ){ID})*)(?=\))")
-FIRST_CELL = re.compile(rf"^(\| )(KIP )?({ID}(?:(?:, | to | and | or ){ID})*)(?= \|)")
-ANCHOR = re.compile(r"<a id=\"([a-z]\d{1,2}[ab]?)\"")
+ANCHOR = re.compile(r"<a id=\"([a-z]{1,2}\d{1,2}[ab]?)\"")
 
 
 def slug(heading: str, separator: str) -> str:
@@ -81,9 +82,7 @@ def search_rank(uri: str) -> float:
 def page_line(line: str, uri: str) -> str:
     """A line of a page with the links of the site."""
     parts = CODE_OR_LINK.split(TARGET.sub(lambda found: found[1] + site_target(uri, found[2]) + found[3], line))
-    if not uri.startswith("reference/"):
-        if uri == "rules.md":
-            parts[0] = FIRST_CELL.sub(lambda found: found[1] + rule_links(found[2], found[3], uri), parts[0])
+    if uri != KAFKA:
         parts[::2] = [RULES.sub(lambda found: rule_links(found[1], found[2], uri), part) for part in parts[::2]]
     return "".join(parts)
 
@@ -94,19 +93,19 @@ def rule_links(kip: str | None, ids: str, uri: str) -> str:
 
 
 def rule_link(kip: str, rule: str, uri: str) -> str:
-    page = RULE_PAGES.get(kip + rule)
+    page = RULE_PAGES.get((kip + rule).upper())
     return f"[{rule}]({relpath(page, dirname(uri) or '.')}#{rule.lower()})" if page else rule
 
 
 def rule_pages() -> Iterator[tuple[str, str]]:
-    """Each rule id, with `KIP ` before those of Kafka Streams, and the page that has it."""
+    """Each rule id in capital letters, with `KIP ` before those of Kafka Streams, and the page that has it."""
     for path in sorted((ROOT / "docs" / "reference").glob("*.md")):
-        prefix = "KIP " if path.name == "kip450-sliding.md" else ""
+        prefix = "KIP " if path.name == Path(KAFKA).name else ""
         for anchor in ANCHOR.findall(path.read_text(encoding="utf-8")):
             yield prefix + anchor.upper(), f"reference/{path.name}"
 
 
-RULE_PAGES = {rule: page for rule, page in rule_pages() if rule[0] != "X" and not rule.startswith(("N", "D"))}
+RULE_PAGES = dict(rule_pages())
 
 
 def lines(markdown: str) -> Iterator[tuple[str, bool]]:

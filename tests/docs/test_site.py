@@ -77,7 +77,7 @@ def test_lists_and_tables_begin_after_an_empty_line(page: Path):
     ("text", "page"),
     [
         ("(W19)", "spl-windows"), ("(KIP W6)", "kip450-sliding"), ("(G4)", "session"), ("(Y2)", "extensions"),
-        ("(B6)", "marks"),
+        ("(B6)", "marks"), ("(NU24)", "null"),
     ],
 )  # fmt: skip
 def test_a_rule_in_parentheses_is_a_link_to_its_reference(text: str, page: str):
@@ -86,7 +86,7 @@ def test_a_rule_in_parentheses_is_a_link_to_its_reference(text: str, page: str):
     assert page_line(f"A rule {text}.", "windows.md") == f"A rule {text.replace(rule, link)}."
 
 
-@pytest.mark.parametrize("page", ["reference/null.md", "rules.md", "state.md", "changelog.md"])
+@pytest.mark.parametrize("page", ["reference/null.md", "reference/index.md", "state.md", "changelog.md"])
 def test_the_search_finds_pages_for_users_before_rules_and_the_inside(page: str):
     assert search_rank(page) < search_rank("clock.md") == search_rank("index.md")
 

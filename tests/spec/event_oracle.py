@@ -150,7 +150,7 @@ class SlidingTime:
         return bool(holding), self.changed(key, old, with_it, holding, close) if holding else []
 
     def windows(self, kept: Kept) -> set[int]:
-        """The starts of all windows, open or not (W3, section 6)."""
+        """The starts of all windows, open or not (KIP W3, P2)."""
         times, d = {t for t, _ in kept}, self.difference
         left = {max(t - d, 0) for t in times}  # W6
         if self.window_set == "perTimestampBackward":

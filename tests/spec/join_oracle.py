@@ -182,7 +182,7 @@ class Join(JoinedRows):
         return key_bytes(identity(gone.values, of.equality)) if self.spread else b""
 
     def arrive(self, x: Side, y: Side, values: Tuple, now: int) -> Iterator[Record]:
-        """The steps of section 8.2."""
+        """The steps of section 8.1."""
         new = Waiting(values, now, identity(values, x.partition_by))
         records = []
         for other in y.snapshot:  # all partitions (J10), oldest first (J9)

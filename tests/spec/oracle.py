@@ -403,7 +403,7 @@ class Sliding:
         return Firing(key, list(p.snapshot), p.full, sum(len(q.snapshot) for q in self.partitions.values()))
 
 
-# ---- aggregation functions: section 7.3 ------------------------------------------------------------------------------
+# ---- aggregation functions: section 7.2 ------------------------------------------------------------------------------
 
 
 def wrapped(number: int) -> int:
@@ -747,7 +747,7 @@ class Operator:
         elif event.get("punct") == "final":
             self.live.remove(source)
             if not self.live:
-                yield {"punct": "final"}  # and nothing of what is stored (section 1.2)
+                yield {"punct": "final"}  # and nothing of what is stored (P10)
 
 
 def run(case: dict[str, Any]) -> list[dict[str, Any]]:

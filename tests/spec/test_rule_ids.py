@@ -1,4 +1,4 @@
-"""docs/rules.md has one row for each rule of docs/reference, and the function and the tests that a row names exist."""
+"""Each rule of docs/reference stands once. Its page names a function and tests, or says why there are none."""
 
 from __future__ import annotations
 
@@ -13,46 +13,50 @@ from typing import NamedTuple
 import pytest
 
 from sluice.files import project_file
-from tests.docs.markdown import explicit_anchors, fault, links, plain_lines
+from tests.docs.markdown import explicit_anchors, plain_lines
 
-SERVICE, PAGE, ROOT = project_file("service/sluice"), project_file("docs/rules.md"), project_file("README.md").parent
-#: how the ids of a reference are written elsewhere, and the registers whose entries refer to rules
-REFERENCES = {
-    "spl-windows.md": ("", "ND"),
-    "kip450-sliding.md": ("KIP ", "X"),
-    "session.md": ("", ""),
-    "extensions.md": ("", ""),
-    "toolkit.md": ("", ""),
-    "marks.md": ("", ""),
-    "decimal.md": ("", ""),
-    "null.md": ("", ""),
-    "functions.md": ("", ""),
-    "records.md": ("", ""),
-    "protobuf.md": ("", ""),
-    "avro.md": ("", ""),
-    "structs.md": ("", ""),
-    "change-events.md": ("", ""),
-}
+SERVICE, TESTS = project_file("service/sluice"), project_file("tests/README.md").parent
+INDEX = project_file("docs/reference/index.md")
+REFERENCES = {page.name: page.read_text(encoding="utf-8") for page in INDEX.parent.glob("*.md") if page != INDEX}
+#: how other pages and the code write the ids of a page whose letters other pages have, too
+PREFIXES = {"kip450-sliding.md": "KIP "}
+#: the table at the end of each page
+LAST = "## Functions and tests"
 
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-#: the rules and the sentence of a row, and perhaps a function and tests
-ROW = re.compile(rf"^\| ({LIST}|KIP {LIST}) \| ([^|]+) \|(?: `([\w/]+\.py)` `([\w.]+)` \| (`.*`) \|)?$")
+#: rules with a function and tests
+ROW = re.compile(rf"^\| ({LIST}) \| `([\w/]+\.py)` `([\w.]+)` \| (`[^`]+`(?:, `[^`]+`)*) \|$")
+#: the head of a table of rules that no function has
+WHY = re.compile(r"\| why [\w ]+ \|$")
+SENTENCE = re.compile(r"[`(*\w].*[.):]")
 
 
-def every_rule() -> Iterator[tuple[str, str]]:
-    """The rules of the references and their pages: the anchors, without those of sections and of registers."""
-    for page, (prefix, registers) in REFERENCES.items():
-        for _, line in plain_lines(project_file(f"docs/reference/{page}").read_text(encoding="utf-8")):
+class Rule(NamedTuple):
+    """A rule, its page, the cells behind its id, and whether the page says why no function has it."""
+
+    name: str
+    page: str
+    cells: tuple[str, ...]
+    without_function: bool
+
+
+def every_rule() -> Iterator[Rule]:
+    """The rules of the references: the anchors that look like an id."""
+    for page, text in REFERENCES.items():
+        head = ""
+        for _, line in plain_lines(text):
+            head = line if not line.startswith("|") or not head.startswith("|") else head
             for anchor in explicit_anchors(line):
-                rule = re.fullmatch(r"([a-z]{1,2})(\d+)([ab]?)", anchor)
-                if rule and rule[1].upper() not in registers:
-                    yield f"{prefix}{rule[1].upper()}{rule[2]}{rule[3]}", page
+                if rule := re.fullmatch(r"([a-z]{1,2})(\d+[ab]?)", anchor):
+                    cells = tuple(line.strip("| ").split(" | ")[1:])
+                    name = f"{PREFIXES.get(page, '')}{rule[1].upper()}{rule[2]}"
+                    yield Rule(name, page, cells, WHY.search(head) is not None)
 
 
-PAGES = dict(every_rule())
-RULES = set(PAGES)
+ALL = list(every_rule())
+RULES = {rule.name: rule for rule in ALL}
 
 
 def family(rule: str) -> str:
@@ -69,33 +73,37 @@ def ids(text: str) -> set[str]:
             if to == "to":
                 numbers = range(int(re.sub(r"\D", "", first)), int(re.sub(r"\D", "", last)))
                 named.update(f"{kip}{family(first)}{n}" for n in numbers)
-    return named & RULES
+    return named & set(RULES)
 
 
 class Row(NamedTuple):
-    """A row of the page: its rules as written, its sentence, and, if a function implements them, that and its tests."""
+    """A row of the last table of a page: the rules as written, the file and the name of their function, the tests."""
 
+    page: str
     rules: str
-    sentence: str
-    file: str | None
-    name: str | None
+    file: str
+    name: str
     tests: tuple[str, ...]
 
-
-def all_rows() -> Iterator[Row]:
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if found := ROW.match(LINK.sub(r"\1", line)):
-            yield Row(found[1], found[2], found[3], found[4], tuple(re.findall(r"`([^`]+)`", found[5] or "")))
+    def ids(self) -> list[str]:
+        return [PREFIXES.get(self.page, "") + rule for rule in re.findall(ID, self.rules)]
 
 
-def rows() -> Iterator[tuple[set[str], str | None, str | None]]:
-    """The rules of each row, and the file and the name of the function; None where no function implements them."""
-    for row in all_rows():
-        yield ids(row.rules), row.file, row.name
+def last_table(text: str) -> list[str]:
+    """The lines of the last table of a page, without its head."""
+    lines = text.partition(LAST)[2].splitlines()
+    return [line for line in lines if line.startswith("|")][2:]
 
 
-PLACES = [(rule, file, name) for rules, file, name in rows() for rule in sorted(rules) if file and name]
-TESTS = [(rule, test) for row in all_rows() for rule in sorted(ids(row.rules)) for test in row.tests]
+def rows() -> Iterator[Row]:
+    for page, text in REFERENCES.items():
+        for line in last_table(text):
+            if found := ROW.match(LINK.sub(r"\1", line)):
+                yield Row(page, found[1], found[2], found[3], tuple(re.findall(r"`([^`]+)`", found[4])))
+
+
+PLACES = [(rule, row.file, row.name) for row in rows() for rule in row.ids()]
+SHOWN = [(rule, test) for row in rows() for rule in row.ids() for test in row.tests]
 
 
 @cache
@@ -139,10 +147,10 @@ def cases(path: Path) -> dict[str, str | None]:
     return dict.fromkeys(re.findall(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def missing(test: str, rule: str, root: Path = ROOT) -> str | None:
+def missing(test: str, rule: str, tests: Path = TESTS) -> str | None:
     """What is wrong with a test of a row, `file::name` or `file::name[parameters]`; None if the test shows the rule."""
     file, _, name = test.partition("::")
-    path = root / file
+    path = tests / file
     if not path.is_file():
         return f"no file {file}"
     if path.suffix != ".py":
@@ -166,70 +174,49 @@ def test_the_function_exists_and_names_the_rule(rule: str, file: str, name: str)
     assert rule in ids(defined[name]), f"{name} does not name {rule}"
 
 
-@pytest.mark.parametrize(("rule", "test"), TESTS, ids=[f"{rule} {test.partition('::')[2]}" for rule, test in TESTS])
+@pytest.mark.parametrize(("rule", "test"), SHOWN, ids=[f"{rule} {test.partition('::')[2]}" for rule, test in SHOWN])
 def test_the_test_exists_and_shows_the_rule(rule: str, test: str):
     assert missing(test, rule) is None
 
 
-def test_every_rule_of_the_references_has_one_row():
-    listed = [rule for rules, _, _ in rows() for rule in rules]
-    assert sorted({rule for rule in listed if listed.count(rule) > 1}) == []
-    assert sorted(RULES - set(listed)) == []
+def test_every_rule_stands_once():
+    assert len(ALL) == len(RULES)
 
 
-def test_the_references_have_the_families_of_rules():
+def test_every_rule_has_one_row_on_its_page_or_a_reason_why_it_has_none():
+    listed = [(rule, row.page) for row in rows() for rule in row.ids()]
+    assert sorted(listed) == sorted((rule.name, rule.page) for rule in ALL if not rule.without_function)
+
+
+def test_the_references_have_the_families_of_rules_of_the_index():
     """So that an anchor of another form is not taken for no rule."""
-    own = {family(rule) for rule in RULES if not rule.startswith("KIP ")}
-    assert own == {
-        *"PCWTSEVAJOKXGHQLYBRZIUFM",
-        "AV",
-        "BA",
-        "CU",
-        "DE",
-        "DL",
-        "EN",
-        "EP",
-        "ET",
-        "FN",
-        "KT",
-        "NU",
-        "PA",
-        "PB",
-        "PV",
-        "RK",
-        "ST",
-        "SW",
-    }
-    assert {rule.removeprefix("KIP ")[0] for rule in RULES if rule.startswith("KIP ")} == set("TWREPSHCD")
+    cells = re.findall(r"^\| (KIP )?([A-Z]{1,2}(?:, [A-Z]{1,2})*) \|", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = [prefix + name for prefix, families in cells for name in families.split(", ")]
+    assert sorted(listed) == sorted({family(rule) for rule in RULES})
 
 
-def test_every_row_is_understood():
+@pytest.mark.parametrize("page", sorted(REFERENCES))
+def test_the_index_names_every_page_and_every_row_of_a_page_is_understood(page: str):
     """A row in another form would not be checked."""
-    heads = {"rule", "---"}
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    assert len(lines) - sum(line.split(" | ")[0].strip("| ") in heads for line in lines) == len(list(all_rows()))
+    assert f"]({page}" in INDEX.read_text(encoding="utf-8")
+    assert len(last_table(REFERENCES[page])) == sum(row.page == page for row in rows()) > 0
 
 
-def test_every_row_with_a_function_names_a_test_and_every_sentence_is_one():
-    assert [row.rules for row in all_rows() if row.name and not row.tests] == []
-    assert [row.rules for row in all_rows() if not re.match(r"[`A-Z].*[.)]$", row.sentence)] == []
+def test_every_rule_is_a_sentence():
+    assert [rule.name for rule in ALL if not SENTENCE.fullmatch(rule.cells[0]) and not of_a_field(rule)] == []
 
 
-def test_no_row_names_an_unknown_rule():
-    prefixed = [("KIP " if row.rules.startswith("KIP ") else "", row.rules) for row in all_rows()]
-    named = {prefix + rule for prefix, rules in prefixed for rule in re.findall(ID, rules)}
-    assert sorted(named - RULES) == []
+def of_a_field(rule: Rule) -> bool:
+    """The rules of the table of Protobuf's types have a field in front of what is read from it."""
+    return rule.name in {"PB4", "PB5", "PB6", "PB7"}
 
 
-def test_each_id_of_a_row_is_a_link_to_its_rule():
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if found := ROW.match(LINK.sub(r"\1", line)):
-            linked = re.findall(r"\[([^\]]*)\]\(([^)]*)\)", line.split(" | ")[0])
-            page = PAGES[min(ids(found[1]))]
-            expected = [(text, f"reference/{page}#{text.removeprefix('KIP ').lower()}") for text, _ in linked]
-            assert linked == expected
-            assert " ".join(text for text, _ in linked).removeprefix("KIP ").split() == re.findall(ID, found[1])
-    assert [link for link in links(PAGE.read_text(encoding="utf-8")) if fault(PAGE, link.target)] == []
+@pytest.mark.parametrize("page", sorted(REFERENCES))
+def test_each_id_of_a_row_is_a_link_to_its_rule(page: str):
+    for line in last_table(REFERENCES[page]):
+        cell = line.strip("| ").split(" | ")[0]
+        linked = re.findall(r"\[([^\]]*)\]\(([^)]*)\)", cell)
+        assert linked == [(rule, f"#{rule.lower()}") for rule in re.findall(ID, LINK.sub(r"\1", cell))]
 
 
 def test_each_rule_that_the_divergences_name_is_a_link():
@@ -237,9 +224,14 @@ def test_each_rule_that_the_divergences_name_is_a_link():
     assert ids(LINK.sub("", text)) == set()
 
 
-def test_every_rule_that_the_code_names_is_on_the_page():
-    named = {rule for path in SERVICE.rglob("*.py") for rule in ids(path.read_text())}
-    assert sorted(named - {rule for rules, _, _ in rows() for rule in rules}) == []
+def test_every_rule_that_the_code_names_exists():
+    named = re.compile(rf"\((?:KIP )?{LIST}\)|\b[Rr]ules? (?:KIP )?{LIST}")
+    texts = [found for path in SERVICE.rglob("*.py") for found in named.findall(path.read_text(encoding="utf-8"))]
+    assert sorted(text for text in texts if not all(known(text, rule) for rule in re.findall(ID, text))) == []
+
+
+def known(text: str, rule: str) -> bool:
+    return ("KIP " if "KIP " in text else "") + rule in RULES
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ A class with `lift` and `combine` is computed as the tuples come, and stores no 
         def lift(self, values): return np.log(values), np.ones(len(values))
         def result(self, logarithms, counts): return np.exp(logarithms / counts)
 
-docs/reference/spl-windows.md, section 7.4, and docs/reference/functions.md have the rules. The class is imported when
+docs/reference/spl-windows.md, section 7.2, and docs/reference/functions.md have the rules. The class is imported when
 the pipeline file is checked and in each process that runs the pipeline, so importing it must have no side effects. Its
 results must depend only on the values: a batch may be computed again after a failure.
 """

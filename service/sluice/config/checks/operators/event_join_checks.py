@@ -1,4 +1,4 @@
-"""Checks the window of a join over event time, `window`, and builds it (rules I1 to I9 and U1 to U7)."""
+"""Checks the window of a join over event time, `window`, and builds it (rules I1 to I8 and U1 to U7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a join and builds it (reference sections 2.4 and 8.1)."""
+"""Checks a join and builds it (reference sections 2 and 8)."""
 
 from __future__ import annotations
 

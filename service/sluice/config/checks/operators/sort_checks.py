@@ -1,4 +1,4 @@
-"""Checks a sort and builds it (reference sections 2.4 and 9.1)."""
+"""Checks a sort and builds it (reference sections 2 and 9)."""
 
 from __future__ import annotations
 

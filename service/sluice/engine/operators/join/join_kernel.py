@@ -1,4 +1,4 @@
-"""The kernels of Join: which tuples of two windows match, and which leave unmatched (section 8.2 of the reference).
+"""The kernels of Join: which tuples of two windows match, and which leave unmatched (section 8.1 of the reference).
 
 `probe` processes the arrivals of both sides in order. It logs every candidate pair, found through the chain of stored
 tuples with an equal key, and every tuple of an outer side that leaves its window. The caller then evaluates the
@@ -245,7 +245,7 @@ def _let_go(side: Side, row: int) -> int:
 
 @kernel
 def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> bool:
-    """Processes a tuple, or the clearing of a table, that arrives at side x: the steps of section 8.2. Returns
+    """Processes a tuple, or the clearing of a table, that arrives at side x: the steps of section 8.1. Returns
     False if the log may lack room.
 
     First the tuple is paired with the stored tuples of side y that have an equal key, in whatever partition they are

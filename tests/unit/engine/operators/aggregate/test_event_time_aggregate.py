@@ -115,7 +115,7 @@ def test_a_pane_that_fires_again_comes_out_whole():
 
 
 def test_the_first_late_tuple_of_a_partition_comes_out():
-    """O15, N47."""
+    """O15, E34."""
     got = sorted_(tuple_(21, "a", 1), {"watermark": 30}, tuple_(25, "b", 2), {"watermark": 31})
     assert got == [(1, "a 1"), (1, "window"), (3, "b 2"), (3, "window")]
 

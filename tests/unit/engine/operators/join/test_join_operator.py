@@ -1,4 +1,4 @@
-"""Joins as in the reference: worked sequences (8.5), surprises (N64 to N68), ends, and keys of the pipeline file."""
+"""Joins as in the reference: worked sequences, surprises, ends, and keys of the pipeline file."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ WORKED = {
          "unmatched_left": True, "unmatched_right": True},
         {"l1(k1)": "", "r1(k2)": "", "l2(k3)": "unmatched_left: (k1,l1)", "r2(k4)": "unmatched_right: (k2,r1)"},
     ),
-    "N64: all partitions of the other side": (
+    "J10: all partitions of the other side": (
         {"left": "sliding, count(1), partitioned", "partition_by_left": ["k"],
          "right": "sliding, count(1), partitioned", "partition_by_right": ["k"]},
         {"l1(a)": "", "r1(b)": "(l1,r1) ■"},
@@ -100,7 +100,7 @@ WORKED = {
         {"left": "sliding, count(1)", "right": "sliding, count(1)", "algorithm": "outer", **ON_K},
         {"l1(k)": "", "r1(k)": "(l1,r1) ■", "l2(x)": "", "r2(y)": "", "l3(z)": "(l2,DEF) ■"},
     ),
-    "J15, N68: the key of a lonely right tuple that is taken from the left": (
+    "J15: the key of a lonely right tuple that is taken from the left": (
         {"left": "sliding, count(1)", "right": "sliding, count(1)", "algorithm": "rightOuter", **ON_K,
          "output": {"k": "left.k", "r": "right.r"}},
         {"r1(a)": "", "r2(b)": "(,r1) ■"},
