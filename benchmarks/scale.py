@@ -173,7 +173,7 @@ class Bench:
         self._runs += 1
         name = f"scale-{self._runs}"
         folder, target = self._scratch / name, f"{name}-results"
-        sized = replace(workload, settings={"max_records_per_batch": most, "buckets": buckets})
+        sized = replace(workload, settings={"max_records_per_batch": most, "buckets": buckets, "latency": "low"})
         text = sized.pipeline(name, f"records-{workload.keys}", target)
         master = f"local-cluster[{executors},1,1024]"
         with service(text, self._bootstrap, folder, ["--master", master]) as running:

@@ -16,10 +16,10 @@ from sluice.kafka.range_reader import READER_PROPERTIES, Offsets
 
 #: seconds of one poll while records are missing
 POLL_S = 0.05
-#: How a broker answers a request for records that are not there yet: as soon as it has this many bytes, or after 20 ms.
+#: How a broker answers a request for records that are not there yet: as soon as it has this many bytes, or after 5 ms.
 #: With the client's own least answer, one byte, the records of producers that do not linger come in one answer each,
 #: which costs more than the rest of a batch. Shorter waits cost processor time without records.
-FETCH = {"fetch.min.bytes": 65_536, "fetch.wait.max.ms": 20}
+FETCH = {"fetch.min.bytes": 65_536, "fetch.wait.max.ms": 5}
 #: The most records behind the ends of their ranges that are kept for the next ranges while others are missing.
 MOST_AHEAD = 20_000
 

@@ -693,7 +693,7 @@ class Properties(dict[str, str]):
 
 
 #: word of `Settings.latency` -> the share of one processor that the fixed work of batches may take
-LATENCIES = {"low": math.inf, "balanced": 0.3, "cheap": 0.1}
+LATENCIES = {"low": math.inf, "balanced": 0.5, "cheap": 0.1}
 
 
 @dataclass(frozen=True, slots=True)

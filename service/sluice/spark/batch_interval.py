@@ -4,11 +4,16 @@ A batch has fixed work, however few records it takes: Spark plans and logs it, p
 ends a transaction. So the shorter the interval, the lower the latency, and the more processor time goes into fixed
 work. The word of the setting stands for a share of one processor, for the fixed work of all pipelines of the service:
 
-    interval = fixed work of a batch (processor seconds) * crowding / share,  at most MAX_S
+    interval = fixed work of a batch (processor seconds) * (1 + 2 * stalled) / share
+
+It has a limit for each pipeline that runs, LONGEST_S, and MAX_S for all of them: a service that has just started pays
+ten times as much for a batch, and Java compiles its code only while batches run. A batch that may have left records
+behind is followed at once.
 
 Java handles no record of a batch without a job of Spark, so its processor time is fixed work, and by measurement half
-of all fixed work; the kernel counts it, the same on a busy machine. `crowding` is the time that threads of this process
-wait and run, divided by the time that they run: on a busy machine the batches become fewer and larger.
+of all fixed work; the kernel counts it, the same on a busy machine. `stalled` is the part of the time, by the kernel's
+account of pressure, for which some process of the machine waits for a processor: on a busy machine the batches become
+fewer and larger.
 
 The interval decides when Spark may plan the next batch, and nothing else. What a batch reads is in the log of offsets.
 """
@@ -23,31 +28,38 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
 from sluice.model.spec import LATENCIES, Settings
 from sluice.spark.spark_internals import java_process
-from sluice.time_units import SECOND
+from sluice.time_units import MICROSECOND, SECOND
 
 #: the fixed work of all processes, as a multiple of Java's
 OF_JAVA = 2.0
-#: seconds: the longest interval, and the shortest time over which the fixed work is measured
+#: seconds: the longest interval for each pipeline that runs
+LONGEST_S = {"low": 0.0, "balanced": 0.1, "cheap": 0.3}
+#: seconds: the longest interval of all, and the shortest time over which the fixed work is measured
 MAX_S, WINDOW_S = 1.0, 1.0
+#: a batch of this part of the largest one may have left records behind
+FULL = 0.5
+#: how much longer the interval is while some process always waits for a processor, as a part of the interval
+STRETCH = 2.0
 #: the weight of a new measurement in the moving average
 WEIGHT = 0.3
 TICKS = os.sysconf("SC_CLK_TCK")
+PRESSURE = Path("/proc/pressure/cpu")
 
 
 class Usage(NamedTuple):
-    """Seconds so far: of Java's processor time, and in which threads of this process ran and waited for a processor."""
+    """Seconds so far: of Java's processor time, and for which some process of the machine waited for a processor."""
 
     java: float
-    ran: float
-    waited: float
+    stalled: float
 
 
 @dataclass(slots=True)
 class FixedWork:
-    """The processor seconds of the fixed work of a batch, stretched by the crowding: a moving average."""
+    """The processor seconds of the fixed work of a batch, stretched on a busy machine: a moving average."""
 
     usage: Callable[[], Usage]
     clock: Callable[[], float]
@@ -62,65 +74,79 @@ class FixedWork:
             return
         usage = self.usage()
         if self._since is not None:
-            self._add(self._since[1], usage)
+            self._add(now - self._since[0], self._since[1], usage)
         self._since, self._batches = (now, usage), 0
 
-    def _add(self, before: Usage, after: Usage) -> None:
-        java, ran, waited = (new - old for new, old in zip(after, before, strict=True))
-        crowding = 1 + waited / ran if ran > 0 else 1.0
-        cost = OF_JAVA * java / self._batches * crowding
+    def _add(self, elapsed: float, before: Usage, after: Usage) -> None:
+        stalled = min(1.0, (after.stalled - before.stalled) / elapsed)
+        cost = OF_JAVA * (after.java - before.java) / self._batches * (1 + STRETCH * stalled)
         self.seconds += (cost - self.seconds) * (WEIGHT if self.seconds else 1.0)
+
+
+#: the intervals of the queries of this service, whose Java process does the fixed work of all
+RUNNING: WeakSet[BatchInterval] = WeakSet()
 
 
 class BatchInterval:
     """Lets a query wait between its batches."""
 
     def __init__(
-        self, settings: Settings, usage: Callable[[], Usage] | None = None,
-        clock: Callable[[], float] = time.monotonic, wait: Callable[[float], object] | None = None,
+        self, settings: Settings, largest: int, running: WeakSet[BatchInterval] = RUNNING, *,
+        usage: Callable[[], Usage] | None = None, clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] | None = None,
     ) -> None:  # fmt: skip
-        """`usage`, `clock` (seconds) and `wait` (for so many seconds) are those of this process by default."""
+        """`largest` is the number of offsets of the largest batch. `running` are the intervals of all queries that run,
+        to which this one is added. `usage`, `clock` (seconds) and `wait` (for so many seconds) are those of this
+        process by default.
+        """
         self._latency = "low" if settings.trigger_interval else settings.latency
+        self._full, self._running = FULL * largest, running
+        running.add(self)
         self._work = FixedWork(usage or used, clock)
         self._over = threading.Event()
         self._clock, self._wait = clock, wait or self._over.wait
         #: when the query was let go on last, and what the last batch took since then
         self._last = clock()
 
-    def batch_ended(self) -> None:
-        """Called in the thread of the query after each batch. Waits until the next one may start."""
+    def batch_ended(self, offsets: int) -> None:
+        """Called in the thread of the query after each batch, with the number of its offsets. Waits until the next one
+        may start.
+        """
         now = self._clock()
         pause = self._last + self._seconds(now - self._last) - now
-        if pause > 0:
+        if pause > 0 and offsets < self._full:
             self._wait(pause)
         self._last = self._clock()
 
     def end(self) -> None:
         """Ends the wait, and lets no batch wait any more."""
         self._over.set()
+        self._running.discard(self)
 
     def _seconds(self, took: float) -> float:
         """The interval after a batch that ended `took` seconds after the query was let go on."""
         if isinstance(self._latency, int):  # a record that just misses a batch waits for one, and for the next one
             return self._latency / SECOND - took
         self._work.batch_ended()
-        return min(MAX_S, self._work.seconds / LATENCIES[self._latency])
+        longest = min(MAX_S, LONGEST_S[self._latency] * len(self._running))
+        return min(longest, self._work.seconds / LATENCIES[self._latency])
 
 
 def used() -> Usage:
     """What the kernel has counted until now; 0 for what it does not count."""
-    ran, waited = 0.0, 0.0
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError, ValueError):  # the thread has ended
-            own, queued, *_ = (task / "schedstat").read_text().split()
-            ran, waited = ran + int(own) / SECOND, waited + int(queued) / SECOND
-    return Usage(_java_seconds(), ran, waited)
+    return Usage(_java_seconds(), _stalled_seconds())
 
 
 def _java_seconds() -> float:
     process = java_process()
-    try:
+    with suppress(OSError):  # the process has ended
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() if process else []
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:13])) / TICKS
+        return sum(map(int, fields[11:13])) / TICKS
+    return 0.0
+
+
+def _stalled_seconds() -> float:
+    """Of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=<microseconds>`."""
+    with suppress(OSError):  # not Linux, or a kernel without pressure stall information
+        return int(PRESSURE.read_text().partition("total=")[2].split()[0]) * MICROSECOND / SECOND
+    return 0.0

@@ -73,10 +73,11 @@ def start(
     table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
     cores = 1 if placed is None else placed.cores
     settings, size, due = plan.pipeline.settings, record_size(plan), NextDueTime()
-    lanes = _lanes(plan, table, due.of_batches(deliver), observe)
+    pace = pace_of(settings, size, cores)
+    lanes = _lanes(plan, pace, table, due.of_batches(deliver), observe)
     (opened or OpenLanes()).add(lanes)
     query = (
-        inputs(spark, plan, pace_of(settings, size, cores), due, lanes)
+        inputs(spark, plan, pace, due, lanes)
         .writeStream.foreachBatch(lanes)
         .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
@@ -89,13 +90,13 @@ def start(
     return query
 
 
-def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
+def _lanes(plan: Plan, pace: Pace, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
     """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
     settings, check, direct = plan.pipeline.settings, TopicCheck(plan), None
     if table is None and settings.direct_records:
         all_read = check.passed if plan.parted else check.begin
         direct = DirectLane(plan, RecordFeed.of(settings.kafka), observe=observe, all_read=all_read)
-    interval = BatchInterval(settings)
+    interval = BatchInterval(settings, pace.batch)
     spark = SparkLane(plan, table)
     lanes = BatchLanes(plan, spark, direct, check, deliver, observe=observe, pause=interval.batch_ended)
     lanes.also_wake(interval.end)

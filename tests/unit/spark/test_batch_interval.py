@@ -1,5 +1,7 @@
 import os
 from dataclasses import replace
+from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -7,15 +9,29 @@ from sluice.spark import batch_interval
 from sluice.spark.batch_interval import MAX_S, BatchInterval, Usage, used
 from tests.unit.config.files import aggregate, loaded
 
+LARGEST = 250_000
+
+
+class Another:
+    """The interval of another query."""
+
 
 class Machine:
-    """A query whose batches take `takes` seconds each and `java` processor seconds of Java, and what it waits."""
+    """A query whose batches take `takes` seconds each and `java` processor seconds of Java, and what it waits, beside
+    so many other queries of the service. For the part `stalled` of the time, some process waits for a processor."""
 
-    def __init__(self, setting, *, takes=0.025, java=0.01, ran=1.0, waited=0.0):
-        self.now, self.pauses, self.used = 100.0, [], Usage(5.0, 1.0, 1.0)
-        self.takes, self.each = takes, Usage(java, ran, waited)
+    def __init__(self, setting, *, takes=0.025, java=0.01, stalled=0.0, others=0, offsets=25):
+        self.offsets, self.others = offsets, [Another() for _ in range(others)]
+        self.now, self.pauses, self.java, self.stalled = 100.0, [], 5.0, stalled
+        self.takes, self.each = takes, java
         settings = loaded(aggregate(more=setting)).settings
-        self.interval = BatchInterval(settings, lambda: self.used, lambda: self.now, self.wait)
+        self.running = WeakSet(self.others)
+        self.interval = BatchInterval(
+            settings, LARGEST, self.running, usage=self.used, clock=lambda: self.now, wait=self.wait
+        )  # fmt: skip
+
+    def used(self):
+        return Usage(self.java, self.now * self.stalled)
 
     def wait(self, seconds):
         self.pauses.append(seconds)
@@ -25,8 +41,8 @@ class Machine:
         """The seconds from the last batch but one to the last."""
         for _ in range(count):
             began, self.now = self.now, self.now + self.takes
-            self.used = Usage(*(old + more for old, more in zip(self.used, self.each, strict=True)))
-            self.interval.batch_ended()
+            self.java += self.each
+            self.interval.batch_ended(self.offsets)
         return pytest.approx(self.now - began)
 
 
@@ -37,8 +53,8 @@ MANY = 400  # some hundred batches take more seconds than the first measurement
     ("setting", "interval"),
     [
         ("latency: low", 0.025),
-        ("latency: balanced", 0.02 / 0.3),  # Java's 10 ms are half of the fixed work
-        ("", 0.02 / 0.3),
+        ("latency: balanced", 0.02 / 0.5),  # Java's 10 ms are half of the fixed work
+        ("", 0.02 / 0.5),
         ("latency: cheap", 0.2),
         ("latency: 80ms", 0.055),  # one that just misses a batch waits 55 ms for the next one, which takes 25
         ("latency: 0", 0.025),
@@ -50,7 +66,12 @@ def test_the_setting_decides_the_interval(setting, interval):
 
 
 def test_on_a_busy_machine_batches_become_fewer():
-    assert Machine("latency: balanced", ran=1.0, waited=2.0).batches(MANY) == 3 * 0.02 / 0.3
+    assert Machine("latency: balanced", stalled=0.5).batches(MANY) == 2 * 0.02 / 0.5
+
+
+def test_a_batch_that_may_have_left_records_behind_is_followed_at_once():
+    assert Machine("latency: balanced", offsets=LARGEST // 2).batches(MANY) == 0.025
+    assert Machine("latency: balanced", offsets=LARGEST // 2 - 1).batches(MANY) == 0.02 / 0.5
 
 
 def test_batches_that_take_longer_than_the_interval_follow_each_other():
@@ -58,8 +79,12 @@ def test_batches_that_take_longer_than_the_interval_follow_each_other():
     assert Machine("latency: 80ms", takes=0.05).batches(MANY) == 0.05
 
 
-def test_the_interval_has_a_limit():
-    assert Machine("latency: cheap", java=3.0).batches(MANY) == MAX_S
+@pytest.mark.parametrize(
+    ("word", "others", "longest"),
+    [("balanced", 0, 0.1), ("balanced", 2, 0.3), ("balanced", 99, MAX_S), ("cheap", 0, 0.3), ("cheap", 9, MAX_S)],
+)
+def test_the_interval_has_a_limit_for_each_query_that_runs(word, others, longest):
+    assert Machine(f"latency: {word}", java=3.0, others=others).batches(MANY) == longest
 
 
 def test_no_batch_waits_before_the_fixed_work_is_measured():
@@ -79,22 +104,35 @@ def test_the_first_batch_after_a_quiet_time_does_not_wait():
 
 def test_the_end_of_a_query_ends_its_wait():
     settings = replace(loaded(aggregate()).settings, latency="cheap")
-    interval = BatchInterval(settings, lambda: Usage(1e9, 1.0, 0.0))
+    running = WeakSet()
+    interval = BatchInterval(settings, LARGEST, running, usage=lambda: Usage(1e9, 0.0))
+    assert list(running) == [interval]
     interval.end()
-    interval.batch_ended()  # would wait
+    assert not running
+    interval.batch_ended(1)  # would wait
 
 
-def test_the_kernel_counts_what_this_process_has_used(monkeypatch):
+def test_the_kernel_counts_the_processor_time_of_java(monkeypatch):
     class Java:
         pid = os.getpid()
 
     monkeypatch.setattr(batch_interval, "java_process", Java)
-    before = used()
-    while (after := used()).java == before.java:
+    before = used().java
+    while used().java == before:
         sum(range(100_000))
-    assert after.ran >= before.ran > 0
+    assert used().java > before
 
 
-def test_without_java_only_this_process_is_counted(monkeypatch):
+def test_what_cannot_be_read_is_not_counted(monkeypatch):
     monkeypatch.setattr(batch_interval, "java_process", lambda: None)
-    assert used().java == 0
+    monkeypatch.setattr(batch_interval, "PRESSURE", Path("missing"))
+    assert used() == Usage(0.0, 0.0)
+
+
+def test_the_pressure_is_the_time_for_which_some_process_waits(monkeypatch, tmp_path):
+    pressure = tmp_path / "cpu"
+    pressure.write_text(
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
+    )
+    monkeypatch.setattr(batch_interval, "PRESSURE", pressure)
+    assert used().stalled == 2.5

@@ -54,11 +54,12 @@ class BatchLanes:
 
     def __init__(
         self, plan: Plan, spark: SparkLane, direct: DirectLane | None, topics: TopicCheck, deliver: Deliver = commit,
-        *, observe: Observe = ignored, pause: Callable[[], object] = lambda: None,
+        *, observe: Observe = ignored, pause: Callable[[int], object] = lambda _: None,
     ) -> None:  # fmt: skip
         """`direct` is tried first; None: all batches are jobs of Spark. `deliver` is called with the outputs of each
         batch that `topics` lets pass. `observe` is called with the durations of the steps. `pause` is
-        called at the end of each batch, and returns when the next one may start.
+        called at the end of each batch with the number of offsets that it took, as far as the direct lane has counted
+        them, and returns when the next one may start.
         """
         self._pause, self._last = pause, time.monotonic()
         self._wake: list[Callable[[], object]] = []
@@ -81,7 +82,7 @@ class BatchLanes:
         self._context.run(self._write, records, batch)
         for call in self._after:
             self._context.run(call)
-        self._pause()
+        self._pause(0 if self._direct is None else self._direct.offsets)
         self._last = time.monotonic()
 
     def last(self) -> float:

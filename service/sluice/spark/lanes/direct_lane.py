@@ -78,6 +78,8 @@ class DirectLane:
         self._most = plan.pipeline.settings.direct_records
         self._readers = readers_of(plan)
         self._threads = ThreadPoolExecutor(self._readers, thread_name_prefix="sluice-direct")
+        #: the number of offsets of the last batch
+        self.offsets = 0
 
     def outputs(self, batch: int) -> list[Packed] | None:
         """The packed outputs of the batch.
@@ -88,6 +90,7 @@ class DirectLane:
         before, now = before_batch(self._plan.store, batch), planned(self._plan.store, batch)
         if not self._readable(before, now):
             return None
+        self.offsets = sum(end - before.offsets[place] for place, end in now.offsets.items())
         try:
             timer = StepTimer(self._observe)
             arrived = self._arrived(before, now, batch)
@@ -122,8 +125,7 @@ class DirectLane:
         This process reads a batch with at most `direct_records` offsets and probably not too many bytes, which takes
         less time than requests to readers. Markers of transactions have offsets, too, so there may be fewer records.
         """
-        count = sum(end - before.offsets[place] for place, end in now.offsets.items())
-        if count <= self._most and self._feed.fits(count):
+        if self.offsets <= self._most and self._feed.fits(self.offsets):
             try:
                 return arrived_rows(self._plan, before, now, self._feed.take(before.offsets, now.offsets))
             except TooManyBytesError as error:

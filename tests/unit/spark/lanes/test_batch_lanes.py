@@ -32,6 +32,8 @@ DIRECT, JOB = ["of the direct lane"], ["of a job of Spark"]
 class Direct:
     """A direct lane that does the batches of `small`, each as soon as the test lets it end."""
 
+    offsets = 1
+
     def __init__(self, small):
         self._small, self.began, self.may_end, self.closed = small, threading.Event(), threading.Event(), False
 

@@ -75,8 +75,8 @@ class FileShape(FileModel):
     latency: Latency | None = Field(
         None,
         description="How soon the next batch starts, without `trigger_interval`. `low`: when the previous one ends. "
-        "`balanced`, the default: so that the fixed work of batches takes at most 0.3 of a processor. `cheap`: at most "
-        "0.1. A duration up to 1s: so that a record waits at most so long. See operations.md.",
+        "`balanced`, the default: so that the fixed work of batches takes at most half a processor. `cheap`: at most "
+        "a tenth. A duration up to 1s: so that a record waits at most so long. See operations.md.",
     )
     max_records_per_batch: int = Field(
         250_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
