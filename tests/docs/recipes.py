@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import sluice
-from sluice.config.syntax.function_names import rows
+from sluice.config.syntax.function_names import Elsewhere, rows
 from sluice.files import project_file
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
@@ -77,18 +77,19 @@ def grid_windows() -> Iterator[tuple[str, str, dict[str, Any], list[dict[str, An
 
 
 def functions_elsewhere(_: str) -> str:
-    """The scalar functions of Flink SQL and ksqlDB, and what to write here."""
-    lines = [["function", "Flink SQL", "ksqlDB", "here"], ["---"] * 4]
-    parts, group = list[str](), ""
-    for row in rows():
-        if row.group != group:
-            parts += [f"\n### {row.group}\n", *("| " + " | ".join(line) + " |" for line in lines)]
-            group = row.group
-        names = ", ".join(f"`{name}`" for name in row.names)
-        here = "the same name, in small letters" if row.here == "=" else row.here or f"no: {row.reason}"
-        marks = ["yes" if system in row.systems else "" for system in "FK"]
-        parts.append("| " + " | ".join([names, *marks, code_of(here)]) + " |")
-    return "\n".join(parts).lstrip("\n") + "\n"
+    """The scalar functions of Flink SQL and ksqlDB, and what to write here, group by group."""
+    groups = {row.group: [other for other in rows() if other.group == row.group] for row in rows()}
+    return "\n".join(function_group(group, members) for group, members in groups.items())
+
+
+def function_group(group: str, members: list[Elsewhere]) -> str:
+    """The functions with equal names in a sentence, and a table of the others."""
+    same = [name for row in members if row.here == "=" for name in row.names]
+    others = [(row.names, row.here or f"no: {row.reason}") for row in members if row.here != "="]
+    sentence = f"Equal, in small letters: {', '.join(f'`{name}`' for name in same)}.\n\n" if same else ""
+    lines = [f"| {', '.join(f'`{name}`' for name in names)} | {code_of(here)} |\n" for names, here in others]
+    table = "".join(["| there | here |\n| --- | --- |\n", *lines]) if lines else ""
+    return f"### {group}\n\n{sentence}{table}"
 
 
 def code_of(text: str) -> str:
@@ -132,14 +133,14 @@ def table(pipeline: Path, events: Path) -> str:
 
 def moment(at: float) -> str:
     """Seconds of the example, or a time of the calendar."""
-    return f"{at:,}" if at < FIRST_DATE else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{at:,}" if at < FIRST_DATE else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def event(line: dict[str, Any], *, named: bool) -> str:
     if "tuple" in line:
         return code(line["stream"] if named else "", line["tuple"])
     if "delete" in line:
-        return f"`{line['stream']}` delete `{json.dumps(line['delete'])}`"
+        return f"`{line['stream']}` delete `{compact(line['delete'])}`"
     if "record" in line:
         return record(line["record"], line["stream"] if named else "")
     return MARKS[line["punct"]] if "punct" in line else ""
@@ -148,7 +149,7 @@ def event(line: dict[str, Any], *, named: bool) -> str:
 def record(of: dict[str, Any], stream: str) -> str:
     """A record: its key, if it has one, and its value."""
     key, value = (of.get(part) for part in ("key", "value"))
-    texts = [part if isinstance(part, str) else json.dumps(part) for part in (key, value)]
+    texts = [part if isinstance(part, str) else compact(part) for part in (key, value)]
     where = f"`{stream}` " if stream else ""
     return f"{where}record `{texts[1]}`" if key is None else f"{where}record `{texts[0]}`: `{texts[1]}`"
 
@@ -161,7 +162,13 @@ def output(record: dict[str, Any]) -> str:
 
 
 def code(stream: str, values: dict[str, Any]) -> str:
-    return f"`{stream} {json.dumps(values, ensure_ascii=False)}`".replace("` ", "`")
+    """A tuple: its stream, and each attribute with its value in JSON."""
+    pairs = [f"{name}={compact(value)}" for name, value in values.items()]
+    return f"`{' '.join([stream, *pairs] if stream else pairs)}`"
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 if __name__ == "__main__":

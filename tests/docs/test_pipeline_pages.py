@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -10,7 +11,7 @@ import trustme
 from pydantic_core import PydanticUndefined
 
 from sluice.config.load import load_text
-from sluice.config.syntax.file_models.operator_models import SHAPES, AlignShape, EmptyPanesShape
+from sluice.config.syntax.file_models.operator_models import KINDS, SHAPES, AlignShape, EmptyPanesShape
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.file_models.stream_models import (
     EventTimeShape,
@@ -27,12 +28,44 @@ FILE_PAGE = (DOCS / "pipeline-file.md").read_text(encoding="utf-8")
 EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
 
 
-def key_table(model):
-    rows = [
-        f"| `{field.alias or name}` | {default(field)} | {field.description}{words(field.annotation)} |"
+HEAD = ["| key | default | meaning |", "| --- | --- | --- |"]
+#: the section with the keys that several operators have with one meaning
+SHARED_KEYS = "[Keys of several operators](#keys-of-several-operators)"
+
+
+def key_rows(model):
+    """The name of each key, and its row."""
+    return {
+        field.alias
+        or name: f"| `{field.alias or name}` | {default(field)} | {field.description}{words(field.annotation)} |"
         for name, field in model.model_fields.items()
-    ]
-    return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows])
+    }
+
+
+def key_table(model):
+    return "\n".join([*HEAD, *key_rows(model).values()])
+
+
+def shared_rows():
+    """The rows that several operators have, each with the words of these operators."""
+    operators = defaultdict(list)
+    for word, tag in KINDS.items():
+        for row in key_rows(SHAPES[tag]).values():
+            operators[row].append(word)
+    return {row: words for row, words in operators.items() if len(words) > 1}
+
+
+def operator_table(model):
+    """The rows of an operator alone, and the names of the keys that it shares with others."""
+    rows, shared = key_rows(model), shared_rows()
+    own = [row for row in rows.values() if row not in shared]
+    others = ", ".join(f"`{name}`" for name, row in rows.items() if row in shared)
+    return "\n".join([*HEAD, *own, f"| {others} | | {SHARED_KEYS} |"])
+
+
+def shared_table():
+    rows = [f"{row} {', '.join(words)} |" for row, words in shared_rows().items()]
+    return "\n".join(["| key | default | meaning | of |", "| --- | --- | --- | --- |", *rows])
 
 
 def words(annotation):
@@ -63,11 +96,22 @@ def function_table(functions):
         MarkWhenShape,
         AlignShape,
         EmptyPanesShape,
-        *SHAPES.values(),
     ],
 )
 def test_keys_of_the_file(model):
-    table = key_table(model)
+    is_in_page(key_table(model))
+
+
+@pytest.mark.parametrize("model", SHAPES.values())
+def test_keys_of_an_operator(model):
+    is_in_page(operator_table(model))
+
+
+def test_keys_of_several_operators():
+    is_in_page(shared_table())
+
+
+def is_in_page(table):
     assert [row for row in table.splitlines() if row not in FILE_PAGE] == [], "rows that the page lacks"
     assert table in FILE_PAGE, "rows in another order"
 

@@ -45,8 +45,7 @@ SCHEMA_KEY = FormatKey(
     "Avro schema", AvroSchema | None,
     Field(
         None,
-        description="For `avro` and `avro-confluent`: the Avro schema, or the path of a file with it, relative to "
-        "the pipeline file.",
+        description="For `avro` and `avro-confluent`: the Avro schema, or the path of its file from the pipeline file.",
         examples=["trade.avsc"],
     ),
     of_key="The Avro schema of the key; as `avro_schema` of a stream.",

@@ -35,8 +35,8 @@ class CsvFormat(Format):
             "columns", list[str] | None,
             Field(
                 None, min_length=1, description="For `csv`: the names of the fields of a row, of any characters. "
-                "Attributes are read by these names, or by the names in their `from`; other fields are ignored. "
-                "Without it the fields are the attributes in the order of the schema.",
+                "Attributes are read by these names, or by their `from`. Without it the fields are the attributes in "
+                "the order of the schema.",
                 examples=[["time", "order-id", "amount"]],
             ),
         ),

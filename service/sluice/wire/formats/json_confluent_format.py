@@ -48,8 +48,8 @@ class JsonConfluentFormat(JsonFormat):
             "JSON Schema", JsonSchema | None,
             Field(
                 None,
-                description="For `json-confluent`: the JSON Schema, or the path of a file with it, relative to the "
-                "pipeline file. Without it a record follows the schema that it names.",
+                description="For `json-confluent`: the JSON Schema, or the path of its file from the pipeline file. "
+                "Without it a record follows the schema that it names.",
                 examples=["order.schema.json"],
             ),
             of_key="The JSON Schema of the key; as `json_schema` of a stream.",

@@ -43,8 +43,8 @@ class JsonFormat(Format):
             "decimals", Literal[NUMBER, TEXT, BASE64],
             Field(
                 NUMBER,
-                description=f"For {IN_JSON}: how decimals are written: as a `number`, as a `string`, or as the bytes "
-                "of Kafka Connect in `base64`, which are then also read. Else numbers and texts of numbers are read.",
+                description=f"For {IN_JSON}: how decimals are written: as a `number`, a `string`, or the bytes of "
+                "Kafka Connect in `base64`, which are then also read.",
             ),
             of_key=f"For {IN_JSON}: how decimals of the key are written. The default is `number`.",
         ),

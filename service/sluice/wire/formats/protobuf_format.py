@@ -41,9 +41,8 @@ KEYS = {
         "`.proto` file", str | None,
         Field(
             None,
-            description="For `protobuf` and `protobuf-confluent`: the path of the `.proto` file with the message, "
-            "relative to the pipeline file. No compiler is needed. Files that it imports are looked up from its own "
-            "folder and the folders above.",
+            description="For `protobuf` and `protobuf-confluent`: the path of the `.proto` file with the message, from "
+            "the pipeline file. Files that it imports are looked up from its own folder and the folders above.",
             examples=["order.proto"],
         ),
         of_key="The `.proto` file with the message of the key; as `proto` of a stream.",
@@ -53,7 +52,7 @@ KEYS = {
         Field(
             None,
             description="For `protobuf` and `protobuf-confluent`: in place of `proto`, the path of a "
-            "FileDescriptorSet, which `protoc --include_imports --descriptor_set_out=FILE` writes.",
+            "FileDescriptorSet (`protoc --include_imports --descriptor_set_out=FILE`).",
             examples=["order.desc"],
         ),
         of_key="The descriptor file with the message of the key; as `descriptor` of a stream.",
@@ -63,7 +62,7 @@ KEYS = {
         Field(
             None,
             description="For `protobuf` and `protobuf-confluent`: the name of the message, with its package. Not "
-            "needed if the file has only one.",
+            "needed if the file has one.",
             examples=["shop.Order"],
         ),
         of_key="The name of the message of the key; as `message` of a stream.",

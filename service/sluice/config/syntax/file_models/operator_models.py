@@ -43,7 +43,7 @@ Input = Annotated[
     BeforeValidator(lambda value: union_of(value) if isinstance(value, list) and _are_texts(value) else value),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
-INPUT = "The input stream, or a list of streams with the same attributes, which are read as one."
+INPUT = "The input stream, or a list of streams that are read as one."
 #: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
 
@@ -81,8 +81,8 @@ Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
     Field(
-        description="For each output stream its attributes, each with an expression; a mapping of attributes is an "
-        "object in the record. A list of streams writes the attributes of the input unchanged.",
+        description="For each output stream its attributes, each with an expression, or with a mapping for an object "
+        "in the record. A list of streams writes the attributes of the input unchanged.",
         examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
     ),
 ]
@@ -105,9 +105,8 @@ class AlignShape(FileModel):
 def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
         None,
-        description="For tumbling time(...) and a time(...) trigger: the timer follows the wall clock of a time zone, "
-        "with daylight saving time, instead of the clock's origin. The period must divide a day, or be a week. For "
-        "timeInterval with an intervalDuration of a day, a week, month, quarter or year: the panes are these periods "
+        description="A timer of time(...) follows the wall clock of a time zone, with daylight saving time; its "
+        "period divides a day, or is a week. Panes of days, weeks, months, quarters or years are those "
         "of the zone.",
         examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
     )
@@ -123,8 +122,8 @@ def partitioned() -> Any:  # noqa: ANN401
 def rest() -> Any:  # noqa: ANN401
     return Field(
         default=False,
-        description="Whether the final mark flushes a tumbling window, so that the tuples since the last flush come "
-        "out. `flushReason()` is then `end`. As in SPL they are lost by default.",
+        description="Whether the final mark flushes a tumbling window; `flushReason()` is then `end`. By default, as "
+        "in SPL, the rest is lost.",
     )
 
 
@@ -142,8 +141,7 @@ class EmptyPanesShape(FileModel):
     fill: Fill = Field(
         "null",
         description="The value of attributes that depend on tuples: `null`, `zero` (also an empty text or list), or "
-        "`previous`, that of the latest pane before with tuples. Counts are 0, and functions of the window and the key "
-        "are computed.",
+        "`previous`, of the latest pane with tuples. Counts are 0.",
     )
     attributes: dict[str, Fill] = Field(
         {}, description="The value of single attributes.", examples=[{"total": "zero", "price": "previous"}]
@@ -158,7 +156,7 @@ class EmptyPanesShape(FileModel):
 class StatefulShape(FileModel):
     """What operators with a state have in common."""
 
-    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    name: Name = Field(description="The operator's name, under which its state is stored.")
 
 
 class AggregateShape(StatefulShape):
@@ -166,11 +164,10 @@ class AggregateShape(StatefulShape):
 
     aggregate: Input = Field(description=INPUT, examples=["trades", ["trades", "late_trades"]])
     window: WindowText = Field(
-        description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
-        "optionally a trigger policy, and optionally `partitioned` with a policy of partition eviction. Policies: "
-        f"{', '.join(policy.form for policy in POLICIES.values())}. Policies of partition eviction: "
-        f"{', '.join(policy.form for policy in PARTITION_EVICTIONS.values())}. "
-        f"Or a kind with sizes: {one_of(list(SIZED))}.",
+        description="The window clause, in SPL's syntax: `tumbling` or `sliding` with policies "
+        f"({', '.join(policy.form for policy in POLICIES.values())}), perhaps `partitioned` with a policy of partition "
+        f"eviction ({', '.join(policy.form for policy in PARTITION_EVICTIONS.values())}), or a kind with sizes: "
+        f"{one_of(list(SIZED))}.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",
             "tumbling, punct()",
@@ -182,18 +179,17 @@ class AggregateShape(StatefulShape):
     partition_by: list[ExpressionText] = partitioned()
     group_by: list[ExpressionText] = Field(
         [],
-        description="Expressions that divide the tuples of a firing window into groups. Each group gives one output "
-        "tuple.",
+        description="Expressions that divide a firing window into groups, each with one output tuple.",
     )
     aggregate_incomplete_windows: bool = Field(
         default=True,
         description="Whether a sliding window emits results before it was full for the first time. SPL's default is "
-        "false: count(n) then emits nothing for the first n - 1 tuples, delta nothing until a tuple is evicted.",
+        "false.",
     )
     aggregate_evicted_partitions: bool = Field(
         default=False,
-        description="Whether a tumbling window emits results for a partition that is evicted by partitionAge, "
-        "partitionCount or tupleCount.",
+        description="Whether a tumbling window emits a result of a partition that partitionAge, partitionCount or "
+        "tupleCount evicts.",
     )
     emit_rest: bool = rest()
     align: AlignShape | None = aligned()
@@ -203,21 +199,21 @@ class AggregateShape(StatefulShape):
     )
     early: str | None = Field(
         None,
-        description="When an open window also emits what it holds so far, as an early result without a window mark: "
-        "count(n), after every n tuples; time(seconds), that long after a tuple that no result has had yet; or both, "
-        f"with the word `or`. For {kinds_with_early()} windows. `isEarly()` says whether a result is early.",
+        description="When an open window also emits what it holds so far, without a mark: count(n), after every n "
+        "tuples; time(seconds) after a tuple that no result has had; or both, with `or`. For "
+        f"{kinds_with_early()} windows. `isEarly()` says whether a result is early.",
         examples=["time(10)", "count(1000)", "count(1000) or time(10)"],
     )
     empty_panes: EmptyPanesShape | None = Field(
         None,
-        description="With a timeInterval or cumulate window: also a result for each key and each pane in which the key "
-        "has no tuples, for as long as the key lives (EP1). `isEmpty()` is true in it.",
+        description="With a timeInterval or cumulate window: also a result of each pane in which a key has no tuples "
+        "(EP1). `isEmpty()` is true in it.",
         examples=[{"fill": "previous", "forget_after": "1h"}],
     )
     window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
         "distinct",
-        description="Which windows `slidingTime` has: one per distinct set of tuples, or one per event time, which "
-        "starts (Forward) or ends (Backward) at this time.",
+        description="Which windows `slidingTime` has: one per distinct set of tuples, or one that starts (Forward) "
+        "or ends (Backward) at each event time.",
     )
     output: Outputs
 
@@ -231,8 +227,8 @@ class MapShape(FileModel):
     map: Input = Field(description=INPUT)
     each: ExpressionText | None = Field(
         None,
-        description="A list or map of the tuple, the name of its elements and, behind `at`, the name of their position "
-        "from 0. There is one tuple for each element, in their order; none for an empty list.",
+        description="A list or map of the tuple, the name of its elements and, behind `at`, of their position from "
+        "0. Each element gives a tuple.",
         examples=["items as item", "order.items as item at n"],
     )
     where: ExpressionText | None = Field(
@@ -242,12 +238,11 @@ class MapShape(FileModel):
     )
     partition_by: list[ExpressionText] = Field(
         [],
-        description="The key of `previous(x)`, `change(x)` and `rate(x, t)`: each value has its own earlier tuples.",
+        description="The key of `previous(x)`, `change(x)` and `rate(x, t)`.",
     )
     forget_after: Seconds | None = Field(
         None,
-        description="A key without a tuple for this long by the operator clock begins anew: its earlier tuples are "
-        "forgotten. Without it they are kept for ever.",
+        description="A key without a tuple for this long by the operator clock begins anew. Without it never.",
         gt=0,
         examples=["1d"],
     )
@@ -283,17 +278,14 @@ class SplitShape(FileModel):
         examples=["country"],
     )
     to: dict[str, Targets] = Field(
-        description="For each output stream a condition or, with `by`, a value; or a list of them, of which one is "
-        "enough.",
+        description="For each output stream a condition or, with `by`, a value; or a list, of which one is enough.",
         examples=[{"large": "amount >= 1000", "urgent": "priority == 1"}, {"german": "DE", "nordic": ["DK", "SE"]}],
         min_length=1,
     )
-    otherwise: str | None = Field(
-        None, description="The stream of the tuples for which nothing in `to` holds. Without it they are dropped."
-    )
+    otherwise: str | None = Field(None, description="The stream of all other tuples. Without it they are dropped.")
     copies: Literal["first", "all"] = Field(
         "first",
-        description="Whether a tuple goes to the first stream of `to` that takes it, or to all that do.",
+        description="Whether a tuple goes to the first stream that takes it, or to all that do.",
     )
 
     @property
@@ -311,8 +303,9 @@ class SplitShape(FileModel):
 def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
         None,
-        description=f"The window of the {side} side: `sliding`, an eviction policy, and `partitioned`. `count(0)` "
-        "stores nothing: a tuple of this side is only paired with stored tuples of the other side.",
+        description="As `window_left`, of the right side."
+        if side == "right"
+        else "The window of the left side. With `count(0)` its tuples are not stored, and only meet stored ones.",
         examples=["sliding, time(60.0)", "sliding, count(1), partitioned"],
         json_schema_extra={"pattern": WINDOW},
     )
@@ -321,17 +314,17 @@ def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no t
 def side_partition_by(side: str) -> Any:  # noqa: ANN401
     return Field(
         [],
-        description=f"The key of the {side} side's window. It divides the window and does not restrict the pairs; "
-        "`equality_left` and `equality_right` do that.",
+        description=f"The key of `window_{side}`. It divides the window; only equalities restrict the pairs.",
     )
 
 
 def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
     return Field(
         None,
-        description=f"For {algorithm} and outer: the values of the {side} side's attributes in a tuple without a "
-        'partner. The default of an attribute is null if its type is optional, else 0, false, "" or an empty list. '
-        "`null` in place of the values makes all attributes null.",
+        description="As `default_left`, for leftOuter and outer."
+        if side == "right"
+        else f"For {algorithm} and outer: values of the left side's attributes in a tuple without a partner. Others "
+        'are null if optional, else 0, false, "" or an empty list. `null` in place of the values: all are null.',
         examples=[{"price": 0.0, "note": "none"}],
     )
 
@@ -340,7 +333,7 @@ def side_unmatched(side: str) -> Any:  # noqa: ANN401
     return Field(
         None,
         description=f"For {side}Outer and outer: a stream for the {side} side's tuples without a partner, unchanged. "
-        "Without it, they are written to `output`.",
+        "Without it they go to `output`.",
     )
 
 
@@ -368,17 +361,16 @@ class JoinShape(StatefulShape):
     """
 
     join: PortsShape = Field(
-        description="The two input streams. Expressions name an attribute as `left.price` or `right.price`; an "
-        "attribute that only one side has needs no prefix.",
+        description="The two input streams. Expressions write `left.price` or `right.price`; an attribute that only "
+        "one side has needs no prefix.",
         examples=[{"left": "orders", "right": "payments"}],
     )
     window_left: WindowText | None = side_window("left")
     window_right: WindowText | None = side_window("right")
     window: WindowText | None = Field(
         None,
-        description="A window over the event times of both sides, instead of `window_left` and `window_right`: "
-        "`interval` pairs tuples whose times are near each other, `asOf` pairs each left tuple with the newest right "
-        "tuple that is not newer.",
+        description="A window over the event times of both sides, in place of the two others: `interval` pairs "
+        "tuples of near times, `asOf` each left tuple with the newest right tuple that is not newer.",
         examples=[kind.example for kind in JOIN_WINDOWS.values()],
         json_schema_extra={"pattern": rf"\b({'|'.join(JOIN_WINDOWS)})\b"},
     )
@@ -386,8 +378,8 @@ class JoinShape(StatefulShape):
     partition_by_right: list[ExpressionText] = side_partition_by("right")
     equality_left: list[ExpressionText] = Field(
         [],
-        description="Expressions over the left side. In a pair each must be equal to the entry of `equality_right` "
-        "at the same position. Pairs are found by a hash lookup.",
+        description="Expressions over the left side; in a pair each equals the entry of `equality_right` at its "
+        "position.",
         examples=[["order"]],
     )
     equality_right: list[ExpressionText] = Field(
@@ -395,14 +387,12 @@ class JoinShape(StatefulShape):
     )
     match: ExpressionText | None = Field(
         None,
-        description="A further condition on a pair. Without it and without equalities, each tuple is paired with "
-        "every tuple in the other window.",
+        description="A further condition on a pair.",
         examples=["left.price > right.price"],
     )
     algorithm: Literal["inner", "leftOuter", "rightOuter", "outer"] = Field(
         "inner",
-        description="For which sides a tuple is also emitted without a partner, if it leaves its window and never "
-        "had a partner.",
+        description="The sides whose tuples also come out without a partner, when they leave their window.",
     )
     default_left: dict[str, Any] | None = side_default("left", "rightOuter")
     default_right: dict[str, Any] | None = side_default("right", "leftOuter")
@@ -434,9 +424,8 @@ class SortShape(StatefulShape):
 
     sort: Input = Field(description=INPUT)
     window: WindowText = Field(
-        description="The window clause. A tumbling window emits its tuples in order when it fires, and so does each "
-        "pane of timeInterval. `sliding, count(n)` stores n tuples; when another tuple arrives, it "
-        "emits the first one in the sort order.",
+        description="The window clause. A tumbling window or pane emits its tuples in order when it fires; `sliding, "
+        "count(n)` stores n tuples, and emits the first one of the order when another arrives.",
         examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
         json_schema_extra={"pattern": WINDOW},
     )
@@ -452,12 +441,11 @@ class SortShape(StatefulShape):
     limit: int | None = Field(
         None,
         ge=1,
-        description="The maximum number of tuples that a window emits, the first ones in sort order. Not for a sliding "
-        "window.",
+        description="How many tuples a window emits at most, the first of the order. Not for a sliding window.",
     )
     with_ties: bool = Field(
         default=False,
-        description="Whether the tuples that are equal in the order to the last one of `limit` are emitted, too.",
+        description="Whether tuples that are equal in the order to the last one of `limit` come out, too.",
     )
     output: Outputs
 
@@ -472,22 +460,20 @@ class DedupShape(StatefulShape):
         examples=[["id"]],
     )
     within: str = Field(
-        description="The length of a period, which the first tuple of a key begins: `time(seconds)` by the operator "
-        "clock, `eventTime(seconds)` by the event time of the tuples, `count(n)` by the next n tuples of all keys, or "
-        "`delta(attribute, size)` until the attribute has risen by more than the size.",
+        description="The period that the first tuple of a key begins: `time(seconds)` of the operator clock, "
+        "`eventTime(seconds)`, `count(n)` tuples of all keys, or `delta(attribute, size)`.",
         max_length=100,
         examples=["time(600)", "eventTime(10m)", "count(100)", "delta(odometer, 5)"],
         json_schema_extra={"pattern": r"\b(time|eventTime|count|delta)\s*\("},
     )
     keep: Literal["first", "last"] = Field(
         "first",
-        description="Which tuple of a period is emitted: the first one, at once, or the last one, when the period is "
-        "over.",
+        description="Which tuple of a period is emitted: the first, at once, or the last, when the period is over.",
     )
     reset_on_duplicate: bool = Field(
         default=False,
-        description="Whether a duplicate begins the period of its key anew, as SPL's DeDuplicate does by default. Not "
-        "with eventTime or `keep: last`.",
+        description="Whether a duplicate begins the period anew, as in SPL by default. Not with eventTime or `keep: "
+        "last`.",
     )
     flush_on_mark: bool = Field(
         default=False,
@@ -510,8 +496,8 @@ def inputs() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their o
 def keys_of_inputs() -> Any:  # noqa: ANN401
     return Field(
         [],
-        description="The key: only tuples with equal keys meet. A list of expressions for all inputs, or for each "
-        "input its own list. Without it the n-th tuples of the inputs meet.",
+        description="The key: expressions for all inputs, or for each input its own. Without it the n-th tuples of "
+        "the inputs meet.",
         examples=[["id"], {"orders": ["id"], "payments": ["order"]}],
     )
 
@@ -526,8 +512,7 @@ def timeout() -> Any:  # noqa: ANN401
     return Field(
         None,
         gt=0,
-        description="A tuple that has waited for so long by the operator clock is a dead letter. Without it tuples "
-        "wait for ever.",
+        description="How long a tuple waits by the operator clock before it is a dead letter. Without it for ever.",
         examples=["10m"],
     )
 
@@ -583,11 +568,11 @@ class CustomShape(StatefulShape):
 
     custom: Input = Field(description=INPUT)
     handler: str = Field(
-        description="The Python class, a WindowHandler, as `package.module:Class`. It is called tuple by tuple.",
+        description="The Python class, a WindowHandler, as `package.module:Class`.",
         examples=["trading.gaps:Gaps"],
     )
     window: WindowText = Field(
-        description="The window clause. Every clause of an aggregate is allowed.",
+        description="The window clause, as of an aggregate.",
         examples=["sliding, count(2), partitioned"],
         json_schema_extra={"pattern": WINDOW},
     )

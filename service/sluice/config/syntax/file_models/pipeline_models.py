@@ -27,19 +27,19 @@ class FileShape(FileModel):
     operators: list[AnyOperator] = Field(description="The operators, in any order.", min_length=1)
     dead_letters: str | None = Field(
         None,
-        description="The stream for records that cannot be handled. The reason is in a header of the record. The "
-        "stream has a topic and no schema. Without it, such records are only counted and logged.",
+        description="The stream for records that cannot be handled, with a topic and no schema. Without it they are "
+        "only counted and logged.",
     )
     kafka: dict[str, Text] = Field(
         {},
-        description="Properties of librdkafka. `${NAME}` is replaced by an environment variable, `${file:PATH}` by "
-        "the content of a file.",
+        description="Properties of librdkafka. `${NAME}` is an environment variable, `${file:PATH}` the content of a "
+        "file.",
         examples=[{"bootstrap.servers": "kafka:9092", "sasl.password": "${KAFKA_PASSWORD}"}],
     )
     registry: dict[str, Text] = Field(
         {},
-        description="The schema registry of `avro-confluent`, `protobuf-confluent` and `json-confluent`: properties of "
-        "Confluent's client. `${NAME}` and `${file:PATH}` are replaced as in `kafka`.",
+        description="The schema registry of the `...-confluent` formats: properties of Confluent's client, with "
+        "`${...}` as in `kafka`.",
         examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
     clock: Literal["processing", "records"] = Field(
@@ -48,25 +48,25 @@ class FileShape(FileModel):
     )
     clock_origin: Text | None = Field(
         None,
-        description="The time from which periodic timers count: ISO 8601, or seconds since 1970. The default is the "
+        description="The time from which periodic timers count: ISO 8601, or seconds since 1970. Default: the "
         "timestamp of the first record.",
         examples=["2013-01-01T00:00:00Z", 0],
     )
     merge: Literal["arrival", "timestamp"] = Field(
         "arrival",
-        description="The order in which records of several topic partitions are handled. `arrival`: by timestamp "
-        "within each batch. `timestamp`: by timestamp over all batches; a record is buffered until "
-        "every other topic partition has sent a later one.",
+        description="The order of records of several topic partitions: by timestamp within each batch (`arrival`), "
+        "or over all batches (`timestamp`), where a record waits until every other topic partition has "
+        "sent a later one.",
     )
     merge_wait: Duration = Field(
         5.0,
-        description="For `merge: timestamp`: the maximum wait for a silent topic partition, in seconds. Records "
-        "that arrive later are handled at their arrival. With `clock: records` the wait has no limit.",
+        description="For `merge: timestamp`: the longest wait for a silent topic partition, in seconds; its later "
+        "records are handled at their arrival. No limit with `clock: records`.",
     )
     max_future: Duration = Field(
         3600.0,
-        description="The maximum difference, in seconds, by which the timestamp of a record may be ahead of the "
-        "time at which it is read. Other records become dead letters.",
+        description="Seconds by which the timestamp of a record may be ahead of the time at which it is read. Other "
+        "records become dead letters.",
     )
     trigger_interval: Duration = Field(
         0.0,
@@ -85,42 +85,40 @@ class FileShape(FileModel):
         256 << 20,
         ge=1,
         le=2**53,
-        description="The approximate maximum size of the records that one batch reads, in bytes of keys, values and "
-        "headers. Each start of the service measures the size of the next records. This lowers "
-        "max_records_per_batch, to at least one record.",
+        description="The approximate maximum size of the keys, values and headers that one batch reads, in bytes. "
+        "Each start measures the next records, and lowers `max_records_per_batch`.",
     )
     direct_records: int = Field(
         10_000,
         ge=0,
         le=100_000,
-        description="A batch of at most this many records, and of at most 16 MiB, is read by the service's own "
-        "process, which lowers the latency of small batches; a larger one by several processes. 0: each batch is a job "
-        "of Spark. It has no effect on a cluster, where each batch is one.",
+        description="The largest batch, in records (and 16 MiB), that the service's own process reads; several "
+        "processes read larger ones. 0: each batch is a job of Spark, as on a cluster.",
     )
     buckets: int | None = Field(
         None,
         ge=1,
         le=65536,
-        description="The number of slices of the key space; a bucket is the unit of parallel work. It may change at "
-        "any start, but not to or from 1 if operators read one input with different keys.",
+        description="The number of slices of the key space, the units of parallel work. It may change at any start, "
+        "but not to or from 1 if operators read one input with different keys.",
     )
     checkpoint: str | None = Field(
         None,
-        description="The folder in which state and progress are stored. Without it the folder is checkpoints/ and the "
-        "name of the pipeline, in the current folder.",
+        description="The folder of state and progress. Default: checkpoints/ and the name of the pipeline, in the "
+        "current folder.",
     )
     state: str | None = Field(
         None,
-        description="A store for snapshots of the state that outlives the checkpoint's folder: the URL of an object "
-        "store (`s3://`, `gs://`, `az://`, `abfs://`), or another folder. A start without the checkpoint restores it "
-        "from there, from the ledger and from the input topics.",
+        description="A store for snapshots that outlives the checkpoint's folder: the URL of an object store "
+        "(`s3://`, `gs://`, `az://`, `abfs://`), or another folder. A start without the checkpoint "
+        "restores it from there.",
         examples=["s3://bucket/sluice", "/mnt/snapshots"],
     )
     state_options: dict[str, Text] = Field(
         {},
-        description="Settings of the client of the object store, such as `endpoint`, `region` or `access_key_id`. "
-        "Settings that are missing come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) or from the "
-        "machine's role. `${NAME}` and `${file:PATH}` are replaced by values of the environment or of files.",
+        description="Settings of the object store's client, such as `endpoint`, `region` or `access_key_id`, with "
+        "`${...}` as in `kafka`. Others come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) "
+        "or the machine's role.",
         examples=[{"region": "eu-central-1"}],
     )
     snapshot_interval: Duration = Field(
@@ -132,21 +130,20 @@ class FileShape(FileModel):
     )
     durability: Literal["process", "machine"] = Field(
         "process",
-        description="What the checkpoint's folder survives: the death of any process, or also a loss of power. With "
-        "`machine`, each batch waits until the disk has its files. It matters where the folder is the only copy.",
+        description="What the checkpoint's folder survives: the death of any process, or also a loss of power "
+        "(`machine`), for which each batch waits until the disk has its files.",
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
     writers: Literal["one", "buckets"] | None = Field(
         None,
-        description="Which processes write the outputs: `one`, in one transaction for each batch, or the process of "
-        "each of the `buckets`, each in a transaction of its own. The default is `one` on a single machine, and "
-        "`buckets` on a cluster.",
+        description="Which processes write the outputs: `one`, in a transaction for each batch, or each of the "
+        "`buckets`, in a transaction of its own. Default: `one`, on a cluster `buckets`.",
         examples=["buckets"],
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",
-        description="What to do if records were deleted before they were read, by retention or with their topic: "
-        "end with an error, or continue with the records that exist.",
+        description="What to do if records were deleted before they were read: end with an error, or continue with "
+        "the records that exist.",
     )
     start: Literal["earliest", "latest"] = Field(
         "earliest",
@@ -154,9 +151,8 @@ class FileShape(FileModel):
     )
     restart: Literal["always", "on-failure", "never"] | None = Field(
         None,
-        description="When a service starts the pipeline again after it has ended: after each end, after a failure, or "
-        "never. `sluice run --restart` has precedence. The default is never in a service of one file, and on-failure "
-        "in a service of several files or of a folder.",
+        description="When a service starts an ended pipeline again. Default: never in a service of one file, else "
+        "on-failure. `sluice run --restart` has precedence.",
         examples=["on-failure"],
     )
 

@@ -38,13 +38,12 @@ class KeyHead(FileModel):
 
     attributes: list[str] = Field(
         [],
-        description="The attributes that the key holds. They are not part of the value. Attributes with `from: key` "
-        "need not be listed.",
+        description="The attributes that the key holds, and the value does not. Attributes with `from: key` need not "
+        "be listed.",
     )
     format: str = Field(
         "text",
-        description="How the key is encoded. `text` is for one attribute; the other formats take any number of "
-        "attributes.",
+        description="How the key is encoded. `text` takes one attribute, the other formats any number.",
     )
 
 
@@ -64,9 +63,8 @@ class EventTimeShape(FileModel):
     )
     lag: Seconds | None = Field(
         None,
-        description="Seconds by which the computed watermarks are behind the latest event time. Without it, no "
-        "watermarks are computed from the tuples: they arrive as marks, or from the operator that "
-        "writes the stream.",
+        description="Seconds by which computed watermarks are behind the latest event time. Without it none are "
+        "computed: they arrive as marks, or from the operator that writes the stream.",
     )
     minimum_gap: Seconds = Field(
         0.1,
@@ -74,29 +72,28 @@ class EventTimeShape(FileModel):
     )
     idle_after: Seconds | None = Field(
         None,
-        description="A topic partition that sends nothing for this many seconds no longer holds the watermark of "
-        "the stream back. With `per: key`: the windows of a key without a tuple for so long close.",
+        description="A topic partition that sends nothing for this many seconds does not hold the watermark back. "
+        "With `per: key`: the windows of such a key close.",
     )
     per: Literal["key"] | None = Field(
         None,
         description="`key`: each key of the operator that reads the stream has its own watermark, `lag` behind its "
-        "newest tuple, so that no tuple is late because of other keys. The stream has no watermark then (KT1).",
+        "newest tuple; the stream has none (KT1).",
     )
     forget_after: Seconds | None = Field(
         None,
-        description="With `per: key`: a key without a tuple for this many seconds of the clock is forgotten, and "
-        "begins anew with its next tuple. A week by default.",
+        description="With `per: key`: a key without a tuple for this many seconds of the clock begins anew. A week "
+        "by default.",
     )
     advance: bool = Field(
         default=False,
-        description="Whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle. So "
-        "the windows of a quiet stream close. Needs `lag` and `idle_after`.",
+        description="Whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle. "
+        "Needs `lag` and `idle_after`.",
     )
     max_future: Limit | None = Field(
         None,
-        description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter. "
-        "Without it, a service with `lag` reads a tuple that is more than an hour ahead of the present time as a dead "
-        "letter. `none`: no tuple is too far ahead.",
+        description="Seconds by which an event time may be ahead of the clock; other tuples become dead letters. "
+        "`none`: no limit. Default: in a service with `lag`, an hour ahead of the present time.",
     )
 
 
@@ -105,12 +102,12 @@ class MarkWhenShape(FileModel):
 
     before: ExpressionText | None = Field(
         None,
-        description="A condition. A window mark is inserted before each tuple for which the condition is true.",
+        description="A condition: a window mark is inserted before each tuple for which it is true.",
         examples=["kind == 'start'"],
     )
     after: ExpressionText | None = Field(
         None,
-        description="A condition. A window mark is inserted after each tuple for which the condition is true.",
+        description="A condition: a window mark is inserted after each tuple for which it is true.",
         examples=["last"],
     )
     of: Annotated[
@@ -119,9 +116,8 @@ class MarkWhenShape(FileModel):
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(
         [],
-        description="The key, one expression or a list: a mark closes the window partition with the key of its tuple "
-        "alone. It is the `partition_by` of the `punct()` windows that read the stream. Without it, a mark applies as "
-        "`marks_in` says.",
+        description="The key, one expression or a list: a mark closes the window of its tuple's key alone. It is the "
+        "`partition_by` of the `punct()` windows. Without it `marks_in` decides.",
         examples=["symbol", ["symbol", "venue"]],
     )
 
@@ -143,28 +139,27 @@ class PairsShape(FileModel):
 class MemberShape(FileModel):
     """An attribute: its type, its path in the record, and how its values are spelled there."""
 
-    type: TypeName | None = Field(None, description="The type. Of a stream that an operator writes it may be left out.")
+    type: TypeName | None = Field(None, description="The type. An output may leave it out.")
     source: str | None = Field(
         None,
         alias="from",
         max_length=4_000,
-        description="For a stream that is read: the path of the attribute in the record, such as "
-        '`payload.after.amount`, `items[0].price` or `["order-id"]`. `key.customer.id` and `header.trace` are in '
-        "the key and in a header; `$` is the whole value.",
+        description="Of an input: the path in the record, such as `payload.after.amount`, `items[0].price` or "
+        '`["order-id"]`; `key.customer.id` is in the key, `header.trace` in a header, `$` the whole '
+        "value.",
         examples=["payload.after.amount", '["order-id"]', "key.customer.id", "header.trace", "$"],
     )
     target: str | None = Field(
         None,
         alias="as",
         max_length=4_000,
-        description="For a stream that an operator writes: the path of the attribute in the record. Several names make "
-        "nested objects.",
+        description="Of an output: the path in the record. Several names make nested objects.",
         examples=["customer.id", '["order-id"]'],
     )
     coerce: bool | None = Field(
         None,
-        description="Whether a number, a text or a boolean counts as its text, which is read as the type: `7.0` and "
-        '`"7"` as an int64, `7` as a string, an empty text as null. The default is `coerce` of the stream.',
+        description='Whether a number, text or boolean counts as its text: `7.0` and `"7"` as an int64, `7` as a '
+        "string, an empty text as null. Default: `coerce` of the stream.",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
         None, description="The unit of a number that is a timestamp, counted since 1970. The default is seconds."
@@ -172,15 +167,15 @@ class MemberShape(FileModel):
     pattern: str | None = Field(
         None,
         max_length=200,
-        description="The form of a text that is a timestamp, in the directives of Python's strptime.",
+        description="The form of a text that is a timestamp, in directives of Python's strptime.",
         examples=["%d/%m/%Y %H:%M:%S"],
     )
     zone: str | None = Field(
-        None, description="The time zone of texts of `pattern`. The default is UTC.", examples=["Europe/Berlin"]
+        None, description="The time zone of `pattern`. The default is UTC.", examples=["Europe/Berlin"]
     )
     pairs: PairsShape | None = Field(
         None,
-        description="For a map that the record has as a list of objects: where each object has the key and the value.",
+        description="For a map that is a list of objects in the record: where each object has key and value.",
         examples=[{"key": "key", "value": "value.stringValue"}],
     )
 
@@ -214,9 +209,8 @@ class StreamHead(FileModel):
     attributes: dict[str, AttributeShape] | None = Field(
         None,
         alias="schema",
-        description="The attributes and their types. Required for a stream that is read from Kafka. For other "
-        "streams it is derived from the operator that writes the stream, and compared with this schema "
-        "if one is given.",
+        description="The attributes and their types. Needed for an input; of another stream it is compared with what "
+        "the operator writes.",
         examples=[
             {"symbol": "string", "price": "float64", "time": "timestamp"},
             {"amount": {"from": "payload.after.amount", "type": "float64"}},
@@ -229,13 +223,13 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
 
     key: KeyShape | None = Field(
         None,
-        description="Attributes that are stored in the key of the record. Without it, keys of input records are "
-        "ignored, and keys of output records are as docs/formats.md describes.",
+        description="Attributes in the key of the record. Without it, keys of inputs are ignored, and keys of "
+        "outputs are as docs/formats.md describes.",
         examples=[{"attributes": ["symbol"]}],
     )
     headers: dict[str, str] = Field(
         {},
-        description="Attributes that are stored in headers of the record, as text: attribute -> name of the header.",
+        description="Attributes in headers of the record, as text: attribute -> name of the header.",
         examples=[{"trace": "trace-id"}],
     )
     coerce: bool = Field(
@@ -244,14 +238,13 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
     )
     record_timestamp: str | None = Field(
         None,
-        description="The attribute that is the timestamp of the Kafka record. It is not part of the value, and may be "
-        "the event time. Its type is timestamp; of an output also int64, with milliseconds since 1970. Without it, the "
-        "timestamp of an output's record is the operator clock.",
+        description="The attribute that is the timestamp of the Kafka record, and not in the value: a timestamp, of "
+        "an output also an int64 of milliseconds. Without it an output has the operator clock.",
         examples=["sent"],
     )
     defaults: dict[str, Any] = Field(
         {},
-        description="The value of an attribute, in JSON, for records in which the attribute is missing or null.",
+        description="The value, in JSON, of an attribute that is missing or null in the record.",
         examples=[{"size": 0}],
     )
     event_time: (
@@ -262,34 +255,31 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         | None
     ) = Field(
         None,
-        description="The attribute with the event time, or a mapping with further settings. Streams derived from "
-        "this one inherit the event time if they have the attribute.",
+        description="The attribute with the event time, or a mapping with settings. Streams derived from this one "
+        "inherit it if they have the attribute.",
         examples=["time", {"attribute": "time", "lag": 5.0}],
     )
     marks: Literal["header", "record", "none"] | None = Field(
         None,
-        description="How window marks are written. `header`: as a header of the last tuple of a firing; a firing "
-        "without tuples writes nothing. `record`: as records of their own, also for firings without tuples. `none`: "
-        "not at all. Default: `header`; `record` for an exchange, and for marks that come from Kafka and pass through "
-        "maps.",
+        description="How window marks are written: in a `header` of the last tuple of a firing (without tuples not "
+        "at all), as a `record` of their own, or not (`none`). Default: `header`; `record` for an "
+        "exchange, and for marks of Kafka that pass through maps.",
     )
     mark_when: MarkWhenShape | None = Field(
         None,
-        description="For an input stream: conditions on tuples that insert window marks, in addition to the marks "
-        "in the topic.",
+        description="Of an input: conditions on tuples that insert further window marks.",
         examples=[{"after": "last"}],
     )
     marks_in: Literal["topic_partition", "any", "aligned"] = Field(
         "topic_partition",
-        description="For an input stream: which tuples a window mark covers. `topic_partition`: the tuples of its "
-        "topic partition. `any`: the tuples of the whole stream. `aligned`: the tuples of the whole stream; the mark "
-        "takes effect when every topic partition has sent it, and items that follow it in faster topic partitions are "
-        "buffered until then. Required if a `punct()` window reads a topic with several topic partitions.",
+        description="Of an input: a mark covers the tuples of its `topic_partition`, of `any` topic partition, or of "
+        "all, once each has sent it (`aligned`). Needed if a `punct()` window reads several topic "
+        "partitions.",
     )
     watermarks: bool = Field(
         default=False,
-        description="Whether watermarks are written to the topic, as records of their own in every topic partition. "
-        "Requires an event time.",
+        description="Whether watermarks are written, as records of their own in every topic partition. Needs an "
+        "event time.",
     )
     partitions: int | None = Field(
         1,
@@ -299,30 +289,27 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
     )
     exchange: bool = Field(
         default=False,
-        description="For a stream that one operator writes and another one reads: whether the tuples pass through "
-        "the topic. The two operators then run in different stages, each distributed over buckets by "
-        "its own keys.",
+        description="For a stream between two operators: whether the tuples pass through the topic. The operators "
+        "are then in different stages, each spread by its own keys.",
     )
     table: bool = Field(
         default=False,
-        description="For an input stream with a `key` that is the right side of a join: whether it is a table. The "
-        "newest record of a key is the row of the key, and a record without a value deletes the row. The first start "
-        "loads the topic up to its end before any other record is handled.",
+        description="For an input with a `key`: whether it is a table. The newest record of a key is its row, and a "
+        "record without a value deletes the row. The first start loads the topic before any other record.",
     )
     envelope: Literal["debezium", "upsert"] | None = Field(
         None,
-        description="For an input stream: what surrounds the row in the value of a record. `debezium`: the value is a "
-        "change event of Debezium, with `before`, `after` and `op`; the attributes are those of the row. `upsert`: the "
-        "value is the row of the record's key, and a record without a value deletes the row.",
+        description="Of an input: what surrounds the row. `debezium`: the value is a change event of Debezium. "
+        "`upsert`: the value is the row of the record's key, and a record without a value deletes it.",
     )
     deletes: Literal["omit", "include"] | None = Field(
         None,
-        description="For a stream with an `envelope` that is no table: whether there is a tuple for the deletion of a "
-        "row. `omit`, the default: there is none. `include`: there is one, with the row before the deletion.",
+        description="For an `envelope` that is no table: whether the deletion of a row is a tuple, with the row "
+        "before it. By default it is not.",
     )
     change: dict[str, str] = Field(
         {},
-        description="For a stream with an `envelope`: attributes that are beside the row, attribute -> member of the "
-        "change event: op, ts_ms, source.ts_ms, or another member of source.",
+        description="For an `envelope`: attributes beside the row, attribute -> member of the change event: op, "
+        "ts_ms, source.ts_ms, or another member of source.",
         examples=[{"kind": "op", "changed": "source.ts_ms"}],
     )
