@@ -54,7 +54,7 @@ ROWS: dict[Table, dict[str, str]] = {
         "s12": "no batch was committed | of another checkpoint of this pipeline file",
         "s4": "used | of another checkpoint",
         "s5": "used | empty, group and topic",
-        "s14": "used | the group was deleted, or somebody has reset its offsets",
+        "s14": "used | the group was deleted, or its offsets were reset",
         "s6": "used, older or newer than the ledger | its own",
         "s7": "used, at the ledger's batch or one before it, "
         "but with another digest of the ledger's last batch | its own",

@@ -106,7 +106,7 @@ def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their 
     return Field(
         None,
         description="A timer of time(...) follows the wall clock of a time zone, with daylight saving time; its "
-        "period divides a day, or is a week. Panes of days, weeks, months, quarters or years are those "
+        "period divides a day, or is a week. Panes of days, weeks, months, quarters or years are periods "
         "of the zone.",
         examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
     )
