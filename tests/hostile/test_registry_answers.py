@@ -1,4 +1,4 @@
-"""A schema registry that answers too much, too slowly, or in circles. It costs neither memory nor time without bounds."""
+"""A schema registry that answers too much, too slowly, or in circles."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def with_body(content: object) -> bytes:
     return OK + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
-def endless(path: str, send: Callable[[bytes], None]) -> None:
+def endless(_: str, send: Callable[[bytes], None]) -> None:
     send(OK + b"\r\n")
     while True:
         send(b'"' + b"x" * 65536)
 
 
-def announced(path: str, send: Callable[[bytes], None]) -> None:
+def announced(_: str, send: Callable[[bytes], None]) -> None:
     """An answer of 1 GB, of which all is sent."""
     send(OK + b"Content-Length: %d\r\n\r\n" % (1 << 30))
     for _ in range(1 << 14):
         send(b" " * 65536)
 
 
-def packed(path: str, send: Callable[[bytes], None]) -> None:
+def packed(_: str, send: Callable[[bytes], None]) -> None:
     """64 MB of spaces in 64 KB."""
     body = gzip.compress(b" " * (1 << 26))
     send(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -86,7 +86,7 @@ def test_a_schema_that_is_too_large_cannot_be_used(answer: Answer) -> None:
 def drips(beginning: bytes) -> Answer:
     """A byte every 50 ms, which is within the time-out of each piece."""
 
-    def answer(path: str, send: Callable[[bytes], None]) -> None:
+    def answer(_: str, send: Callable[[bytes], None]) -> None:
         send(beginning)
         while True:
             send(b"x")
@@ -146,7 +146,7 @@ def test_schemas_that_refer_to_each_other_twice_are_asked_for_once() -> None:
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (lambda subject: ["0"], "the schema 0 refers to itself"),
+        (lambda _: ["0"], "the schema 0 refers to itself"),
         (lambda subject: ["1" if subject == "0" else "0"], "refers to itself"),
         (lambda subject: [str(int(subject) + 1)], f"more than {MAX_REFERENCES} schemas"),
         (
@@ -166,7 +166,7 @@ def test_references_without_end_cannot_be_used(of: Callable[[str], list[str]], w
     [b"[" * 100_000, b"[]", b"7", b'{"schema": {"a": 1}}', b'{"schema": "' + b"[" * 50_000 + b'"}', b"\xff", b""],
 )
 def test_an_answer_that_is_no_schema_is_an_error_of_the_registry_or_of_the_schema(body: bytes) -> None:
-    def answer(path: str, send: Callable[[bytes], None]) -> None:
+    def answer(_: str, send: Callable[[bytes], None]) -> None:
         send(OK + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
     with registry_that(answer) as registry, pytest.raises((RegistryError, UnknownSchemaError)) as raised:

@@ -17,7 +17,7 @@ from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order
 from sluice.wire.formats.format_contract import Codec
-from sluice.wire.json.json_schema import JsonSchemaError, parse
+from sluice.wire.json.json_schema import JsonSchemaError, check_comparisons, parse
 from sluice.wire.schema_registry import JSON, Sources, UnknownSchemaError
 
 #: characters of a message about a record that does not follow its schema, and of the path in the record
@@ -82,6 +82,7 @@ def validator(sources: Sources) -> jsonschema_rs.Validator:
     """
     *named, (_, text) = sources
     schema = parse(text)
+    check_comparisons(schema)
     draft = isinstance(schema, dict) and "$schema" in schema
     made = jsonschema_rs.validator_for if draft else jsonschema_rs.Draft7Validator
     try:
