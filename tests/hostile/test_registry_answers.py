@@ -32,7 +32,7 @@ def registry_that(answer: Answer, *, answer_s: float = 20.0) -> Iterator[Registr
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_serve, args=(server, answer), daemon=True).start()
         port = server.getsockname()[1]
-        yield Registry((("url", f"http://127.0.0.1:{port}"), ("max.retries", "0"), ("timeout", "0.5")), answer_s)
+        yield Registry((("url", f"http://127.0.0.1:{port}"), ("max.retries", "0"), ("timeout", "5")), answer_s)
         server.shutdown(socket.SHUT_RDWR)
 
 
