@@ -140,6 +140,9 @@ fuzz-formats: setup ## decode CASES=1000000 damaged records per format, from rec
 fuzz-files: setup ## check CASES=1000000 damaged pipeline files, grown by coverage (a day; CASES=20000: half an hour); ARGS="--seed 7"
 	@PYTHONPATH=service:. $(BIN)/python -m tests.hostile.fuzz_files --cases $(CASES) $(ARGS)
 
+audit: setup ## known vulnerabilities and licences of all Python packages, from the package index that pip is configured with
+	@PYTHONPATH=service:. $(BIN)/python -m deploy.audit
+
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replayer $(ARGS)
 

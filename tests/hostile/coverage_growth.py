@@ -65,12 +65,12 @@ def traced(steps: set[Step]) -> Iterator[None]:
 def _tracer(steps: set[Step]) -> Callable[[FrameType, str, Any], Any]:
     package = str(PACKAGE)
 
-    def call(frame: FrameType, _: str, __: object) -> Any:  # noqa: ANN401 - as sys.settrace declares it
+    def call(frame: FrameType, _: str, __: object) -> Any:
         code, before = frame.f_code, 0
         if not code.co_filename.startswith(package):
             return None
 
-        def line(_: FrameType, event: str, __: object) -> Any:  # noqa: ANN401
+        def line(_: FrameType, event: str, __: object) -> Any:
             nonlocal before
             if event == "line":
                 steps.add((code, before, frame.f_lineno))
