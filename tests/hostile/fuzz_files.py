@@ -119,7 +119,7 @@ def written(data: Any) -> str:
 
 
 def change(random: Random, inside: Any, step: Any, same: Sequence[tuple[Any, Any]]) -> None:
-    """Changes what a mapping or list has at a key or position. `same`: places of another file, of the same key first."""
+    """Changes what a mapping or list has at a key or position. `same`: places of another file."""
     match random.randrange(5):
         case 0:
             inside[step] = copy.deepcopy(random.choice(PIECES))
