@@ -125,6 +125,9 @@ fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MIN
 chaos: setup $(VENV)/.archive ## break everything in an order that SEED chooses, for MINUTES=20, beside three brokers, and check all outputs
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(CHAOS_MINUTES) $(ARGS)
 
+soak: setup $(VENV)/.archive ## a service under load for MINUTES=60: half of its peak, three times that, a hot key, two million keys, SIGKILLs; ARGS="half kill"
+	@PYTHONPATH=service:. $(BIN)/python -m tests.chaos.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) $(ARGS)
+
 simulate: setup ## the exactly-once half in a simulated world: make simulate SEED=7 SCHEDULES=1000; ARGS=--trace replays SEED step by step
 	@PYTHONPATH=service:. $(BIN)/python -m tests.chaos.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
 
