@@ -132,7 +132,7 @@ def pipeline_text(bootstrap: str, folder: Path, length: int = LENGTH) -> str:
 
 
 class Seen(NamedTuple):
-    """A look at the service: seconds, unread records, and milliseconds until /readyz answered; -1 if it is not ready."""
+    """A look at the service: seconds, unread records, milliseconds until /readyz answered; -1 if it is not ready."""
 
     at: float
     unread: int
@@ -150,7 +150,7 @@ class Watch:
         self.until(lambda: False, seconds)
 
     def until(self, done: Callable[[], bool], seconds: float) -> float:
-        """Returns the seconds until it is done. Raises TimeoutError for more than `seconds`, unless it is never done."""
+        """Returns the seconds until it is done, at most `seconds`."""
         begun = time.monotonic()
         while not done():
             if time.monotonic() - begun > seconds:
@@ -265,10 +265,10 @@ def verdict(right: bool) -> str:  # noqa: FBT001 - the one argument
 def of_watch(watch: Watch, behind: float) -> list[str]:
     ready = [one.ready_ms for one in watch.seen]
     slowest = max((took for took in ready if took >= 0), default=-1)
+    unread, good = max(one.unread for one in watch.seen), sum(took >= 0 for took in ready)
     return [
-        f"At most {max(one.unread for one in watch.seen):,} records were unread; after the load the service had read all "
-        f"within {behind:.0f} s. `/readyz` was 200 in {sum(took >= 0 for took in ready)} of {len(ready)} looks, after "
-        f"at most {slowest:.0f} ms."
+        f"At most {unread:,} records were unread; {behind:.0f} s after the load the service had read all.",
+        f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms.",
     ]
 
 
@@ -299,10 +299,9 @@ def many_keys(run: Run) -> list[str]:
         count = outputs.read_all(sent, 60)
     finally:
         service.clean_up()
-    return [
-        f"{run.options.keys:,} keys, {sent:,} records, {count:,} outputs; {recovery:.1f} s from SIGKILL to the next output. "
-        f"{verdict(sent == count)}", "", *watch.resources.slopes(),
-    ]  # fmt: skip
+    counts = f"{run.options.keys:,} keys, {sent:,} records, {count:,} outputs"
+    took = f"{recovery:.1f} s from SIGKILL to the next output"
+    return [f"{counts}; {took}. {verdict(sent == count)}", "", *watch.resources.slopes()]
 
 
 def killed(service: SluiceProcess, outputs: Outputs) -> float:
