@@ -128,6 +128,42 @@ def test_a_schema_that_refers_to_itself_can_be_used() -> None:
     check_comparisons(doubled(10))
 
 
+# ---- expressions -----------------------------------------------------------------------------------------------------
+
+PRODUCTS = """
+pipeline: p
+streams:
+  a: {topic: a, schema: {s: string, t: string}}
+  b: {topic: b}
+  d: {topic: d}
+operators:
+  - {name: m, map: a, output: {b: {y: 'length(%s)'}}}
+dead_letters: d
+kafka: {bootstrap.servers: "localhost:9092"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "s", "t", "size"),
+    [
+        ('replace(s, "a", t)', "a" * 1000, "b" * 1000, 1_000_000),
+        ('replace(s, "a", t)', "a" * 100_000, "b" * 100_000, None),
+        ('replace(s, t, "")', "a" * 2_000_000, "b", 2_000_000),
+        ("replace(s, t, s)", "ab" * 1_000_000, "a", None),
+        ('join(split(s, ","), t)', "," * 1000, "b" * 1000, 1_000_000),
+        ('join(split(s, ","), t)', "," * 100_000, "b" * 100_000, None),
+        ('join(split(s, ","), "b")', "," * 2_000_000, "", 2_000_000),
+    ],
+)
+def test_a_product_of_two_long_texts_has_no_value(expression: str, s: str, t: str, size: int | None) -> None:
+    (output,) = replay(
+        load_text(PRODUCTS % expression, "p.yaml"), [{"stream": "a", "at": 1, "tuple": {"s": s, "t": t}}]
+    )
+    assert output.get("tuple") == ({"y": size} if size is not None else None)
+    if size is None:
+        assert "has no value" in output["dead_letter"]["reason"]
+
+
 # ---- values of the type json -----------------------------------------------------------------------------------------
 
 ANY = """
