@@ -225,7 +225,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("reverse", "the characters, or the elements, in reverse order", "string -> string : utf8_reverse",
         "list<any> -> list<any> : list_reverse"),
     row("split", "the parts between the occurrences of the separator", "string, separator -> list<string> : split"),
-    row("join", "the strings of the list, joined with the second argument between them",
+    row("join", "the strings of the list, joined with the second argument between them; no value if that is no "
+        "constant and would need more than a megabyte",
         "list<string>, string -> string : join"),
     row("regexContains", "whether the regular expression matches a part of the string",
         "string, regex -> boolean : regex_contains"),
@@ -242,7 +243,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("indexOf", "position of the second argument in the first (from 0), or -1",
         "string, string -> int64 : index_of",
         "list<scalar>, scalar -> int64 : list_index"),
-    row("replace", "the first argument with each occurrence of the second replaced by the third",
+    row("replace", "the first argument with each occurrence of the second replaced by the third; no value if these are "
+        "no constants and the result is longer than the first and than 1,048,576 characters",
         "string, string, string -> string : replace"),
     row("urlPart", "a part of a URL; null if the URL lacks it", "string, part -> string? : url_part"),
     row("urlParameter", "the first value of a parameter in the query of a URL; null without the parameter",

@@ -43,6 +43,10 @@ TIMES = ("date-time", "date")
 HOLDS = {"integer": ("integer",), "number": ("integer", "number")}
 #: the deepest schema
 MAX_DEPTH = 100
+#: the most schemas that a value may be compared with, each as often as a way leads to it: 2 ms of a processor
+MAX_COMPARISONS = 100_000
+#: the words whose schemas a value itself is compared with, and not a part of it
+OF_THE_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies")
 
 
 #: the table of the types for JSON Schema: what a schema says about the values of a type
@@ -104,6 +108,45 @@ def parse(text: str) -> Any:  # noqa: ANN401 - JSON
     if not isinstance(schema, dict | bool):
         raise JsonSchemaError("a JSON Schema: an object")
     return schema
+
+
+def check_comparisons(schema: Any) -> None:  # noqa: ANN401
+    """Raises JsonSchemaError if a value may be compared with more than MAX_COMPARISONS schemas: thirty parts, each of
+    which refers twice to the next one, stand for a billion.
+    """
+    counts: dict[int, int] = {}
+    if any(_comparisons(schema, one, counts) > MAX_COMPARISONS for one in _objects(schema)):
+        raise JsonSchemaError(f"a JSON Schema that compares a value with at most {MAX_COMPARISONS:,} schemas")
+
+
+def _comparisons(schema: Any, one: Any, counts: dict[int, int]) -> int:  # noqa: ANN401
+    """The number of schemas that a value is compared with for `one`. A reference to a schema around counts as 0."""
+    if not isinstance(one, dict):
+        return 1
+    if id(one) not in counts:
+        counts[id(one)] = 0
+        inner = [part for word in OF_THE_VALUE if word in one for part in _inner(schema, word, one[word])]
+        counts[id(one)] = 1 + sum(_comparisons(schema, part, counts) for part in inner)
+    return counts[id(one)]
+
+
+def _inner(schema: Any, word: str, value: Any) -> list[Any]:  # noqa: ANN401
+    """The schemas behind a word of OF_THE_VALUE."""
+    if word == "$ref":
+        return [_referred(schema, value)] if isinstance(value, str) else []
+    if word.startswith("depend"):
+        return [*value.values()] if isinstance(value, dict) else []
+    return value if isinstance(value, list) else [value]
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
+    """All objects in a JSON value."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
 
 
 def attributes_of(schema: Any) -> Schema:  # noqa: ANN401

@@ -216,9 +216,13 @@ def _words(column: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False))
 
 
+#: the columns of texts and bytes; a large string is JSON
+TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_dictionary)
+
+
 def _is_default(column: pa.Array) -> np.ndarray:
     """Which values are the default of their type: 0, false or nothing. -0.0 is another value than 0.0."""
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_dictionary(column.type):
+    if any(holds(column.type) for holds in TEXTUAL):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)
     if pa.types.is_decimal(column.type):
