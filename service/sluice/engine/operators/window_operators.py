@@ -30,17 +30,17 @@ def _policies(spec: Aggregate, schema: Schema, _: EventTime | None, sources: int
     return AggregateOperator(spec, schema, sources)
 
 
-def _event_time(spec: Aggregate, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
-    return EventAggregateOperator(spec, schema, _needed(of), sources)
+def _event_time(spec: Aggregate, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
+    return EventAggregateOperator(spec, schema, _needed(event_time), sources)
 
 
-def _needed(of: EventTime | None) -> EventTime:
-    assert of is not None  # noqa: S101 - checked with the file (W16)
-    return of
+def _needed(event_time: EventTime | None) -> EventTime:
+    assert event_time is not None  # noqa: S101 - checked with the file (W16)
+    return event_time
 
 
-def _event_time_sort(spec: Sort, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
-    return EventSortOperator(spec, schema, _needed(of), sources)
+def _event_time_sort(spec: Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
+    return EventSortOperator(spec, schema, _needed(event_time), sources)
 
 
 AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
@@ -49,7 +49,7 @@ AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     TimeInterval: _event_time,
     Cumulate: _event_time,
     SlidingTime: _event_time,
-    Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
+    Session: lambda spec, schema, event_time, _: SessionOperator(spec, schema, event_time),
     TableWindow: lambda spec, schema, *_: RowWindowsOperator(spec, schema),
 }
 SORTS: Mapping[type[WindowKind], ForSort] = {
