@@ -93,10 +93,10 @@ def ports(pipeline: Pipeline) -> list[Follower]:
 def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> Iterator[Follower]:
     """What follows the tuples that an operator without windows stores."""
     if isinstance(spec, Barrier):
-        for one in spec.ports:
+        for input_port in spec.ports:
             yield Stored(
-                Port(spec.name, one.name, f"{one.name} waits", None, clears=False),
-                _labels(pipeline, one.stream, one.key),
+                Port(spec.name, input_port.name, f"{input_port.name} waits", None, clears=False),
+                _labels(pipeline, input_port.stream, input_port.key),
             )
     elif isinstance(spec, KeyedMap | Delay):
         port = Port(spec.name, "", spec.clauses[0], None, clears=False)

@@ -118,11 +118,11 @@ class Bucket:
         if self._version != version:
             raise violated("version follows version", f"{self._location}: {self._version} is loaded, not {version}")
         batch: Batch | None = None
-        made: dict[str, Items] = {}
+        outputs: dict[str, Items] = {}
         for following, following_made in self.try_rows(rows):
             if batch is not None and part_made is not None:
-                part_made(batch, made)
-            batch, made = following, following_made
+                part_made(batch, outputs)
+            batch, outputs = following, following_made
         self.held = self._size_of()
         self._record(Entry(version + 1, rows))
         self._version = version + 1
@@ -130,7 +130,7 @@ class Bucket:
             return None
         read, self._read = self._read, 0
         written, self._written = self._written, 0
-        return BucketResult(batch, made, read, written, self.held)
+        return BucketResult(batch, outputs, read, written, self.held)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """The sizes of each operator in the state in memory."""
@@ -188,10 +188,10 @@ class Bucket:
             rows, self._waiting = in_order(self.plan, self._waiting, rows)
         for part in Batch.parts(self.plan, rows, self._state.now):
             begin = time.perf_counter()
-            made = self.graph.feed(self._state, part.inputs, part.clock)
+            outputs = self.graph.feed(self._state, part.inputs, part.clock)
             self._took += time.perf_counter() - begin
             self._records += len(part.ordinals)
-            yield part, made
+            yield part, outputs
 
     def repeat(self, past: PastInput) -> None:
         """Applies the input of a past batch to the state in memory, as `try_rows` did when the batch first ran."""
@@ -200,7 +200,7 @@ class Bucket:
         if not slices and past.idle_clock is None:
             return
         if self.plan.merging:
-            rows: list[Packed] = [(RECORDS, one.copied().packed()) for one in slices]
+            rows: list[Packed] = [(RECORDS, piece.copied().packed()) for piece in slices]
             if past.idle_clock is not None:
                 rows.append((IDLE_CLOCK, packed_time(past.idle_clock)))
             deque(self.try_rows([*rows, topics_row(past.topic_partitions)]), maxlen=0)

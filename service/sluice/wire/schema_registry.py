@@ -80,11 +80,11 @@ class Registry:
     def _references(self, schema: Schema) -> Sources:
         named: dict[str, str] = {}
         for reference in schema.references or ():
-            found = self._answer_of(partial(self._client.get_version, reference.subject, reference.version))
-            if found is None:
+            version = self._answer_of(partial(self._client.get_version, reference.subject, reference.version))
+            if version is None:
                 raise UnknownSchemaError(f"the registry has no version {reference.version} of {reference.subject}")
-            named |= {name: text for name, text in self._references(found.schema) if name not in named}
-            named.setdefault(str(reference.name), str(found.schema.schema_str))
+            named |= {name: text for name, text in self._references(version.schema) if name not in named}
+            named.setdefault(str(reference.name), str(version.schema.schema_str))
         return tuple(named.items())
 
     def _id_of(self, subject: str, text: str, kind: str = AVRO, references: Sources = ()) -> int:
@@ -103,15 +103,15 @@ class Registry:
 
     def _version_of(self, subject: str, schema: Schema) -> int:
         self._number_of(subject, schema)
-        found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
-        return int(found.version) if found is not None else 1
+        version = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
+        return int(version.version) if version is not None else 1
 
     def _number_of(self, subject: str, schema: Schema) -> int:
         if self._registers:
             number = self._answer_of(lambda: self._client.register_schema(subject, schema))
         else:
-            found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
-            number = found.schema_id if found is not None else None
+            registered = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
+            number = registered.schema_id if registered is not None else None
         if number is None:
             raise RegistryError(
                 f"the registry at {self._url} has no schema like this one under the subject {subject}: "

@@ -76,13 +76,15 @@ class OwnTuples:
 
 def own_tuples(pipeline: Pipeline, stream: str) -> OwnTuples | None:
     """None if the watermark of the stream comes from elsewhere: from producers, or from tuples that were dropped."""
-    of, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
-    if of is not None and of.lag is not None:
-        return OwnTuples(of.lag, of.advance, of.idle_after is not None)
-    if of is None or not isinstance(writer, Union | Map) or (isinstance(writer, Map) and _may_drop(writer)):
+    event_time, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
+    if event_time is not None and event_time.lag is not None:
+        return OwnTuples(event_time.lag, event_time.advance, event_time.idle_after is not None)
+    if event_time is None or not isinstance(writer, Union | Map) or (isinstance(writer, Map) and _may_drop(writer)):
         return None
     sources = [own_tuples(pipeline, name) for name in writer.inputs]
-    if any(source is None for source in sources) or (isinstance(writer, Map) and not _unchanged(writer, stream, of)):
+    if any(source is None for source in sources) or (
+        isinstance(writer, Map) and not _unchanged(writer, stream, event_time)
+    ):
         return None
     known = [source for source in sources if source is not None]
     return OwnTuples(
@@ -96,73 +98,77 @@ def _may_drop(operator: Map) -> bool:
     return operator.where is not None or operator.each is not None or isinstance(operator, Split)
 
 
-def _unchanged(operator: Map, stream: str, of: EventTime) -> bool:
+def _unchanged(operator: Map, stream: str, event_time: EventTime) -> bool:
     (output,) = (output for output in operator.outputs if output.stream == stream)
-    name = getattr(dict(output.attributes).get(of.attribute), "name", None)
-    return name == of.attribute
+    name = getattr(dict(output.attributes).get(event_time.attribute), "name", None)
+    return name == event_time.attribute
 
 
 # ---- windows of aggregates -------------------------------------------------------------------------------------------
 
 
-def of_aggregate(operator: Aggregate, of: EventTime, own: OwnTuples | None, arriving: Bound) -> Iterator[Case]:
-    """The cases of an aggregate whose input has the event time `of`. `arriving`: how far an arriving tuple is behind
+def of_aggregate(operator: Aggregate, event_time: EventTime, own: OwnTuples | None, arriving: Bound) -> Iterator[Case]:
+    """The cases of an aggregate. `event_time`: that of its input. `arriving`: how far an arriving tuple is behind
     the watermark at most.
     """
     whole = not (operator.partition_by or operator.group_by)
     match operator.window:
         case TimeInterval() as window:
-            return _panes(window, of, own if whole else None)
+            return _panes(window, event_time, own if whole else None)
         case Session() as window:
-            return _sessions(window, of, early=operator.early is not None) if not window.clock else iter(())
+            return _sessions(window, event_time, early=operator.early is not None) if not window.clock else iter(())
         case SlidingTime() as window:
-            return _sliding_times(window, of, own)
+            return _sliding_times(window, event_time, own)
         case window:
             assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - all kinds of windows
-            return _by_arrival(operator, window, of, own if whole else None, arriving)
+            return _by_arrival(operator, window, event_time, own if whole else None, arriving)
 
 
 def _times(
-    of: EventTime, some: Span, last: Span | None = None, greatest: Span | None = None
+    event_time: EventTime, some: Span, last: Span | None = None, greatest: Span | None = None
 ) -> dict[str | None, TupleTimes]:
-    return {None: TupleTimes(of.attribute, of.tick, some, last or some, greatest or some)}
+    return {None: TupleTimes(event_time.attribute, event_time.tick, some, last or some, greatest or some)}
 
 
-def _panes(window: TimeInterval, of: EventTime, own: OwnTuples | None) -> Iterator[Case]:
+def _panes(window: TimeInterval, event_time: EventTime, own: OwnTuples | None) -> Iterator[Case]:
     """The anchor is the end of the pane, which is at least one unit after the watermark before. In one pane for all
     tuples of a stream without lag, the tuple that has made this watermark is the newest one, unless the pane begins
     later.
     """
-    tick, longest = of.tick, window.longest
+    tick, longest = event_time.tick, window.longest
     start = Span(-longest, -tick if window.calendar else -window.shortest)
     ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
-    known = Known(_times(of, Span(-longest, -tick)), ends, tick)
+    known = Known(_times(event_time, Span(-longest, -tick)), ends, tick)
     views = [View(window.discard_age - tick, known, window.discard_age)]
     if own is not None and not (own.lag or own.advances or window.discard_age):
-        views.append(View(0, Known(_times(of, Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
+        views.append(View(0, Known(_times(event_time, Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
     yield Case(tuple(views))
 
 
-def _sessions(window: Session, of: EventTime, *, early: bool) -> Iterator[Case]:
+def _sessions(window: Session, event_time: EventTime, *, early: bool) -> Iterator[Case]:
     """The anchor is the last time of the session, or with `maximumDuration` also the watermark less grace and maximum
     duration, after which a session that is open at this watermark begins (G9).
     """
     gap, _, grace = window.sizes
     longest = math.inf if window.longest is None else window.longest
     inside, last = Span(-longest, 0), Span(0, 0)
-    known = Known(_times(of, inside, inside, last), {"sessionStart": inside, "sessionEnd": last}, of.tick)
+    known = Known(
+        _times(event_time, inside, inside, last), {"sessionStart": inside, "sessionEnd": last}, event_time.tick
+    )
     if window.emit == "updates" and not early:
         yield Case((View(0, known),))
         return
     in_order = isinstance(window.gap, int) and window.longest is None and not early
     views = [View(gap + grace, known, 0 if in_order else math.inf)]
     if window.longest is not None:
-        begun = Known(_times(of, FROM_ANCHOR), {"sessionStart": FROM_ANCHOR, "sessionEnd": FROM_ANCHOR}, of.tick)
+        begun = Known(
+            _times(event_time, FROM_ANCHOR), {"sessionStart": FROM_ANCHOR, "sessionEnd": FROM_ANCHOR}, event_time.tick
+        )
         views.append(View(grace + window.longest, begun))
     yield Case(tuple(views))
 
 
-def _sliding_times(window: SlidingTime, of: EventTime, own: OwnTuples | None) -> Iterator[Case]:
+def _sliding_times(window: SlidingTime, event_time: EventTime, own: OwnTuples | None) -> Iterator[Case]:
     """The anchor is the end of the window. A window closes by stream time, which is ahead of the watermark by the lag
     if the watermark is made from the same tuples. An update comes with a tuple at or before the end.
     """
@@ -174,11 +180,11 @@ def _sliding_times(window: SlidingTime, of: EventTime, own: OwnTuples | None) ->
     inside = Span(-window.difference, 0)
     ends = {"intervalStart": Span(-window.difference, -window.difference), "intervalEnd": Span(0, 0)}
     stale = "its watermark does not follow the tuples of the window" if math.isinf(behind) else ""
-    yield Case((View(behind, Known(_times(of, inside), ends, of.tick)),), stale)
+    yield Case((View(behind, Known(_times(event_time, inside), ends, event_time.tick)),), stale)
 
 
 def _by_arrival(
-    operator: Aggregate, window: Tumbling | Sliding, of: EventTime, own: OwnTuples | None, arriving: Bound
+    operator: Aggregate, window: Tumbling | Sliding, event_time: EventTime, own: OwnTuples | None, arriving: Bound
 ) -> Iterator[Case]:
     """Windows by count, clock, delta and marks hold tuples for a time that has nothing to do with event time. The tuple
     that came last is on time if it fires the window, or if only tuples of the window make the watermark.
@@ -190,7 +196,10 @@ def _by_arrival(
     followed = own is not None and not (own.idles or own.advances)
     last = arrived if fired_by_it or followed else ANY_TIME
     single = isinstance(window, Tumbling) and any(policy.tuples == 1 for policy in window.policies)
-    yield Case((View(0, Known(_times(of, arrived if single else ANY_TIME, last, last), {}, of.tick)),), _held(window))
+    yield Case(
+        (View(0, Known(_times(event_time, arrived if single else ANY_TIME, last, last), {}, event_time.tick)),),
+        _held(window),
+    )
 
 
 def _fired_by_last(window: Tumbling | Sliding) -> bool:
@@ -221,8 +230,8 @@ class JoinSide:
     arriving: Bound = 0
 
     def tuples(self, span: Span) -> dict[str, TupleTimes]:
-        of = self.times
-        return {} if of is None else {"": TupleTimes(of.attribute, of.tick, span, span, span)}
+        times = self.times
+        return {} if times is None else {"": TupleTimes(times.attribute, times.tick, span, span, span)}
 
 
 def of_join(join: Join, output: Output, sides: Mapping[str, JoinSide]) -> Iterator[Case]:
@@ -287,9 +296,9 @@ def of_barrier(barrier: Barrier, streams: Mapping[str, Stream]) -> Iterator[Case
     """The cases of a Barrier: a tuple may have waited for those of the other inputs for any time."""
     stale = f"the {'pair' if barrier.apart else 'barrier'} holds tuples while the watermark advances"
     timed: dict[str | None, TupleTimes] = {
-        port.name: TupleTimes(of.attribute, of.tick, ANY_TIME, ANY_TIME, ANY_TIME)
+        port.name: TupleTimes(event_time.attribute, event_time.tick, ANY_TIME, ANY_TIME, ANY_TIME)
         for port in barrier.ports
-        if (of := streams[port.stream].event_time) is not None
+        if (event_time := streams[port.stream].event_time) is not None
     }
     if not barrier.apart:
         yield Case((View(0, Known(timed, {})),), stale)

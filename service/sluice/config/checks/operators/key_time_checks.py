@@ -26,8 +26,8 @@ def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -
 
 
 def _keyed(pipeline: Pipeline, stream: str) -> bool:
-    of = pipeline.streams[stream].event_time
-    return of is not None and of.per_key is not None
+    event_time = pipeline.streams[stream].event_time
+    return event_time is not None and event_time.per_key is not None
 
 
 def _key(operator: Operator) -> str:

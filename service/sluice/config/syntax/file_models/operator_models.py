@@ -24,7 +24,7 @@ LIST = "<list>"
 #: between the names of the streams of a union
 PLUS = "+"
 #: what every window clause has: a policy, or a part that its kind needs
-NEEDED = (*POLICIES, *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed))
+NEEDED = (*POLICIES, *(part for kind in SIZED.values() for part in kind.parts if kind.parts[part].needed))
 WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
 
 
