@@ -240,9 +240,7 @@ def _in_store(plan: Plan, number: int, plans: Plans, source: SnapshotSource | No
         return
     for snapshot in source.snapshots(number):
         if snapshot.version - 1 in plans and plans[snapshot.version - 1].digest.startswith(snapshot.digest):
-            yield Candidate(
-                snapshot.version, "the store", lambda snapshot=snapshot: _fetched(plan, number, snapshot, source)
-            )  # type: ignore[misc]
+            yield Candidate(snapshot.version, "the store", partial(_fetched, plan, number, snapshot, source))
 
 
 def _fetched(plan: Plan, number: int, snapshot: StoredSnapshot, source: SnapshotSource) -> Bucket:
@@ -288,9 +286,9 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
     (topic, partition), offset = min(lacking.items())
     raise RestoreError(
         f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
-        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka has deleted those "
-        f"before offset {offset.oldest} (retention). {REMEDIES}. In future keep the records of the inputs for longer than the "
-        "time between two snapshots and the longest stop of the service together"
+        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka has deleted "
+        f"those before offset {offset.oldest} (retention). {REMEDIES}. In future keep the records of the inputs for "
+        "longer than the time between two snapshots and the longest stop of the service together"
     )
 
 
@@ -301,9 +299,9 @@ def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int]
     (topic, partition), offset = min(compacted.items())
     raise RestoreError(
         f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
-        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka compacts this topic "
-        "(or the user lacks the permission DESCRIBE_CONFIGS to see that it does not), so records may be missing. If none "
-        "of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
+        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka compacts this "
+        "topic (or the user lacks the permission DESCRIBE_CONFIGS to see that it does not), so records may be missing. "
+        "If none of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
         f"`cleanup.policy` to delete, start the service, and set it back. Otherwise: {REMEDIES}"
     )
 
