@@ -34,7 +34,6 @@ from sluice.model.spec import (
 )
 from sluice.model.unparse import expressions
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
-from sluice.model.windows.table_window import TableWindow
 
 Keys = tuple[Expression, ...]
 
@@ -299,11 +298,10 @@ def _own(pipeline: Pipeline, operator: Windowed, *, behind_window: bool) -> KeyR
         return KeyRequirement(operator.name, (), why, _spread(pipeline, operator, behind_window=behind_window))
     if not operator.partition_by:
         return KeyRequirement(operator.name, (), "its window has no partitions", f"give {operator.name} {PARTITIONED}")
-    if isinstance(operator.window, TableWindow) and not _of_key(operator.window, operator.partition_by):
+    key = operator.window.table_key
+    if key is not None and not _of_key(key, operator.partition_by):
         why = "a changed row may move to another window partition, and a deletion has the key of its row alone (EN17)"
-        instead = (
-            f"give {operator.name} a partition_by of attributes of the table's key: {', '.join(operator.window.key)}"
-        )
+        instead = f"give {operator.name} a partition_by of attributes of the table's key: {', '.join(key)}"
         return KeyRequirement(operator.name, (), why, instead)
     return KeyRequirement(operator.name, operator.partition_by)
 
@@ -337,9 +335,9 @@ def _read_of_a_tuple(operator: Aggregate) -> Iterator[Expression]:
                 yield e
 
 
-def _of_key(window: TableWindow, partition_by: Keys) -> bool:
+def _of_key(key: tuple[str, ...], partition_by: Keys) -> bool:
     """Whether the key of a row determines its window partition."""
-    return all(a.name in window.key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
+    return all(a.name in key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
 
 
 def _spread(pipeline: Pipeline, operator: Windowed, *, behind_window: bool) -> str:

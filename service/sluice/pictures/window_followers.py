@@ -16,7 +16,6 @@ from sluice.engine.stream.items import Items
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Aggregate, Barrier, Custom, Dedup, Delay, Join, KeyedMap, Operator, Pipeline, Sort, Window
 from sluice.model.types import Schema
-from sluice.model.windows.table_window import TableWindow
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
@@ -108,7 +107,7 @@ def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> It
 
 def _untraced(window: Window, port: Port, labels: Labels) -> Follower:
     """What follows a window without window events, by its snapshots."""
-    if isinstance(window, TableWindow):
+    if window.table_key is not None:
         return Stored(port, labels)
     return Sessions(port, labels, final=getattr(window, "emit", "final") == "final")
 

@@ -54,7 +54,6 @@ from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Str
 from sluice.model.stages import stages
 from sluice.model.topology import separated
 from sluice.model.windows.kinds import KINDS, kinds_reading
-from sluice.model.windows.table_window import TableWindow
 
 
 def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -143,9 +142,8 @@ class Operators(ExpressionChecks):
         )
         self.check_window(index, shape, clause)
         operator_window = over_table(self, index, shape, align(self, index, shape, clause, operator_window), clause)
-        incomplete = (
-            operator_window.sliding or isinstance(operator_window, TableWindow)
-        ) and shape.aggregate_incomplete_windows
+        can_be_full = operator_window.sliding or operator_window.table_key is not None
+        incomplete = can_be_full and shape.aggregate_incomplete_windows
         check_empty_panes(self, index, shape, clause)
         filling = Filling(shape.empty_panes, partition_by)
         written = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
@@ -14,12 +14,12 @@ from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOp
 from sluice.engine.operators.table_aggregate.row_windows_operator import RowWindowsOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
-from sluice.model.windows.cumulate_window import Cumulate
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
 
 WindowOperator: TypeAlias = Operator[Any]
+Made = TypeVar("Made")
 
 #: gets the schema and the event time of the input, and the number of its topic partitions
 ForAggregate = Callable[[Aggregate, Schema, EventTime | None, int], WindowOperator]
@@ -47,7 +47,6 @@ AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     Tumbling: _policies,
     Sliding: _policies,
     TimeInterval: _event_time,
-    Cumulate: _event_time,
     SlidingTime: _event_time,
     Session: lambda spec, schema, event_time, _: SessionOperator(spec, schema, event_time),
     TableWindow: lambda spec, schema, *_: RowWindowsOperator(spec, schema),
@@ -56,7 +55,6 @@ SORTS: Mapping[type[WindowKind], ForSort] = {
     Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),
     Sliding: lambda spec, schema, *_: ProgressiveOperator(spec, schema),
     TimeInterval: _event_time_sort,
-    Cumulate: _event_time_sort,
 }
 
 #: windows of the kinds with sized parts, for the compilation of their kernels ahead of the first use
@@ -66,5 +64,10 @@ SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), Sliding
 def windowed(spec: Aggregate | Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
     """The operator that runs `spec`, by the kind of its window."""
     if isinstance(spec, Sort):
-        return SORTS[type(spec.window)](spec, schema, event_time, sources)
-    return AGGREGATES[type(spec.window)](spec, schema, event_time, sources)
+        return _row(SORTS, spec.window)(spec, schema, event_time, sources)
+    return _row(AGGREGATES, spec.window)(spec, schema, event_time, sources)
+
+
+def _row(rows: Mapping[type[WindowKind], Made], window: WindowKind) -> Made:
+    """The row of the kind of the window, or of the kind from which that is derived."""
+    return next(rows[kind] for kind in type(window).__mro__ if kind in rows)

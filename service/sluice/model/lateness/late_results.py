@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sluice.model.expressions import Expression
-from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_barrier, of_join, own_tuples
+from sluice.model.lateness.emissions import JoinSide, of_aggregate, of_barrier, of_join, own_tuples
+from sluice.model.lateness.output_cases import Case, View
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
     Aggregate,

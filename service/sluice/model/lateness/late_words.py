@@ -19,18 +19,15 @@ from sluice.model.spec import (  # fmt: skip
     Operator,
     Output,
     Pipeline,
-    SlidingTime,
     Sort,
     Stream,
-    TimeInterval,
-    Tumbling,
     Union,
     Windowed,
 )
 from sluice.model.topology import follows_clock
 from sluice.model.types import INT64, Type
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.session_window import MAX_GAP, Session
+from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import MILLISECOND
 
 
@@ -126,16 +123,7 @@ def _name(operator: Operator, e: Expression | None, attribute: str) -> str:
 def _when(operator: Operator, late: Lateness) -> str:
     if late.stale:
         return f"as {late.stale}"
-    match operator:
-        case Aggregate(window=TimeInterval(discard_age=0)):
-            return "when the pane fires"
-        case Aggregate(window=TimeInterval()):
-            return "when the pane fires again for late tuples"
-        case Aggregate(window=Session()):
-            return "when the session is over"
-        case Aggregate():
-            return "when the window fires"
-    return "when it comes out"
+    return operator.window.emitted if isinstance(operator, Aggregate) else "when it comes out"
 
 
 # ---- what to write instead -------------------------------------------------------------------------------------------
@@ -144,11 +132,8 @@ def _when(operator: Operator, late: Lateness) -> str:
 def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapping[str, Lateness]) -> Iterator[str]:
     """Another event time that is not late, or another operator."""
     match operator:
-        case Aggregate(window=TimeInterval(discard_age=age)) if age:
-            readers = f"`discardAge({number(age)})` in what reads {stream.name}"
-            yield f"write `{_attribute(stream)}: intervalLast()`, and {readers}"
-        case Aggregate(window=Session(gap=gap)) if not isinstance(gap, int):
-            yield f"write `{_attribute(stream)}: sessionEnd()` plus the longest gap and the grace"
+        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name):
+            yield text
         case Aggregate() | Join():
             output = next(output for output in operator.outputs if output.stream == stream.name)
             right = next(_right(pipeline, operator, output, stream, known), None)
@@ -177,8 +162,12 @@ def _right(
         late = emitted(pipeline, operator, output, candidate, known)
         if late is not None and late.behind <= 0:
             yield expression(candidate)
-        elif late is not None and isinstance(operator.window, Session | SlidingTime) and not math.isinf(late.behind):
+        elif late is not None and _can_be_moved(operator) and not math.isinf(late.behind):
             yield f"{expression(candidate)} + {_units(late.behind, stream)}"
+
+
+def _can_be_moved(operator: Aggregate | Join) -> bool:
+    return isinstance(operator, Aggregate) and operator.window.latest_can_be_moved
 
 
 def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> Iterator[Expression]:
@@ -193,8 +182,8 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
         if len(times) == len(sides):
             yield Call("max", tuple(times), type_)
         return
-    words = {TimeInterval: "intervalLast", SlidingTime: "intervalEnd", Session: "sessionEnd"}
-    yield from (AggregateCall(word, (), type_) for kind, word in words.items() if isinstance(operator.window, kind))
+    if operator.window.latest:
+        yield AggregateCall(operator.window.latest, (), type_)
     event_time = pipeline.streams[operator.input].event_time
     for word in ("Last", "Max") if event_time is not None else ():
         yield AggregateCall(word, (Attribute(event_time.attribute, type_),), type_)  # type: ignore[union-attr]
@@ -228,7 +217,7 @@ def _held_by_clock(operator: Operator) -> Bound:
     match operator:
         case Dedup(within=within):
             return within
-        case Aggregate(window=Tumbling() as window) | Sort(window=Tumbling() as window) if window.timer is not None:
+        case Aggregate(window=window) | Sort(window=window) if window.tumbling and window.timer is not None:
             return window.timer.nanoseconds
     return math.inf
 
@@ -256,7 +245,7 @@ def _seconds(nanoseconds: Bound) -> str:
 def _in_the_next_pane(pipeline: Pipeline, late: set[tuple[str, str]]) -> Iterator[Finding]:
     """Results that have the end of their pane as event time, which is not late but may be in the next pane (E39)."""
     for operator in pipeline.operators:
-        if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+        if not isinstance(operator, Aggregate) or not operator.window.paned:
             continue
         for output in operator.outputs:
             event_time = pipeline.streams[output.stream].event_time

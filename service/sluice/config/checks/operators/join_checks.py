@@ -106,7 +106,7 @@ def side_window(
     if not clause.faults:
         check_window(typed, index, key, clause)
         typed.check_partitioned(index, key, f"partition_by_{name}", partitioned=clause.partitioned)
-    return of_side if isinstance(of_side, Sliding) else UNKNOWN
+    return Sliding.narrowed(of_side) if of_side.sliding else UNKNOWN
 
 
 def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:

@@ -12,7 +12,7 @@ from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, Expres
 from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
-from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
+from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early, kinds_with_panes
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
@@ -210,7 +210,7 @@ class AggregateShape(StatefulShape):
     )
     empty_panes: EmptyPanesShape | None = Field(
         None,
-        description="With a timeInterval or cumulate window: also a result for each key and each pane in which the key "
+        description=f"With a {kinds_with_panes()} window: also a result for each key and each pane in which the key "
         "has no tuples, for as long as the key lives (EP1). `isEmpty()` is true in it.",
         examples=[{"fill": "previous", "forget_after": "1h"}],
     )

@@ -30,7 +30,8 @@ from sluice.engine.windows.event_time.event_records import ENDLESS, EVENT, KEY_M
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
-from sluice.model.spec import Aggregate, EmptyPanes, EventTime, SlidingTime, TimeInterval
+from sluice.model.spec import Aggregate, EmptyPanes, EventTime, SlidingTime
+from sluice.model.spec import Window as WindowKind
 from sluice.model.spreading import sees_all
 from sluice.model.types import Schema
 from sluice.model.windows import empty_panes
@@ -52,14 +53,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         super().__init__()
         self.spec = spec
         window = spec.window
-        assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self.program = Program.of(spec, schema)
         self.reads = self.program.reads
         self._make_outputs = (
             AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
         )
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
-        self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
+        self._nodes = event_records.SLICE if window.paned else event_records.TIME
         self.when = _when(
             window, self.ticks, spec.empty_panes, follows=event_time.advance, keyed=event_time.per_key is not None
         )
@@ -260,7 +260,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         name = self.ticks.attribute
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
-        if isinstance(self.spec.window, TimeInterval):
+        if self.spec.window.paned:
             of_key = " of its key" if self._of_keys is not None else ""
             return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark{of_key} less discardAge"
         if time < 0:
@@ -289,21 +289,22 @@ def _wait(time: int | None) -> EarlyPolicy:
 
 
 def _when(
-    window: TimeInterval | SlidingTime, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool, keyed: bool
+    window: WindowKind, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool, keyed: bool
 ) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
-    if isinstance(window, TimeInterval):
+    if window.panes is not None:
         duration, period, discard_age, offset = ticks.sizes(window)
         part = math.gcd(duration, period) if period < duration else duration
         dated = isinstance(ticks, CalendarTicks) and discard_age > 0
         rest = duration % period
         forget = -1 if empty is None else empty.forget_after // ticks.nanoseconds
         return panes.Grid(
-            duration, period, discard_age, offset, part, rest, window.cumulating, dated, forget,
+            duration, period, discard_age, offset, part, rest, window.panes.cumulating, dated, forget,
             spanned=empty is not None and window.calendar is not None, latest=ticks.latest, most=empty_panes.MOST,
             keyed=keyed,
         )  # fmt: skip
     difference, grace = ticks.sizes(window)
+    window = SlidingTime.narrowed(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
     return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates", follows)

@@ -39,8 +39,7 @@ class SessionOperator(TimedAggregate[SessionState]):
 
     def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime | None) -> None:
         """`schema` and `event_time` belong to the input. Without event time, sessions are over the operator clock."""
-        window = spec.window
-        assert isinstance(window, Session)  # noqa: S101 - window_operators.py chooses the operator
+        window = Session.narrowed(spec.window)
         super().__init__()
         self.spec, self._window = spec, window
         self.program = Program.of(spec, schema)

@@ -9,7 +9,7 @@ it is behind the beginning of its period:
 
 So the order of times stays, and a pane of `length` ticks is a period.
 
-Panes that are shorter than a day, and the steps of cumulating panes, divide a period of the calendar into slots of
+Panes that are shorter than a day, and the steps of panes that grow, divide a period of the calendar into slots of
 `length` ticks each. A period has as many slots as it may have parts at most; its parts take the last ones of them, so
 that the end of the last part is the beginning of the next period. The slots before begin with the period:
 
@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.timers import DAY, WallClock
-from sluice.model.spec import EventTime, TimeInterval, Window
+from sluice.model.spec import EventTime, Window
 from sluice.model.types import Type
 
 EPOCH = date(1970, 1, 1)
@@ -52,25 +52,25 @@ class CalendarTicks(Ticks):
 
     def __init__(self, event_time: EventTime, type_: Type, window: Window) -> None:
         super().__init__(event_time, type_, window)
-        assert isinstance(window, TimeInterval)  # noqa: S101 - ticks_of chooses the class
-        aligned = window.calendar
+        panes, aligned = window.panes, window.calendar
+        assert panes is not None  # noqa: S101 - ticks_of chooses the class
         assert aligned is not None  # noqa: S101 - the same
         self._tick, self._months = event_time.tick, aligned.months
         self._weekday, self._weekly = aligned.weekday or 0, aligned.weekday is not None
         self._pane, self._length, self._age, _ = self.sizes(window)
-        self._clock = WallClock(aligned, max(window.duration, DAY))
+        self._clock = WallClock(aligned, max(panes.duration, DAY))
         plain = replace(aligned, months=None, weekday=None)
         #: what divides a period into panes, and these into steps; each with the greatest number of its parts
         self._parts = [
             (WallClock(plain, size), count)
-            for size, count in ((window.duration, window.panes_of_a_day), (window.period, window.slots))
+            for size, count in ((panes.duration, panes.panes_of_a_day), (panes.period, panes.slots))
             if count > 1
         ]
-        self._slots = window.panes_of_a_day * window.slots
+        self._slots = panes.panes_of_a_day * panes.slots
         #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
         shrunk = self.most * 5 // 11
         if self._parts:
-            shrunk = self.most * max(window.duration, DAY) // (event_time.tick * self._slots * self._length) * 9 // 10
+            shrunk = self.most * max(panes.duration, DAY) // (event_time.tick * self._slots * self._length) * 9 // 10
         self._farthest = min(shrunk, MAX_DISTANCE // event_time.tick)
         self._number, self._starts = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._starts_of)
 

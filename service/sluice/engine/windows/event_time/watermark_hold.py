@@ -28,7 +28,7 @@ from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.invariants import violated
 from sluice.model.lateness.late_results import Lateness, lateness
-from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream, TimeInterval
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream
 
 #: watermarks in nanoseconds since 1970 -> the watermarks that are passed on for them
 Hold = Callable[[np.ndarray], np.ndarray]
@@ -109,7 +109,7 @@ def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
 
 def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
     """How the operator holds its watermark back (Q8, Z7, I7, U6); None if it does not."""
-    if isinstance(operator, Sort | Custom) and isinstance(operator.window, TimeInterval):
+    if isinstance(operator, Sort | Custom) and operator.window.paned:
         return _first_open_pane(operator, streams[operator.input])
     return _earlier(operator.holds) if operator.holds else None
 
@@ -122,11 +122,11 @@ def _earlier(by: int) -> Hold:
 def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
     """The start of the first pane that is not closed (Q8, E28): all later outputs are of this pane or of later ones."""
     window, event_time = operator.window, stream.event_time
-    assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
+    assert window.panes is not None  # noqa: S101 - the caller has checked
     assert event_time is not None  # noqa: S101 - the window needs an event time
     ticks = ticks_of(event_time, dict(stream.schema)[event_time.attribute], window)
     duration, period, _, offset = ticks.sizes(window)
-    apart = duration if window.cumulating else period
+    apart = window.panes.apart(duration, period)
 
     def hold(watermarks: np.ndarray) -> np.ndarray:
         now = ticks.of_watermarks(watermarks)
