@@ -50,10 +50,11 @@ from sluice.columns.tables import StateError
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.state.bucket import REPEATABLE_VERSIONS, Bucket, folder_of
+from sluice.state.bucket import Bucket, folder_of
 from sluice.state.bucket_batch import ReorderBuffer
 from sluice.state.checksummed_blocks import LOGGER
 from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot, oldest_needed
+from sluice.state.snapshot_schedule import REPEATABLE_VERSIONS
 
 #: the folder in RESTORING for snapshots that were fetched
 FETCHED = "fetched"
