@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Container, Mapping
+from typing import Any, TypeAlias
 
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
@@ -19,7 +19,6 @@ from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
 
 WindowOperator: TypeAlias = Operator[Any]
-Made = TypeVar("Made")
 
 #: gets the schema and the event time of the input, and the number of its topic partitions
 ForAggregate = Callable[[Aggregate, Schema, EventTime | None, int], WindowOperator]
@@ -64,10 +63,10 @@ SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), Sliding
 def windowed(spec: Aggregate | Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
     """The operator that runs `spec`, by the kind of its window."""
     if isinstance(spec, Sort):
-        return _row(SORTS, spec.window)(spec, schema, event_time, sources)
-    return _row(AGGREGATES, spec.window)(spec, schema, event_time, sources)
+        return SORTS[row_of(SORTS, type(spec.window))](spec, schema, event_time, sources)
+    return AGGREGATES[row_of(AGGREGATES, type(spec.window))](spec, schema, event_time, sources)
 
 
-def _row(rows: Mapping[type[WindowKind], Made], window: WindowKind) -> Made:
-    """The row of the kind of the window, or of the kind from which that is derived."""
-    return next(rows[kind] for kind in type(window).__mro__ if kind in rows)
+def row_of(kinds: Container[type[WindowKind]], kind: type[WindowKind]) -> type[WindowKind]:
+    """The kind whose row is that of `kind`: itself, or one from which it is derived; WindowKind if there is no row."""
+    return next((base for base in kind.__mro__ if base in kinds), WindowKind)
