@@ -639,8 +639,8 @@ def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None
     if not function.nulls:
         return declared(function, types)
     present = tuple(given.present for given in types)
-    found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
-    chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
+    matches = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
+    chosen = next((m for m in matches if m.arguments == present), matches[0] if matches else None)
     return None if chosen is None else with_null(function, chosen, types)
 
 
@@ -675,7 +675,7 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
     arguments = tuple(
         given if word == "exact" else named(word, bound) for word, given in zip(words, types, strict=True)
     )
-    if any(given.element is not None and one != given for one, given in zip(arguments, types, strict=True)):
+    if any(given.element is not None and argument != given for argument, given in zip(arguments, types, strict=True)):
         return None  # no list is converted
     result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
     return None if result is None else Match(signature, arguments, result)
@@ -714,9 +714,9 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
     return joined
 
 
-def common(one: Type, other: Type) -> Type | None:
+def common(first: Type, second: Type) -> Type | None:
     """The type that holds the values of both types; None if there is none."""
-    return one if one == other else one.joined(other) or other.joined(one)
+    return first if first == second else first.joined(second) or second.joined(first)
 
 
 def named(word: str, bound: Mapping[str, Type]) -> Type:

@@ -94,7 +94,9 @@ NO_MEMBERS: Members = {}
 def with_decimals(schema: Schema, members: Members, decimals: str) -> Members:
     """The members of all attributes, with this spelling of decimals."""
     given = {name: members.get(name, Member()) for name, _ in schema}
-    return {name: replace(of, spelling=replace(of.spelling, decimals=decimals)) for name, of in given.items()}
+    return {
+        name: replace(member, spelling=replace(member.spelling, decimals=decimals)) for name, member in given.items()
+    }
 
 
 def path_of(name: str, members: Members) -> Steps:

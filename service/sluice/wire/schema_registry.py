@@ -141,15 +141,15 @@ class Registry:
 
     def _version_of(self, subject: str, schema: Schema) -> int:
         self._number_of(subject, schema)
-        found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
-        return int(found.version) if found is not None else 1
+        version = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
+        return int(version.version) if version is not None else 1
 
     def _number_of(self, subject: str, schema: Schema) -> int:
         if self._registers:
             number = self._answer_of(lambda: self._client.register_schema(subject, schema))
         else:
-            found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
-            number = found.schema_id if found is not None else None
+            registered = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
+            number = registered.schema_id if registered is not None else None
         if number is None:
             raise RegistryError(
                 f"the registry at {self._url} has no schema like this one under the subject {subject}: "

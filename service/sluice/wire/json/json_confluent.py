@@ -84,11 +84,11 @@ def validator(sources: Sources) -> jsonschema_rs.Validator:
     schema = parse(text)
     check_comparisons(schema)
     draft = isinstance(schema, dict) and "$schema" in schema
-    made = jsonschema_rs.validator_for if draft else jsonschema_rs.Draft7Validator
+    make = jsonschema_rs.validator_for if draft else jsonschema_rs.Draft7Validator
     try:
         resources = list(_resources(schema, {name: parse(content) for name, content in named}))
         registry = jsonschema_rs.Registry(resources) if resources else None
-        return made(schema, registry=registry, offline=True, validate_formats=False, pattern_options=PATTERNS)
+        return make(schema, registry=registry, offline=True, validate_formats=False, pattern_options=PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise JsonSchemaError(f"a JSON Schema that can be used ({str(error).splitlines()[0]})") from None
 

@@ -155,13 +155,13 @@ def attributes_of(schema: Any) -> Schema:  # noqa: ANN401
     if not properties:
         raise JsonSchemaError("a JSON Schema of an object with properties")
     required = schema.get("required", ())
-    listed = ((name, attribute_type(schema, one, name)) for name, one in properties.items())
+    listed = ((name, attribute_type(schema, part, name)) for name, part in properties.items())
     return tuple((name, type_ if name in required else optional_of(type_)) for name, type_ in listed)
 
 
-def attribute_type(schema: Any, one: Any, name: str) -> Type:  # noqa: ANN401
+def attribute_type(schema: Any, part: Any, name: str) -> Type:  # noqa: ANN401
     """The type of the attribute that a property gives. Raises JsonSchemaError if it fits none."""
-    branches = list(_branches(schema, one))
+    branches = list(_branches(schema, part))
     values = [branch for branch in branches if branch.get("type") != "null"]
     type_ = _type(schema, values[0], name) if len(values) == 1 else None
     if type_ is None:
@@ -169,19 +169,19 @@ def attribute_type(schema: Any, one: Any, name: str) -> Type:  # noqa: ANN401
     return type_ if len(values) == len(branches) else optional_of(type_)
 
 
-def _type(schema: Any, one: Mapping[str, Any], name: str) -> Type | None:  # noqa: ANN401
-    word = one.get("type")
-    if word == "string" and one.get("format") in TIMES:
+def _type(schema: Any, part: Mapping[str, Any], name: str) -> Type | None:  # noqa: ANN401
+    word = part.get("type")
+    if word == "string" and part.get("format") in TIMES:
         return TIMESTAMP
-    if word == "array" and isinstance(one.get("items"), dict):
-        return list_of(attribute_type(schema, one["items"], name))
-    if word is None and _all_texts(one):
+    if word == "array" and isinstance(part.get("items"), dict):
+        return list_of(attribute_type(schema, part["items"], name))
+    if word is None and _all_texts(part):
         return STRING
     return TYPES.get(word) if isinstance(word, str) else None
 
 
-def _all_texts(one: Mapping[str, Any]) -> bool:
-    values = one.get("enum", [one["const"]] if "const" in one else [])
+def _all_texts(part: Mapping[str, Any]) -> bool:
+    values = part.get("enum", [part["const"]] if "const" in part else [])
     return bool(values) and all(isinstance(value, str) for value in values)
 
 
@@ -190,17 +190,17 @@ def _properties(schema: Any) -> Mapping[str, Any]:  # noqa: ANN401
     return properties if isinstance(properties, dict) else {}
 
 
-def _branches(schema: Any, one: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
+def _branches(schema: Any, part: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
     """The schemas of which a value follows one: those of `oneOf`, `anyOf` and of a list of types."""
-    if depth > MAX_DEPTH or not isinstance(one, dict):
+    if depth > MAX_DEPTH or not isinstance(part, dict):
         return
-    inner = one.get("oneOf") or one.get("anyOf")
-    if isinstance(one.get("$ref"), str):
-        inner = [_referred(schema, one["$ref"])]
-    elif isinstance(one.get("type"), list):
-        inner = [one | {"type": word} for word in one["type"]]
+    inner = part.get("oneOf") or part.get("anyOf")
+    if isinstance(part.get("$ref"), str):
+        inner = [_referred(schema, part["$ref"])]
+    elif isinstance(part.get("type"), list):
+        inner = [part | {"type": word} for word in part["type"]]
     if not isinstance(inner, list):
-        yield one
+        yield part
         return
     for branch in inner:
         yield from _branches(schema, branch, depth + 1)
@@ -218,12 +218,12 @@ def _referred(schema: Any, reference: str) -> Any:  # noqa: ANN401
 
 def check_writing(schema: Any, name: str, type_: Type) -> None:  # noqa: ANN401
     """Raises JsonSchemaError if the schema says that the property has another type than is written."""
-    one = _properties(schema).get(name)
-    if one is None:
+    part = _properties(schema).get(name)
+    if part is None:
         if isinstance(schema, dict) and schema.get("additionalProperties") is False:
             raise JsonSchemaError(f"a property {name}")
         return
-    allowed = {branch.get("type") for branch in _branches(schema, one)}
+    allowed = {branch.get("type") for branch in _branches(schema, part)}
     word = schema_of_type(type_.present).get("type")
     if None not in allowed and word is not None:
         if not allowed.intersection([*(key for key, words in HOLDS.items() if word in words), word]):

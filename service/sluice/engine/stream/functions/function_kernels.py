@@ -36,5 +36,5 @@ KERNELS: dict[str, Kernel] = {
 
 def kernel(name: str) -> Kernel:
     """The kernel with this name: ours, or the function of pyarrow.compute."""
-    found: Kernel = KERNELS.get(name) or getattr(pc, name)
-    return found
+    function: Kernel = KERNELS.get(name) or getattr(pc, name)
+    return function

@@ -122,11 +122,11 @@ def regex_extract(text: Column, pattern: Column, group: Column | None = None) ->
     """The first match of the pattern, or a group of it; null if there is none. The whole text is replaced by the match,
     because pyarrow's own extraction requires a name for every group.
     """
-    found = regex_contains(text, pattern)
+    matches = regex_contains(text, pattern)
     whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
     number = 1 if group is None else group.as_py() + 1
     extracted = pc.replace_substring_regex(text, pattern=whole, replacement=rf"\{number}")
-    return pc.if_else(found, extracted, none(text))
+    return pc.if_else(matches, extracted, none(text))
 
 
 def regex_count(text: Column, pattern: Column) -> Column:
