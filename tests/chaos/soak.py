@@ -270,8 +270,8 @@ def of_watch(watch: Watch, behind: float) -> list[str]:
     behind_looks = sum("catching up" in one.says for one in watch.seen)
     return [
         f"At most {unread:,} records were unread; {behind:.0f} s after the load the service had read all.",
-        f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms, and said in {behind_looks} of "
-        f"them that the pipeline is catching up; at the end it said: {watch.seen[-1].says.strip()}.",
+        f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms.",
+        f"In {behind_looks} looks it said `catching up`; at the end it said `{watch.seen[-1].says.strip()}`.",
     ]
 
 
