@@ -58,10 +58,10 @@ class Load:
     """A process that sends records, `rate` a second, whose rate can be changed. `sent` is their number."""
 
     def __init__(self, bootstrap: str, keys: int, hot: float = 0.0, most: int = sys.maxsize) -> None:
-        self._rate, self._sent = multiprocessing.Value("d", 0.0), multiprocessing.Value("q", 0)
-        self._over = multiprocessing.Event()
+        context = multiprocessing.get_context("spawn")
+        self._rate, self._sent, self._over = context.Value("d", 0.0), context.Value("q", 0), context.Event()
         given = (bootstrap, keys, hot, most, self._rate, self._sent, self._over)
-        self._process = multiprocessing.get_context("spawn").Process(target=send, args=given, daemon=True)
+        self._process = context.Process(target=send, args=given, daemon=True)
         self._process.start()
 
     def at(self, rate: float) -> None:
