@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.api import call_limit
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
@@ -78,7 +79,7 @@ from sluice.model.spreading import barrier_apart, by_stream_time, equalities_apa
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
-from sluice.time_units import UNSET
+from sluice.time_units import SECOND, UNSET
 
 #: format of the graph's own part of a saved state
 FORMAT = Format("graph", 2)
@@ -174,6 +175,7 @@ class Graph:
             ]
             if self._observer is not None:
                 self._observer(operator.spec.name, [self._as_given(some) for some in items], clock)
+            call_limit.limit(operator.spec.name, self.pipeline.settings.class_timeout / SECOND)
             found = operator.feed(remembered, items, clock)
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
             for stream, some in found.items():

@@ -748,6 +748,8 @@ class Settings:
     #: when a service starts the pipeline again after it has ended: "always", "on-failure" or "never"; None: the default
     #: of the service
     restart: str | None = None
+    #: the most nanoseconds that a call of a user's class may take; 0: there is no limit
+    class_timeout: int = 60_000_000_000
 
     @property
     def survives_power_loss(self) -> bool:

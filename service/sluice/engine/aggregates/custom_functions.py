@@ -1,8 +1,11 @@
 """Runs the Python classes of `Custom` functions (api/custom.py): tuple by tuple, slower than the other functions, or
-for all windows at once.
+over arrays of all windows that fired.
 
 Each group of each firing gets a new object, on which `init`, `add` and `result` are called. Objects are not shared
 between windows and not saved, so the results do not depend on how events are cut into batches.
+
+A class over arrays that fails is called again for each half of the rows, so that only the rows at fault have no value.
+Each call has the time limit of api/call_limit.py, which is no failure of a row.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.api import call_limit
 from sluice.api.custom import AT_ONCE, Custom, at_once
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
@@ -26,6 +30,10 @@ from sluice.model.functions import read_signature
 from sluice.model.types import FLOAT64, Type, optional_of
 
 LOG = logging.getLogger(__name__)
+#: the numbers of some rows, one array for each number that `lift` gives
+Numbers = Sequence[np.ndarray]
+#: computes the values of the rows in a slice
+Compute = Callable[[slice], pa.Array]
 
 
 def results(made: Callable[[], Custom], arguments: Sequence[Type], result: Type) -> Finish:
@@ -39,7 +47,8 @@ def results(made: Callable[[], Custom], arguments: Sequence[Type], result: Type)
         values = [form(type_).to_user(column) for type_, column in zip(arguments, listed, strict=True)]
         rows = list(zip(*values, strict=True)) if values else [()] * int(found.size.sum())
         ends = np.cumsum(found.size).tolist()
-        out = [_one(made, rows[a:b], result) for a, b in zip([0, *ends], ends, strict=False)]
+        starts = [0, *ends]
+        out = [call_limit.call(made, _one, made, rows[a:b], result) for a, b in zip(starts, ends, strict=False)]
         failures = [one for one in out if isinstance(one, Exception)]
         if failures:
             LOG.warning("%d results of %s have no value, the first since:", len(failures), made, exc_info=failures[0])
@@ -51,34 +60,19 @@ def results(made: Callable[[], Custom], arguments: Sequence[Type], result: Type)
 
 
 def _of_all(made: Callable[[], Any], sizes: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> Results:
-    """The results of a class that computes all windows at once (FN6).
+    """The results of a class that computes all windows at once (FN6)."""
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
-    If the class raises an exception, it is called again for each window alone, so that only the results of the windows
-    at fault have no value (FN7).
-    """
-    if not len(sizes):
-        return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    try:
-        values = _called(made, offsets, columns, type_)
-    except Exception as error:
-        if len(sizes) == 1:
-            LOG.warning("a result of %s has no value:", made, exc_info=error)
-            return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
-        parts = [
-            _of_all(made, sizes[n : n + 1], [column[start:end] for column in columns], type_)
-            for n, (start, end) in enumerate(zip(offsets.tolist(), offsets[1:].tolist(), strict=False))
-        ]
-        return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([p.failed for p in parts]))
-    return _with_failures(values, type_)
+    def compute(part: slice) -> pa.Array:
+        offsets = starts[part.start : part.stop + 1]
+        first, end = int(offsets[0]), int(offsets[-1])
+        values = made().results(offsets - first, *[column[first:end] for column in columns])
+        return _of_length(values, len(offsets) - 1, AT_ONCE)
+
+    return _divided(made, compute, slice(0, len(sizes)), type_)
 
 
-def _called(made: Callable[[], Any], offsets: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> pa.Array:
-    found = made().results(offsets, *columns)
-    return _of_length(found, len(offsets) - 1, AT_ONCE).cast(form(type_).arrow)
-
-
-# ---- classes that lift the tuples as they come (FN11) ----------------------------------------------------------------
+# ---- classes that lift the tuples (FN11, FN13) -----------------------------------------------------------------------
 
 
 def lift(made: type[Any], name: str, number: int, arguments: tuple[Expression, ...]) -> Call:
@@ -91,56 +85,107 @@ def lift(made: type[Any], name: str, number: int, arguments: tuple[Expression, .
         for place in required:  # with `where:` the arguments of other tuples are null
             there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
         given = [column.filter(pa.array(there)) for column in columns]
-        found = _numbers(made, number, given, int(there.sum()))
-        return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), found)
+
+        def compute(part: slice) -> pa.Array:
+            lifted = made().lift(*[column[part.start : part.stop] for column in given])
+            return _of_length(lifted[number], part.stop - part.start, "lift")
+
+        lifted = _divided(made, compute, slice(0, int(there.sum())), FLOAT64).values
+        return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
 
     OWN[function] = numbers
     return Call(function, arguments, FLOAT64)
 
 
-def _numbers(made: type[Any], number: int, columns: Sequence[pa.Array], count: int) -> pa.Array:
-    """The numbers of one place for some tuples, null where the class fails: a single tuple then has no value."""
-    if not count:
-        return pa.array([], pa.float64())
-    try:
-        lifted = made().lift(*columns)
-        return _of_length(lifted[number], count, "lift").cast(pa.float64())
-    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
-        failure = error
-    if count == 1:
-        LOG.warning("a tuple has no value in %s:", made, exc_info=failure)
-        return pa.nulls(1, pa.float64())
-    half = count // 2
-    parts = [(0, half), (half, count - half)]
-    return pa.concat_arrays(
-        [_numbers(made, number, [column.slice(start, size) for column in columns], size) for start, size in parts]
-    )
+def of_numbers(made: type[Any], numbers: Numbers, type_: Type) -> Results:
+    """The results of all windows from their combined numbers."""
+
+    def compute(part: slice) -> pa.Array:
+        return _of_length(made().result(*[one[part] for one in numbers]), part.stop - part.start, "result")
+
+    return _divided(made, compute, slice(0, len(numbers[0])), type_)
 
 
-def of_numbers(made: type[Any], numbers: Sequence[np.ndarray], type_: Type) -> Results:
-    """The results of all windows. If the class fails, it is called for each half of them, so that only the windows at
-    fault have no value (FN7).
+def combining(made: type[Any], type_: Type) -> Finish:
+    """The function of a class with a `combine` of its own: the listed numbers of each window become one (FN13)."""
+
+    def finish(found: FiredContents, at: Sequence[int]) -> Results:
+        numbers = [found.listed[:, column].view(np.float64) for column in at]
+        starts = np.concatenate([[0], np.cumsum(found.size)]).astype(np.int64)
+
+        def compute(part: slice) -> pa.Array:
+            own = [one[starts[part.start] : starts[part.stop]] for one in numbers]
+            window = _combined(made(), found.size[part], own)
+            return _of_length(made().result(*window), part.stop - part.start, "result")
+
+        return _divided(made, compute, slice(0, len(found.size)), type_)
+
+    return finish
+
+
+def _combined(custom: Any, sizes: np.ndarray, numbers: Numbers) -> list[np.ndarray]:  # noqa: ANN401 - of users
+    """The numbers of each window. Neighbours are combined, again and again, for all windows at once.
+
+    How the tuples of a window are put into pairs depends on their number alone, so the result does not depend on the
+    other windows. No window is empty.
     """
-    count = len(numbers[0])
+    left = [np.ascontiguousarray(one) for one in numbers]
+    while len(left[0]) > len(sizes):
+        left, sizes = _halved(custom, sizes, left), (sizes + 1) // 2
+    return left
+
+
+def _halved(custom: Any, sizes: np.ndarray, numbers: list[np.ndarray]) -> list[np.ndarray]:  # noqa: ANN401
+    """The numbers of the windows with each pair of neighbours combined; the last number without a neighbour stays."""
+    pairs, odd = sizes // 2, sizes % 2
+    if not odd.any():
+        return _pairs(custom, [one[::2] for one in numbers], [one[1::2] for one in numbers])
+    numbered = np.arange(int(pairs.sum()))
+    behind = np.cumsum(odd) - odd
+    older = 2 * numbered + np.repeat(behind, pairs)
+    combined = _pairs(custom, [one[older] for one in numbers], [one[older + 1] for one in numbers])
+    into, ends = numbered + np.repeat(behind, pairs), np.flatnonzero(odd)
+    alone, last = np.cumsum(pairs + odd)[ends] - 1, np.cumsum(sizes)[ends] - 1
+    halved = [np.empty(len(into) + len(ends)) for _ in numbers]
+    for target, pair, one in zip(halved, combined, numbers, strict=True):
+        target[into], target[alone] = pair, one[last]
+    return halved
+
+
+def _pairs(custom: Any, older: list[np.ndarray], younger: list[np.ndarray]) -> list[np.ndarray]:  # noqa: ANN401
+    combined = list(custom.combine(older, younger))
+    if len(combined) != len(older):
+        msg = f"combine() returned {len(combined)} arrays, not {len(older)}"
+        raise TypeError(msg)
+    arrays = [_of_length(one, len(older[0]), "combine").cast(pa.float64()) for one in combined]
+    return [array.to_numpy() for array in arrays]  # an error if there are nulls
+
+
+# ---- calls over arrays -----------------------------------------------------------------------------------------------
+
+
+def _divided(made: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> Results:
+    """The values of the rows in a part. If the class fails, it is called for each half, down to single rows (FN7)."""
+    count = part.stop - part.start
     if not count:
         return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    try:
-        values = _of_length(made().result(*numbers), count, "result").cast(form(type_).arrow)
-    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
-        failure = error
-    else:
-        return _with_failures(values, type_)
+    values = call_limit.call(made, _tried, compute, part, type_)
+    if isinstance(values, pa.Array):
+        absent = values.is_null().to_numpy(zero_copy_only=False)
+        return Results(values, absent if not type_.optional else np.zeros(count, np.bool_))
     if count == 1:
-        LOG.warning("a result of %s has no value:", made, exc_info=failure)
+        LOG.warning("a value of %s is missing:", made, exc_info=values)
         return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
-    halves = (slice(0, count // 2), slice(count // 2, count))
-    parts = [of_numbers(made, [one[half] for one in numbers], type_) for half in halves]
-    return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([part.failed for part in parts]))
+    middle = part.start + count // 2
+    halves = [_divided(made, compute, half, type_) for half in (slice(part.start, middle), slice(middle, part.stop))]
+    return Results(pa.concat_arrays([half.values for half in halves]), np.concatenate([half.failed for half in halves]))
 
 
-def _with_failures(values: pa.Array, type_: Type) -> Results:
-    absent = values.is_null().to_numpy(zero_copy_only=False)
-    return Results(values, absent if not type_.optional else np.zeros(len(values), np.bool_))
+def _tried(compute: Compute, part: slice, type_: Type) -> pa.Array | Exception:
+    try:
+        return compute(part).cast(form(type_).arrow)
+    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+        return error
 
 
 def _of_length(found: Any, count: int, method: str) -> pa.Array:  # noqa: ANN401 - what a user's class returns
