@@ -1,6 +1,7 @@
+# ruff: noqa: ANN001, ANN201 - as users write it
 """A model in ONNX over the last 100 readings: the value that the line through them has next (forecast.onnx).
 
-`examples/onnx/write_model.py` writes the model. Any model with a row of 100 numbers for each window is called like this.
+`examples/onnx/write_model.py` writes the model. Any model that gets a row of numbers for each window is called like it.
 """
 
 from pathlib import Path

@@ -63,7 +63,8 @@ def leave_timer() -> None:
 
 
 def call(name: object, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Calls a function that calls the class `name`. Raises CallTimeoutError if it takes longer than the limit.
+    """Calls a function that calls the class `name`. Raises CallTimeoutError if it takes longer than the limit
+    (FN14).
 
     The function must let Overdue pass, which is raised in it.
     """

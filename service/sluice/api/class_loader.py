@@ -63,7 +63,7 @@ def changed() -> dict[str, str]:
 
 def require_same(modules: Mapping[str, str | None]) -> None:
     """Raises ClassChangedError if this process has loaded another content of one of these modules, which `loaded` of
-    the service's process has given.
+    the service's process has given (FN15).
     """
     for module, digest in _DIGESTS.items():
         if modules.get(module, digest) != digest:

@@ -137,7 +137,7 @@ class HandlerOperator(Stateful[State]):
     def _called(self, window_event: WindowEvent, view: View) -> list[list[Any]] | Exception | None:
         """The rows that the user's class returns for an event, or the exception that it raises."""
         try:
-            method = getattr(self._handler, window_event.what)
+            method = getattr(self._handler, str(window_event.what))
             sent = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
             rows = None if sent is None else [self._row(values) for values in sent]
             _remember(view.memory, json.dumps(view.memory))

@@ -88,7 +88,7 @@ def _served(connection: socket.socket, request: Message, bucket: Bucket | None) 
     return bucket
 
 
-def _started(pickled: bytes, number: int) -> Bucket:
+def _started(pickled: bytes | memoryview, number: int) -> Bucket:
     plan: Plan = pickle.loads(pickled)  # noqa: S301 - only tasks of this service send plans
     bucket = Bucket(plan, number)  # this loads users' classes
     class_loader.require_same(plan.modules)
