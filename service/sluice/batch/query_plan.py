@@ -187,6 +187,8 @@ def _ordered_by_time(operator: Operator) -> bool:
     match operator:
         case Dedup():
             return operator.keep == "last"
+        case Delay():
+            return bool(operator.partition_by)
         case Join():
             return operator.fires_at_watermarks
         case Aggregate(early=Early(time=int())) if not operator.window.in_arrival_order:

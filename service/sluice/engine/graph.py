@@ -27,6 +27,7 @@ from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.barrier.barrier_operator import BarrierOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
 from sluice.engine.operators.delay.delay_operator import DelayOperator
+from sluice.engine.operators.delay.keyed_delay_operator import KeyedDelayOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator, SplitOperator
@@ -452,7 +453,7 @@ class Graph:
     def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
             case Map() | Delay():
-                return DelayOperator(spec, self._schemas[spec.input]) if isinstance(spec, Delay) else _of_map(spec)
+                return _of_delay(spec, self._schemas[spec.input]) if isinstance(spec, Delay) else _of_map(spec)
             case Union():
                 schema = arrow_schema(self._schemas[spec.outputs[0].stream])
                 return UnionOperator(spec, schema, [name in self._event_times for name in spec.inputs])
@@ -526,6 +527,10 @@ class Graph:
             kept[end + 1 :] &= items.source[end + 1 :] != source
             kept[end] = len(finals) == self._partitions[stream]
         return items.only(kept)
+
+
+def _of_delay(spec: Delay, schema: Schema) -> AnyOperator:
+    return KeyedDelayOperator(spec, schema) if spec.partition_by else DelayOperator(spec, schema)
 
 
 def _of_map(spec: Map) -> AnyOperator:
