@@ -122,7 +122,7 @@ def partitioned() -> Any:  # noqa: ANN401
 def own_line() -> Any:  # noqa: ANN401
     return Field(
         [],
-        description="The key: the tuples of each key wait in a line of their own, and marks do not wait (DL8).",
+        description="The key: the tuples of each key wait in a line of their own, and marks do not wait.",
         examples=[["customer"]],
     )
 
@@ -553,7 +553,7 @@ class DelayShape(StatefulShape):
     delay: Input = Field(description=INPUT)
     by: Seconds = Field(description="How much later by the operator clock.", gt=0, examples=["30s"])
     partition_by: list[ExpressionText] = own_line()
-    buffer: int = buffer(1_000_000, "of all keys, or with `partition_by` of a key")
+    buffer: int = buffer(1_000_000, "of a key, or without one of all keys,")
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
@@ -569,7 +569,7 @@ class ThrottleShape(StatefulShape):
         examples=[100, 0.5],
     )
     partition_by: list[ExpressionText] = own_line()
-    buffer: int = buffer(1_000_000, "of all keys, or with `partition_by` of a key")
+    buffer: int = buffer(1_000_000, "of a key, or without one of all keys,")
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 

@@ -157,8 +157,8 @@ class FileShape(FileModel):
     )
     class_timeout: Duration = Field(
         60.0,
-        description="The most seconds that a call of a Python class may take. A call that takes longer ends the batch "
-        "with an error. 0: there is no limit. See functions.md, FN14.",
+        description="The most seconds that a call of a Python class may take; a longer one ends the batch with an "
+        "error. 0: no limit.",
         examples=["5m"],
     )
 
