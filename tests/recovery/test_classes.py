@@ -62,7 +62,7 @@ def test_a_class_that_hangs_ends_the_service_with_exit_code_6(services):
     send(service, 13, 14)
     assert service.await_end() == 6
     message = "operator counts: a call of the class class_that_hangs:Made did not return within 2 s (class_timeout)"
-    assert service.sentence.startswith("sluice: batch ")
+    assert service.sentence.startswith("batch ")
     assert message in service.sentence
     path.write_text(MODULE.format(number=2).replace("13", "99"))
     service.start()
