@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.api import call_limit
-from sluice.api.custom import AT_ONCE, Custom, at_once
+from sluice.api.custom import AT_ONCE, Custom, at_once, numbers_of
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
 from sluice.engine.aggregates.aggregate_function import Finish, Results
@@ -75,26 +76,46 @@ def _of_all(made: Callable[[], Any], sizes: np.ndarray, columns: Sequence[pa.Arr
 # ---- classes that lift the tuples (FN11, FN13) -----------------------------------------------------------------------
 
 
-def lift(made: type[Any], name: str, number: int, arguments: tuple[Expression, ...]) -> Call:
-    """The expression over a tuple with the number of this place that the class gives for it."""
-    function = f"{name}.lift[{number}]"
-    required = [place for place, word in enumerate(read_signature(made.signature).parameters) if not word.endswith("?")]
+def lifts_of(made: type[Any], name: str, arguments: tuple[Expression, ...]) -> list[Call]:
+    """The expressions over a tuple with each number that the class gives for it."""
+    lifted = _Lifted(made)
+    names = [f"{name}.lift[{number}]" for number in range(numbers_of(made))]
+    OWN.update({function: partial(lifted.numbers, number) for number, function in enumerate(names)})
+    return [Call(function, arguments, FLOAT64) for function in names]
 
-    def numbers(*columns: pa.Array) -> pa.Array:
+
+class _Lifted:
+    """The numbers of the tuples of a batch. The expressions of the numbers are computed one after the other, and share
+    one call of `lift` by this.
+    """
+
+    def __init__(self, made: type[Any]) -> None:
+        self._made = made
+        parameters = read_signature(made.signature).parameters
+        self._required = [place for place, word in enumerate(parameters) if not word.endswith("?")]
+        #: the arguments of the last call, and what it returned
+        self._last: tuple[list[pa.Array], list[pa.Array]] = ([], [])
+
+    def numbers(self, number: int, *columns: pa.Array) -> pa.Array:
+        """The numbers of one place; 0 for tuples outside of the part of `where:`, of which arguments are null."""
         there = np.ones(len(columns[0]), np.bool_)
-        for place in required:  # with `where:` the arguments of other tuples are null
+        for place in self._required:
             there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
         given = [column.filter(pa.array(there)) for column in columns]
 
         def compute(part: slice) -> pa.Array:
-            lifted = made().lift(*[column[part.start : part.stop] for column in given])
-            return _of_length(lifted[number], part.stop - part.start, "lift")
+            return self._of(given, part)[number]
 
-        lifted = _divided(made, compute, slice(0, int(there.sum())), FLOAT64).values
+        lifted = _divided(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
         return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
 
-    OWN[function] = numbers
-    return Call(function, arguments, FLOAT64)
+    def _of(self, given: list[pa.Array], part: slice) -> list[pa.Array]:
+        columns, count = [column[part.start : part.stop] for column in given], part.stop - part.start
+        known, lifted = self._last
+        if len(known) != len(columns) or not all(map(pa.Array.equals, known, columns)):
+            lifted = [_of_length(one, count, "lift") for one in self._made().lift(*columns)]
+            self._last = columns, lifted
+        return lifted
 
 
 def of_numbers(made: type[Any], numbers: Numbers, type_: Type) -> Results:

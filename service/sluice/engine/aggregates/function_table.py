@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sluice.api.custom import combines, lifts, load, numbers_of
+from sluice.api.custom import combines, lifts, load
 from sluice.columns import number_columns
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_units, from_words
@@ -445,7 +445,7 @@ def _lifted(made: type[Any], name: str, arguments: tuple[Expression, ...], type_
     """The function of a class that lifts the tuples: with words, computed as they come (FN11), or with a function of
     its own, which combines the listed numbers (FN13).
     """
-    columns = [custom_functions.lift(made, name, number, arguments) for number in range(numbers_of(made))]
+    columns = custom_functions.lifts_of(made, name, arguments)
     if combines(made):
         return Function(custom_functions.combining(made, type_), lists=tuple(columns))
     words = made.combine

@@ -29,8 +29,10 @@ class Rise:
 
     signature = "float64 -> float64"
     calls: ClassVar[list[int]] = []
+    lifted: ClassVar[list[int]] = []
 
     def lift(self, values: pa.Array) -> Sequence[Any]:
+        self.lifted.append(len(values))
         numbers = values.to_numpy()
         if (numbers == 99.0).any():
             raise ArithmeticError(values)
@@ -110,8 +112,10 @@ def test_groups_and_a_condition():
 def test_a_call_for_each_doubling_of_the_windows():
     """24 tuples in windows of 8: four, two and one pairs in each of the three windows."""
     Rise.calls.clear()
+    Rise.lifted.clear()
     rows(run_case(case(of("Rise", "f"), "tumbling, count(8)"), [24]))
     assert Rise.calls == [12, 6, 3]
+    assert Rise.lifted == [24]
 
 
 def test_a_failing_combine_takes_the_value_of_its_windows_alone():
