@@ -71,6 +71,20 @@ def test_a_class_that_hangs_ends_the_service_with_exit_code_6(services):
     assert given(service) == [1] * 4 + [2] * 4
 
 
+def test_a_class_that_hangs_in_c_ends_the_service_too(services):
+    service, path = service_with(services, "class_that_locks")
+    lock = "ctypes.PyDLL(None).pthread_mutex_lock(LOCK)"
+    path.write_text(
+        "import ctypes\nLOCK = ctypes.create_string_buffer(64)\n"
+        + MODULE.format(number=1).replace("pass", f"{lock}; {lock}")
+    )
+    send(service, 1, 2)
+    service.start()
+    service.wait_until(lambda: len(given(service)) == 4, "the first windows are there")
+    send(service, 13, 14)
+    assert service.await_end() == 6
+
+
 def test_a_changed_module_is_used_after_a_restart(services):
     service, path = service_with(services, "class_that_changes")
     send(service, 1, 2)

@@ -5,12 +5,15 @@ Python. The batch then ends with an error. No row becomes a dead letter by it, b
 depends on the machine, and a batch that runs again must have the same outputs.
 
 The timer of the process is set once for many calls, so a call costs no request to the system. There is no limit in
-other threads, as those of the lab, and in a process whose SIGALRM has another user. Code in C that neither returns nor
-looks at signals is not interrupted.
+other threads, as those of the lab, and in a process whose SIGALRM has another user.
+
+Code in C that neither returns nor looks at signals cannot be interrupted. A call over arrays that has taken KILL times
+the limit ends its process, with the stacks of its threads on standard error.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import threading
@@ -27,6 +30,8 @@ R = TypeVar("R")
 
 #: seconds after which a call that has caught the interruption is interrupted again
 AGAIN_S = 1.0
+#: after how many times its limit a call over arrays ends the process
+KILL = 2
 
 
 class CallTimeoutError(SluiceError):
@@ -68,7 +73,7 @@ def call(name: object, function: Callable[P, R], *arguments: P.args, **named: P.
 
     The function must let Overdue pass, which is raised in it.
     """
-    if not Calls.seconds or threading.current_thread() is not threading.main_thread():
+    if not _limited():
         return function(*arguments, **named)
     try:
         Calls.overdue = time.monotonic() + Calls.seconds
@@ -80,6 +85,21 @@ def call(name: object, function: Callable[P, R], *arguments: P.args, **named: P.
             Calls.overdue = None
     except Overdue:
         raise CallTimeoutError(_message(name)) from None
+
+
+def call_over_arrays(name: object, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """As `call`. Code in C that does not return ends the process; this costs the start of a thread."""
+    if not _limited():
+        return function(*arguments, **named)
+    faulthandler.dump_traceback_later(KILL * Calls.seconds, exit=True, file=2)
+    try:
+        return call(name, function, *arguments, **named)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _limited() -> bool:
+    return Calls.seconds > 0 and threading.current_thread() is threading.main_thread()
 
 
 @contextmanager

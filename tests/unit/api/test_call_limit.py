@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -91,6 +93,7 @@ class Handler(WindowHandler):
 @pytest.fixture(autouse=True)
 def _timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(call_limit, "AGAIN_S", 0.05)
+    monkeypatch.setattr(call_limit, "KILL", 1000)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -148,6 +151,27 @@ def test_no_limit_in_other_threads_and_beside_another_user_of_the_signal():
         assert threads.submit(call_limit.call, "C", signal.getitimer, signal.ITIMER_REAL).result() == (0.0, 0.0)
     signal.signal(signal.SIGALRM, lambda *_: None)
     assert call_limit.call("C", signal.getitimer, signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+IN_C = """
+import ctypes
+from sluice.api import call_limit
+
+def hang_in_c():
+    lock = ctypes.create_string_buffer(64)
+    program = ctypes.PyDLL(None)
+    program.pthread_mutex_lock(lock)
+    program.pthread_mutex_lock(lock)
+
+call_limit.limit("o", 0.1)
+call_limit.call_over_arrays("C", hang_in_c)
+"""
+
+
+def test_code_in_c_that_does_not_return_ends_the_process():
+    ended = subprocess.run([sys.executable, "-c", IN_C], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert "in hang_in_c" in ended.stderr
 
 
 def test_the_cost_of_a_call():

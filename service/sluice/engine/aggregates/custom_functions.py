@@ -190,7 +190,7 @@ def _divided(made: type[Any] | Callable[[], Any], compute: Compute, part: slice,
     count = part.stop - part.start
     if not count:
         return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    values = call_limit.call(made, _tried, compute, part, type_)
+    values = call_limit.call_over_arrays(made, _tried, compute, part, type_)
     if isinstance(values, pa.Array):
         absent = values.is_null().to_numpy(zero_copy_only=False)
         return Results(values, absent if not type_.optional else np.zeros(count, np.bool_))
