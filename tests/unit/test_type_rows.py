@@ -15,16 +15,16 @@ from sluice.engine.aggregates import function_table
 from sluice.model import avro_schema
 from sluice.model.functions import AGGREGATES, match
 from sluice.model.protobuf import proto_fit
-from sluice.model.types import SCALARS, TYPES, list_of, parse_type
-from sluice.wire.json import json_codec, json_schema, json_types, json_write
+from sluice.model.types import SCALARS, TYPES, Type, list_of, parse_type
+from sluice.wire.json import json_codec, json_types, json_write
 
 TABLES = {
     "columns/column_forms.py": column_forms.FORMS,
     "wire/json/json_types.py": json_types.FORMS,
     "model/avro_schema.py": avro_schema.FORMS,
     "model/protobuf/proto_fit.py": proto_fit.FORMS,
-    "wire/json/json_schema.py": json_schema.FORMS,
-    "config/checks/constants.py": constants.READERS,
+    "config/checks/constants.py": constants.READERS.keys()
+    | {type(row) for row in TYPES if type(row).from_file is not Type.from_file},
 }
 #: function -> the table with a row for each type of its argument
 BY_TYPE = {"Sum": function_table.SUMS, "Average": function_table.MEANS}

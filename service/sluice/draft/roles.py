@@ -131,7 +131,7 @@ def _free(name: str, taken: set[str]) -> str:
 def may_be_key(attribute: Attribute) -> bool:
     """Whether windows may be partitioned by the attribute: it has no inside, and is no float64."""
     form = attribute.form
-    return form is not None and (form.type in (*KEYS, "boolean", "timestamp") or form.type.startswith("decimal"))
+    return form is not None and (form.type in (*KEYS, "boolean", "timestamp") or form.is_exact)
 
 
 def repeats(attribute: Attribute) -> bool:

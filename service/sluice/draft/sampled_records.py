@@ -18,7 +18,7 @@ from sluice.draft.envelopes import DEBEZIUM, NO_ENVELOPE, UPSERT, Envelope, enve
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, may_be_key, record_key
-from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_decimals
+from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_numbers
 from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
 from sluice.wire.formats.protobuf_format import ProtobufOptions
@@ -282,7 +282,7 @@ def _sample(
         key = _record_key(listed, [record.key for _, record in rows], unwrapped=unwrapped)
     else:
         key = record_key(listed, keys)._replace(format="avro-confluent")
-    listed = without_other_decimals(listed)
+    listed = without_other_numbers(listed)
     headers = _headers([record for _, record in rows], listed)
     events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
     attributes = [*listed, *events]

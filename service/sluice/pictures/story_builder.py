@@ -15,7 +15,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import CLEAR, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import DELETES, Pipeline, Stream
-from sluice.model.types import DecimalType, Type
+from sluice.model.types import Type
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, Snapshots, ports
 from sluice.replayer.event_batches import MARKS, Batch
@@ -179,12 +179,12 @@ def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream])
 
 
 def _with_digits(stream: Stream) -> list[str]:
-    """The attributes with decimals: numbers of an event have not all of their digits."""
-    return [name for name, type_ in stream.row_schema if _has_decimals(type_)]
+    """The attributes whose numbers have digits that a number of an event may lack."""
+    return [name for name, type_ in stream.row_schema if _has_digits(type_)]
 
 
-def _has_decimals(type_: Type) -> bool:
-    return isinstance(type_.present, DecimalType) or any(map(_has_decimals, type_.present.parts))
+def _has_digits(type_: Type) -> bool:
+    return type_.keeps_digits or any(map(_has_digits, type_.present.parts))
 
 
 def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> Event:

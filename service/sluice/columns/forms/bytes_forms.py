@@ -70,7 +70,7 @@ class StringForm(TextForm):
     def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:
         return strings.intern_arrow(array)  # also of a dictionary
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
+    def from_digits(self, texts: list[str]) -> pa.Array:
         return pa.array(texts, self.arrow)
 
     def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:

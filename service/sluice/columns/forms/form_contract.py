@@ -104,8 +104,8 @@ class ColumnForm(ABC):
         """The array of values whose Python types are in `json`. Raises ValueError, KeyError or OverflowError."""
         return pa.array(values, self.arrow)
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
-        """The array of decimal numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
+    def from_digits(self, texts: list[str]) -> pa.Array:
+        """The array of numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
         raise TypeError(f"{self.type} of {texts[:1]}")
 
     def to_json(self, array: pa.Array) -> list[Any]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import number_columns
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.forms.form_contract import Order
@@ -170,23 +168,6 @@ def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
         between = low * (1 - part) + high * part
     made = np.where((part == 0) | (low == high), low, between)
     return np.where(np.isnan(values[first + found.size - 1]), np.nan, made)
-
-
-def exact_percentile(
-    found: FiredContents, column: int, type_: Type, result: Type, share: float
-) -> pa.Array:  # fmt: skip
-    """As `percentile`, of decimals: interpolated exactly, rounded half to even (DE15)."""
-    words, of, to = np.ascontiguousarray(found.listed[:, column]), form(type_), form(result).arrow
-    order = np.lexsort((of.ranks(words, found.strings, descending=False), found.row()))
-    sorted_ = number_columns.unscaled(from_words(words[order], type_, found.strings))
-    part, up = Fraction(repr(share)), 10 ** (to.scale - of.arrow.scale)
-    firsts = (np.cumsum(found.size) - found.size).tolist()
-    made = []
-    for first, size in zip(firsts, found.size.tolist(), strict=True):
-        below, rest = divmod(part * (size - 1), 1)
-        low, high = sorted_[first + below] or 0, sorted_[first + below + (rest > 0)] or 0
-        made.append(round((low + (high - low) * rest) * up))
-    return number_columns.of_unscaled(made, to)
 
 
 def top(found: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:
