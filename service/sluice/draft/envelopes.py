@@ -18,6 +18,7 @@ CHANGE_MEMBERS = {"op", "after"}
 TIMES = {
     "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
     "io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns",
+    "org.apache.kafka.connect.data.Date": "d", "io.debezium.time.Date": "d",
 }  # fmt: skip
 DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
 

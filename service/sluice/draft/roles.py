@@ -40,8 +40,8 @@ def _is_aside(attribute: Attribute) -> bool:
 def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, bool, int]:
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
-    other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
-    by_name = 0 if named in EVENT_TIMES else 1 + other
+    other = attribute.is_date or not OTHER_TIMES.isdisjoint(words(attribute.last_name))
+    by_name = 0 if named in EVENT_TIMES and not attribute.is_date else 1 + other
     return attribute.optional, constant, attribute.part != CHANGE, by_name, _is_aside(attribute), len(attribute.path)
 
 

@@ -108,6 +108,11 @@ class Attribute:
         return self.form is not None and self.form.type == "timestamp" and not self.problem
 
     @property
+    def is_date(self) -> bool:
+        """Whether its values are days, without a time of the day."""
+        return self.form is not None and self.form.unit == "d"
+
+    @property
     def is_list_of_objects(self) -> bool:
         return self.form is not None and self.form.type.startswith("list<tuple<") and not self.problem
 

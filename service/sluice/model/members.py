@@ -18,7 +18,7 @@ KEY, HEADER = "key", "header"
 #: the path of the whole value (PA1)
 WHOLE = "$"
 #: unit of a time -> its nanoseconds
-UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+UNITS = {"d": 86_400_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 #: the spellings of exact numbers in JSON (DE18)
 NUMBER, TEXT, BASE64 = "number", "string", "base64"
 #: a name that needs no quotes in a path

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import CLEAR, MAX_TIME, TUPLE, WATERMARK, Items
@@ -54,7 +54,7 @@ class _StoryBuilder:
     def __init__(self, run: Prepared) -> None:
         self._watermarks = _Watermarks({operator.name: operator.inputs for operator in run.pipeline.operators})
         self._arrived: dict[str, list[Items]] = {}
-        self._player = Player(run.pipeline, run.counts, trace=True, observer=self._observe)
+        self._player = Player(run.pipeline, run.counts, shown_values, trace=True, observer=self._observe)
         self._state: GraphState = self._player.graph.initial()
         self._cutter = run.cutter
         self._inputs = {stream.name: stream for stream in run.pipeline.inputs}
@@ -206,7 +206,7 @@ def _rejected(letter: Mapping[str, Any]) -> dict[str, Any]:
 
 def _contents(items: Items, stream: Stream) -> list[tuple[int, dict[str, Any]]]:
     """What each item is, with the number of its event."""
-    columns = [json_values(items.tuples.column(name), type_) for name, type_ in stream.row_schema]
+    columns = [shown_values(items.tuples.column(name), type_) for name, type_ in stream.row_schema]
     names = [name for name, _ in stream.row_schema]
     rows = iter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
     numbers, kinds, watermarks = (column.tolist() for column in (items.event, items.kind, items.watermark))

@@ -115,6 +115,10 @@ class ColumnForm(ABC):
         """As `to_json`, for orjson alone: the values of the type json are their texts, which keep their digits."""
         return self.to_json(array)
 
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        """As `to_json`, but a number in a json is a Decimal if the float64 of it is written with other digits."""
+        return self.to_json(array)
+
     def to_python(self, array: pa.Array) -> list[Any]:
         """As `to_json`, but NaN and the infinities are floats."""
         return self.to_json(array)

@@ -71,6 +71,9 @@ class OptionalForm(ColumnForm):
     def to_written(self, array: pa.Array) -> list[Any]:
         return or_none(array, self.present.to_written)
 
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        return or_none(array, self.present.to_shown)
+
     def to_python(self, array: pa.Array) -> list[Any]:
         return or_none(array, self.present.to_python)
 
