@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluice.draft.name_words import ASIDE, EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
-from sluice.draft.record_tree import Place, places
+from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
 
 #: percent of the records that have a key
@@ -70,6 +70,7 @@ class RecordKey(NamedTuple):
     json        whether the keys are JSON objects
     named       whether the members of these objects have the names of the attributes
     format      the format of keys that are objects
+    paths       where the keys have the attributes
     """
 
     attributes: Sequence[Attribute] = ()
@@ -77,6 +78,7 @@ class RecordKey(NamedTuple):
     json: bool = False
     named: bool = True
     format: str = "json"
+    paths: Sequence[Path] = ()
 
 
 NO_KEY = RecordKey()
@@ -98,7 +100,7 @@ def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> RecordKe
     found = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
     paths = [part.path for part in parts]
     named = paths == [()] or paths == [(attribute.name,) for attribute in found]
-    return RecordKey(found, in_value, paths != [()], named)
+    return RecordKey(found, in_value, paths != [()], named, paths=paths)
 
 
 def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:
