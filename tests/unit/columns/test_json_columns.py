@@ -72,9 +72,7 @@ def test_seconds_are_exact_decimals(seconds: float, tenths: int):
     assert nanoseconds(seconds) == tenths * 10**8
 
 
-DIGITS = (
-    '{"big": 12345678901234567890, "huge": 123456789012345678901234567890, "price": 1.10, "x": [2.5, -0.0]}'
-)
+DIGITS = '{"big": 12345678901234567890, "huge": 123456789012345678901234567890, "price": 1.10, "x": [2.5, -0.0]}'
 
 
 @pytest.mark.parametrize(
