@@ -397,7 +397,7 @@ class AvroForm:
     some: str = ""
 
     def gives(self, written: Node, meant: Node, type_: Type) -> bool:
-        """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
+        """Whether a value of the node `written`, read as the node `meant`, gives a value of the type (DE19)."""
         if written.scaled or meant.scaled:
             same = written.scaled and (written.scale, written.precision) == (meant.scale, meant.precision)
             return same and self.scaled and (not self.exact or _holds(type_.digits, written.digits))
