@@ -25,7 +25,7 @@ CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/servic
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-nulls fuzz-formats chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance fuzz fuzz-nulls fuzz-formats fuzz-files audit soak chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MIN
 chaos: setup $(VENV)/.archive ## break everything in an order that SEED chooses, for MINUTES=20, beside three brokers, and check all outputs
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(CHAOS_MINUTES) $(ARGS)
 
+soak: setup $(VENV)/.archive ## a service under load for MINUTES=60: half of its peak, three times that, a hot key, two million keys, SIGKILLs; ARGS="half kill"
+	@PYTHONPATH=service:. $(BIN)/python -m tests.chaos.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) $(ARGS)
+
 simulate: setup ## the exactly-once half in a simulated world: make simulate SEED=7 SCHEDULES=1000; ARGS=--trace replays SEED step by step
 	@PYTHONPATH=service:. $(BIN)/python -m tests.chaos.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
 
@@ -134,8 +137,14 @@ mutants: setup $(VENV)/.archive ## plant each bug of tests/chaos/mutants, and sh
 fuzz-nulls: setup ## compare the engine with the oracle of null, key by key, on CASES=1000000 random cases
 	@PYTHONPATH=. $(BIN)/python -m tests.spec.null_by_key $(CASES) $(SLUICE_SEED)
 
-fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 chooses others
-	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/unit/wire/test_any_bytes.py $(ARGS)
+fuzz-formats: setup ## decode CASES=1000000 damaged records per format, from records that were grown by coverage; ARGS="--seed 7 --formats json csv"
+	@PYTHONPATH=service:. $(BIN)/python -m tests.hostile.fuzz_formats --cases $(CASES) $(ARGS)
+
+fuzz-files: setup ## check CASES=1000000 damaged pipeline files, grown by coverage (a day; CASES=20000: half an hour); ARGS="--seed 7"
+	@PYTHONPATH=service:. $(BIN)/python -m tests.hostile.fuzz_files --cases $(CASES) $(ARGS)
+
+audit: setup ## known vulnerabilities and licences of all Python packages, from the package index that pip is configured with
+	@PYTHONPATH=service:. $(BIN)/python -m deploy.audit
 
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replayer $(ARGS)

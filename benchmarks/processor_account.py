@@ -14,13 +14,14 @@ from benchmarks.processes import TICKS, tree
 JAVA = "Java"
 PROCESSES = {"java": JAVA, "sluice-reader": "readers", "sluice-bucket": "state servers"}
 SERVICE, OTHERS = "service", "others"
+COMPILER = "JIT compiler"
 #: pattern of the names of threads, of which Linux keeps 15 characters -> what the tables call them
 THREADS = {
     r"stream execution?": "the query (Spark's plan, logs, report)",
     r"spark-listener-": "Spark's listeners",
     r"Executor task.*|dispatcher-.*|dag-scheduler-.*|task-result-.*": "Spark's jobs",
     r"Thread-\d+": "calls from Python",
-    r"C[12] Compiler.*": "JIT compiler",
+    r"C[12] Compiler.*": COMPILER,
     r"GC Thread.*|G1 .*|VM Thread|VM Periodic.*": "garbage collector, virtual machine",
     r"kafka-.*": "Kafka client",
     r"rdk:.*": "Kafka client",
@@ -37,6 +38,11 @@ def processor_seconds(root: int) -> Seconds:
             for thread, used in _threads(pid):
                 found[process_of(pid, root), thread] += used
     return found
+
+
+def compiler_seconds(pid: int) -> float:
+    """The processor time so far of Java's compilers in a process. Raises OSError if it has ended."""
+    return sum(used for thread, used in _threads(pid) if thread == COMPILER)
 
 
 def process_of(pid: int, root: int) -> str:

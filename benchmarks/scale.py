@@ -27,6 +27,7 @@ from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.plot import Line, svg
 from benchmarks.processes import cpu_seconds, tree
+from benchmarks.processor_account import compiler_seconds
 from benchmarks.running import Service, batches, outputs, service, tuples_read
 from benchmarks.scale_model import PER_CORE, Cluster, Costs, limit, most, rate
 from benchmarks.workloads import WORKLOADS, Workload
@@ -48,6 +49,8 @@ FEW_OUTPUTS = 0.1
 #: records of a batch that measures what a batch costs without records; and how many such batches go by before the
 #: measurement, in which Java compiles its code, and are measured
 FEW, WARM, MEASURED = 100, 100, 60
+#: into how many batches a large one is divided to measure what it costs beside its records
+PARTS = 5
 #: records of a batch of `encode_share`
 CHUNK = 20_000
 PAGE, PLOT = "docs/scale.md", "docs/scale.svg"
@@ -55,17 +58,20 @@ PAGE, PLOT = "docs/scale.md", "docs/scale.svg"
 #: the columns of the table of costs
 UNITS = (
     "outputs per record", "executors' Java", "read, decode", "engine, log", "encode, write; per output",
-    "driver's Java, per output", "driver's Python, per output", "broker",
+    "driver's Java, per output", "driver's Python, per output", "broker", "Java's compilers in this run",
+    "a batch beside its records, ms",
 )  # fmt: skip
 #: the kinds of processes, by a part of the command line
 DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST = (
-    "driver",
-    "executor",
-    "workers",
-    "servers",
-    "writer",
-    "rest",
+    "driver's Java",
+    "executors' Java",
+    "Python workers",
+    "state servers",
+    "driver's Python",
+    "others",
 )
+#: the threads of all Java processes that compile, which end when all code is compiled; not in the kinds above
+COMPILER = "Java's compilers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,17 @@ class Run:
     def share(self) -> float:
         """The share of the machine's processor time that the run got."""
         return (sum(self.cpu.values()) + self.broker) / (processors() * self.seconds)
+
+    def of_a_batch(self, larger: Run) -> Mapping[str, float]:
+        """Seconds that each batch costs beside its records, by kind of process: what two runs with batches of different
+        sizes give, this one and another one with `larger` batches.
+        """
+        per_record = {
+            kind: (self.batches * larger.cpu[kind] - larger.batches * seconds)
+            / (self.batches * larger.records - larger.batches * self.records)
+            for kind, seconds in self.cpu.items()
+        }
+        return {kind: max(0.0, (self.cpu[kind] - per_record[kind] * self.records) / self.batches) for kind in self.cpu}
 
     def beside(self, fixed: Mapping[str, float]) -> Run:
         """The same run without these seconds of each batch, by kind of process."""
@@ -113,6 +130,7 @@ def main() -> None:
         bench = Bench(broker.bootstrap, Path(scratch), options)
         fixed = bench.of_a_batch(chosen[0])
         print(f"a batch without records: {fixed.batch:.0f} ms; a task of the driver: {fixed.task:.2f} ms", flush=True)
+        print(*(f"{kind}: {seconds * 1000:.1f} ms" for kind, seconds in fixed.cpu.items()), sep="\n", flush=True)
         for workload in chosen:
             results.append(bench.measured(workload, fixed))
             print("\n".join(_lines([results[-1]])), flush=True)
@@ -123,13 +141,22 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What a batch costs without records: the milliseconds of all processes, and of the driver for a task; and the
-    seconds of each kind of processes.
+    """What a batch of few records costs: the milliseconds of the driver for a task, and the seconds of each kind of
+    processes.
     """
 
-    batch: float
     task: float
     cpu: Mapping[str, float]
+
+    @property
+    def batch(self) -> float:
+        """Milliseconds of all processes, without Java's compilers."""
+        return together(self.cpu)
+
+
+def together(cpu: Mapping[str, float]) -> float:
+    """Milliseconds of all processes, without Java's compilers."""
+    return (sum(cpu.values()) - cpu[COMPILER]) * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +165,8 @@ class Result:
     costs: Costs
     #: executors -> records per second on this machine, and the share of its processor time that the run got
     seen: dict[int, tuple[float, float]]
+    #: milliseconds of a batch of few records, all processes
+    few: float
 
 
 class Bench:
@@ -150,24 +179,30 @@ class Bench:
         few, many = (self._run(workload, 2, buckets, FEW, WARM * FEW, MEASURED * FEW) for buckets in (2, 16))
         task = max(0.0, (many.cpu[DRIVER_JAVA] / many.batches - few.cpu[DRIVER_JAVA] / few.batches) / 14 * 1000)
         each = {kind: seconds / few.batches for kind, seconds in few.cpu.items()}
-        return Fixed(sum(each.values()) * 1000, task, each)
+        return Fixed(task, each)
 
     def measured(self, workload: Workload, fixed: Fixed) -> Result:
-        share = encode_share(workload)
-        found, seen = [], {}
-        for executors in self._options.executors:
-            most, options = PER_CORE * executors, self._options
-            whole = self._run(workload, executors, 2, most, options.warm_up, options.records)
-            seen[executors], run = (whole.records / whole.seconds, whole.share), whole.beside(fixed.cpu)
-            found.append(
+        share, options, executors = encode_share(workload), self._options, self._options.executors
+        runs = {
+            number: self._run(workload, number, 2, PER_CORE * number, options.warm_up, options.records)
+            for number in executors
+        }
+        size = PER_CORE * executors[-1] // PARTS
+        parts = self._run(workload, executors[-1], 2, size, options.warm_up, options.records)
+        of_a_batch = parts.of_a_batch(runs[executors[-1]])
+        costs, seen = [], {}
+        for number, whole in runs.items():
+            seen[number], run = (whole.records / whole.seconds, whole.share), whole.beside(of_a_batch)
+            costs.append(
                 Costs(
                     outputs=run.written / run.records, source=run.micro(EXECUTOR_JAVA), decode=run.micro(WORKERS),
                     engine=run.micro(SERVERS) * (1 - share), encode=run.per_output(SERVERS) * share,
                     returned=run.per_output(DRIVER_JAVA), write=run.per_output(WRITER),
-                    broker=run.broker / run.records * 1e6, batch=fixed.batch, task=fixed.task,
+                    broker=run.broker / run.records * 1e6, compilers=whole.micro(COMPILER),
+                    batch=together(of_a_batch), task=fixed.task,
                 )
             )  # fmt: skip
-        return Result(workload.title, Costs.mean(found), seen)
+        return Result(workload.title, Costs.mean(costs), seen, fixed.batch)
 
     def _run(self, workload: Workload, executors: int, buckets: int, most: int, warm_up: int, records: int) -> Run:  # noqa: PLR0917
         self._runs += 1
@@ -202,11 +237,13 @@ def _written(entry: Entry) -> int:
 
 def _cpu(running: Service) -> dict[str, float]:
     """Seconds of processor time of the service's processes, by kind."""
-    found = dict.fromkeys((DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST), 0.0)
+    seconds = dict.fromkeys((DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST, COMPILER), 0.0)
     for pid in tree(running.process.pid):
         with suppress(OSError, IndexError):
-            found[_kind(pid)] += cpu_seconds(pid, ended_children=True)
-    return found
+            compiler = compiler_seconds(pid)
+            seconds[_kind(pid)] += cpu_seconds(pid, ended_children=True) - compiler
+            seconds[COMPILER] += compiler
+    return seconds
 
 
 def _kind(pid: int) -> str:
@@ -278,11 +315,12 @@ def _lines(results: list[Result]) -> Iterator[str]:
     yield from _table("workload", *UNITS)
     for result in results:
         of = result.costs
-        times = (of.source, of.decode, of.engine, of.encode, of.returned, of.write, of.broker)
-        yield _row(result.title, f"{of.outputs:.3f}", *(f"{each:.2f}" for each in times))
+        times = (of.source, of.decode, of.engine, of.encode, of.returned, of.write, of.broker, of.compilers)
+        cells = (*(f"{each:.2f}" for each in times), f"{of.batch:.0f}")
+        yield _row(result.title, f"{of.outputs:.3f}", *cells)
     yield ""
-    costs = results[0].costs
-    yield f"A batch without records takes {costs.batch:.0f} ms, and the driver {costs.task:.2f} ms per task."
+    few, task = results[0].few, results[0].costs.task
+    yield f"A batch of {FEW} records takes {few:.0f} ms, and the driver {task:.2f} ms per task."
     yield ""
     numbers = [f"{number} executor{'s' * (number > 1)}" for number in EXECUTORS]
     yield from _table("workload", *numbers, "with any number", "first limit")
@@ -343,7 +381,7 @@ def results_of_page() -> list[Result]:
         if not line.startswith("|"):
             break
         title, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        found.append(Result(title, Costs(*map(float, cells), batch=float(words[1]), task=float(words[2])), {}))
+        found.append(Result(title, Costs(*map(float, cells), task=float(words[2])), {}, float(words[1])))
     return found
 
 

@@ -22,6 +22,7 @@ class Costs:
     returned  microseconds per record written: the way of the outputs through the driver's Java, beside `batch`
     write     microseconds per record written: merging and producing in the driver, beside `batch`
     broker    microseconds per record read: the work of the brokers for its input and its outputs
+    compilers microseconds per record read: Java compiled its code during the measurement; not in the model
     batch     milliseconds of a batch without records: planning, the two logs, the transaction
     task      milliseconds of the driver per task
     """
@@ -34,6 +35,7 @@ class Costs:
     returned: float
     write: float
     broker: float
+    compilers: float
     batch: float
     task: float
 

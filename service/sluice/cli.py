@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from sluice import __version__
 from sluice.extras import EXIT_CODE, missing
-from sluice.model.errors import MAX_EXPECTED, SluiceError, cut
+from sluice.model.errors import MAX_EXPECTED, SluiceError, cut, printable
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import in_form
 
@@ -99,7 +99,7 @@ class LazyGroup(click.Group):
 def _end(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
     """Ends the command. The last line on standard error, in the form of the log, is the reason."""
     text = masked(message)
-    click.echo(in_form(text, plain=f"sluice: {text}"), err=True)
+    click.echo(in_form(text, plain=printable(f"sluice: {text}")), err=True)
     ctx.exit(exit_code)
 
 

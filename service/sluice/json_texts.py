@@ -1,4 +1,4 @@
-"""Texts of JSON: whether they are, and the texts inside of the text of a valid value."""
+"""Texts of JSON: whether they are, how deep they are, and the texts inside of the text of a valid value."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ COMPACT = (",", ":")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 #: white space of JSON
 SPACE = " \t\n\r"
+#: the most objects and lists that may be open at once in a value of the type json. Who prints such a value, in Python,
+#: a browser or a terminal, walks through it by recursion
+DEEPEST = 200
 
 
 def members_of(text: str) -> dict[str, str]:
@@ -71,9 +74,27 @@ def _number(text: str) -> float | Decimal:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is one JSON value."""
+    """Whether the text is one JSON value that is not too deep."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
-    return True
+    return not is_too_deep(text)
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether more than DEEPEST objects and lists are open at once in the text of a valid value."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    depth = deepest = 0
+    for token in TOKEN.finditer(text):
+        depth += (token[0] in "{[") - (token[0] in "}]")
+        deepest = max(deepest, depth)
+    return deepest > DEEPEST
+
+
+def visible(text: str) -> str:
+    """The text with escapes of JSON in place of characters that a terminal obeys, that hide other characters, or that
+    XML does not allow: control characters, marks of the direction of writing, halves of a pair of surrogates.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

@@ -280,10 +280,10 @@ def descendants(pid: int) -> list[int]:
         with suppress(OSError, IndexError, ValueError):  # the process may end while its file is read
             parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
             parents.setdefault(parent, []).append(int(stat.parent.name))
-    found = [pid]
-    for one in found:
-        found.extend(parents.get(one, ()))
-    return found[1:]
+    pids = [pid]
+    for process in pids:
+        pids.extend(parents.get(process, ()))
+    return pids[1:]
 
 
 #: the signals that end the service in order

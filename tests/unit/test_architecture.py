@@ -7,19 +7,24 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from sluice.files import project_file
+from sluice.model.windows.kinds import KINDS
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
 PACKAGE = project_file("service/sluice")
 #: files of Python in a folder, beside its __init__.py
 MAX_FILES = 16
+#: files that name a kind of window, beside its own module
+MAX_FILES_OF_A_KIND = 8
+#: functions that may have one of the EMPTY_WORDS as a local
+MAX_EMPTY_WORDS = 5
 #: modules at the top that every floor may import, and modules at the top that no floor may import
 BASE = {"time_units", "files", "processes", "extras", "arrow_without_pandas", "invariants", "json_texts", "__version__"}
 PROGRAMS = {"cli", "pytest_plugin", "__main__"}
@@ -83,13 +88,17 @@ def floor_of(module: str) -> str:
     return parts[0]
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The full names of the modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    names = [alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names]
+    whole = [node for node in nodes_of(path) if isinstance(node, ast.ImportFrom) and node.module]
+    return frozenset([*names, *(f"{node.module}.{alias.name}" for node in whole for alias in node.names)])
 
 
 @pytest.mark.parametrize("path", FLOOR_MODULES, ids=name_of)
@@ -176,7 +185,7 @@ def test_a_policy_is_one_module_and_at_most_eight_other_files(word: str):
 def asked_classes(path: Path) -> set[str]:
     """The names of the classes of which a file asks whether a value is an instance."""
     asked: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.MatchClass):
             asked |= {part.id for part in ast.walk(node.cls) if isinstance(part, ast.Name)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
@@ -189,6 +198,62 @@ def test_no_code_asks_which_policy_a_window_has():
     askers = {name_of(path): found for path in MODULES if (found := asked_classes(path) & policies)}
     # whether two policies are of one kind, to compare their sizes
     assert askers == {f"model/windows/policies/{word}_policy.py": {word.title()} for word in ("count", "time")}
+
+
+#: the only file that asks whether a window is of a kind: the page says when the first of the sessions ends
+ASKS_FOR_A_KIND = {"page/next_firing.py": {"Session"}, "model/windows/sliding_window.py": {"Sliding"}}
+
+
+def test_no_code_asks_of_which_kind_a_window_is():
+    """Beside ASKS_FOR_A_KIND: `Sliding` compares the sizes of two windows of its own kind."""
+    kinds = {kind.__name__ for kind in KINDS.values()}
+    assert {name_of(path): asked for path in MODULES if (asked := asked_classes(path) & kinds)} == ASKS_FOR_A_KIND
+
+
+@pytest.mark.parametrize("word", KINDS)
+def test_a_kind_of_window_is_one_module_and_at_most_eight_other_files(word: str):
+    """The files that import the class of a kind, beside its own: `model/spec.py`, `model/windows/kinds.py`, what parses
+    its clause (`config/checks/window_checks.py`, and `join_checks.py`, `table_checks.py` of windows by policies), its
+    operator and its row in `engine/operators/window_operators.py`, the warm-up of its kernel.
+    """
+    kind = KINDS[word]
+    own = Path(sys.modules[kind.__module__].__file__ or "")
+    names = {f"{module}.{kind.__name__}" for module in (kind.__module__, "sluice.model.spec")}
+    files = [name_of(path) for path in MODULES if path != own and names.intersection(imported(path))]
+    assert len(files) <= MAX_FILES_OF_A_KIND, files
+
+
+def test_cumulate_stands_in_at_most_eight_files_beside_its_own():
+    """A kind that is derived from another one: `model/windows/kinds.py` with its row, `time_interval_window.py` and
+    `window_kind.py` with the members that it changes, `engine/windows/event_time/panes.py` with its arithmetic, whose
+    flag `engine/operators/aggregate/event_time_aggregate.py` sets, and `config/syntax/other_systems.py`, which knows it
+    by the words of other systems.
+    """
+    word = re.compile(r"\b(Cumulate|cumulate|cumulating)\b")
+    files = [name_of(path) for path in MODULES if word.search(path.read_text())]
+    assert len(set(files) - {"model/windows/cumulate_window.py"}) <= MAX_FILES_OF_A_KIND, files
+
+
+#: words that say nothing of what a local holds
+EMPTY_WORDS = {"found", "one", "of", "made"}
+
+
+def locals_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names that a function binds: its parameters, and its locals with those of its comprehensions."""
+    bound = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return bound | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+
+
+def test_a_local_is_named_by_what_it_holds():
+    """A few functions are free, so that a short word may stay where no better one is found."""
+    words = Counter(
+        word
+        for path in MODULES
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for word in EMPTY_WORDS & locals_in(node)
+    )
+    assert max(words.values(), default=0) <= MAX_EMPTY_WORDS, words
 
 
 #: the rows of the table of storage strategies: module, then the function for each window event, `-` if there is none

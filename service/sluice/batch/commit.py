@@ -223,8 +223,8 @@ class BatchResult:
                 written.add(part)
                 yield self._of_stream(name, part)
             written.check(sources)
-        for found in dead_letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
-            yield from self._dead_letters(self._as_they_were(found))
+        for letters in dead_letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
+            yield from self._dead_letters(self._as_they_were(letters))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Iterator[Records]:
         """What replaces row `row` of `refused`, a record of more than `limit` bytes: the mark that it carries, as a
@@ -238,7 +238,7 @@ class BatchResult:
             self._log_lost(refused.topic, limit)
             return
         (record,) = refused.columns.slice(row, 1).to_pylist()
-        marks, kind = [one for one in record["headers"] or () if one[0] == HEADER], NAMES_IN_REPORT[TUPLE]
+        marks, kind = [header for header in record["headers"] or () if header[0] == HEADER], NAMES_IN_REPORT[TUPLE]
         if marks:
             empty, key = (pa.array([value], pa.binary()) for value in (b"", record["key"]))
             partition, timestamp = (np.array([record[column]]) for column in ("partition", "timestamp"))
@@ -283,10 +283,10 @@ class BatchResult:
             by_stream.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
         return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in by_stream.items()}
 
-    def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
+    def _as_they_were(self, letters: list[DeadLetter]) -> list[DeadLetter]:
         if not self._dead or not self._readable:
-            return found
-        letters, self._readable = read_again(self._plan.pipeline.settings.kafka, found)
+            return letters
+        letters, self._readable = read_again(self._plan.pipeline.settings.kafka, letters)
         return letters
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
@@ -335,20 +335,22 @@ class BatchResult:
                 name, count, stream.record_timestamp, ahead,
             )  # fmt: skip
 
-    def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
-        for letter in found:
+    def _dead_letters(self, letters: list[DeadLetter]) -> Iterator[Records]:
+        for letter in letters:
             word = word_of(letter.reason)
             _add(self.report.dead_letters, letter.stream, word, 1)
             first = [letter.topic, letter.partition, letter.offset, cut(letter.reason, MAX_REASON)]
             self.report.first_dead.setdefault(letter.stream, {}).setdefault(word, first)
-        if found and self._dead:
+        if letters and self._dead:
             topic = str(self._dead.topic)
             limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)
-            keys, values, headers = zip(*(letter.record(limit) for letter in found), strict=True)
-            partitions = np.array([letter.partition for letter in found]) % self._plan.topic_partitions[self._dead.name]
+            keys, values, headers = zip(*(letter.record(limit) for letter in letters), strict=True)
+            partitions = (
+                np.array([letter.partition for letter in letters]) % self._plan.topic_partitions[self._dead.name]
+            )
             # A broker may refuse a record whose timestamp lies in the future.
             now = time.time_ns() // MILLISECOND
-            timestamps = np.array([min(letter.timestamp, now) for letter in found])
+            timestamps = np.array([min(letter.timestamp, now) for letter in letters])
             yield records(
                 topic, pa.array(values, pa.binary()), pa.array(keys, pa.binary()), partitions, timestamps, headers
             )

@@ -72,7 +72,7 @@ def input_again(plan: Plan, before: Planned, batch: Planned) -> tuple[Plan, Arri
     `before` is the position at which the batch starts. The batch must fit into memory.
     """
     own_plan = _plan_of(plan, batch)
-    records = {of: of_messages(some) for of, some in _read(plan, before.offsets, batch.offsets).items()}
+    records = {place: of_messages(some) for place, some in _read(plan, before.offsets, batch.offsets).items()}
     return own_plan, arrived_rows(own_plan, before, batch, records)
 
 
@@ -98,9 +98,9 @@ def _inputs(
     plan: Plan, before: Planned, batches: Sequence[Planned], messages: Mapping[tuple[str, int], list[Message]]
 ) -> Iterator[PastInput]:
     slices: list[dict[int, list[PartitionSlice]]] = [defaultdict(list) for _ in batches]
-    for of, of_place in messages.items():
-        in_batches = _between(of_place, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
-        for number, of_buckets in slices_again(plan, of, batches, of_messages(in_batches)) if in_batches else ():
+    for place, of_place in messages.items():
+        in_batches = _between(of_place, before.offsets.get(place, 0), batches[-1].offsets.get(place, 0))
+        for number, of_buckets in slices_again(plan, place, batches, of_messages(in_batches)) if in_batches else ():
             for bucket, slice_ in enumerate(of_buckets):
                 slices[number][bucket].append(slice_)
     for batch, arrived in zip(batches, slices, strict=True):
@@ -127,7 +127,7 @@ def _most(count: int, messages: Mapping[tuple[str, int], Sequence[Message]]) -> 
 
 
 def _count(starts: Offsets, ends: Offsets) -> int:
-    return sum(end - starts.get(of, 0) for of, end in ends.items())
+    return sum(end - starts.get(place, 0) for place, end in ends.items())
 
 
 def _read(plan: Plan, starts: Offsets, ends: Offsets) -> dict[tuple[str, int], list[Message]]:
@@ -151,19 +151,19 @@ def _plan_of(plan: Plan, batch: Planned) -> Plan:
 
 
 def slices_again(
-    plan: Plan, of: tuple[str, int], batches: Sequence[Planned], fetched: pa.RecordBatch
+    plan: Plan, place: tuple[str, int], batches: Sequence[Planned], fetched: pa.RecordBatch
 ) -> Iterator[tuple[int, list[PartitionSlice]]]:
     """The slices of a topic partition in past batches: the position of the batch in `batches`, and the slice of each
     bucket. They are the slices that `arrived_rows` makes for each batch, in one pass over the records of all batches.
 
-    of         topic and topic partition
+    place      topic and topic partition
     fetched    the records of these consecutive batches (column_consumer.py)
     """
     offsets = offsets_of(fetched)
-    batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
+    batch_of = np.searchsorted([batch.offsets.get(place, 0) for batch in batches], offsets, side="right")
     _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
     planned = np.array([batch.time for batch in batches])[batch_of]
-    first = first_ordinal(plan, *of)
+    first = first_ordinal(plan, *place)
     router = PastPartition(plan, first)
     for start, stop in _runs(firsts.tolist(), len(fetched)):
         records = next(as_received(fetched.slice(start, stop - start), first))
@@ -215,7 +215,7 @@ class PastPartition(PartitionRecords):
                 self.stream.name, self.first, int(rows.number[first]), int(base[rows.row[first]]),
                 int(rows.stamp[first]), int(rows.stamp[last]),
             )  # fmt: skip
-            yield number, [PartitionSlice(*about, _part(some, of, number)) for some, of in per_bucket]
+            yield number, [PartitionSlice(*about, _part(some, owners, number)) for some, owners in per_bucket]
 
 
 def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatch:

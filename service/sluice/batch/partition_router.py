@@ -100,9 +100,9 @@ def route_places(
     order of their offsets.
     """
     routers: dict[tuple[str, int], PartitionRouter] = {}
-    for of, fetched in records:
-        first = first_ordinal(plan, *of)
-        router = routers[of] = routers.get(of) or PartitionRouter(plan, first)
+    for place, fetched in records:
+        first = first_ordinal(plan, *place)
+        router = routers[place] = routers.get(place) or PartitionRouter(plan, first)
         for columns in as_received(fetched, first):
             yield from router.packed(columns, time)
 
@@ -114,15 +114,15 @@ def joined(
     waiting: defaultdict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
     counts: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()
-    for of, fetched in records:
-        waiting[of].append(fetched)
-        counts[of] += len(fetched)
-        sizes[of] += fetched.nbytes
-        if counts[of] >= RECORDS_PER_BATCH or sizes[of] >= size:
-            yield of, pa.concat_batches(waiting.pop(of))
-            counts[of] = sizes[of] = 0
-    for of, batches in waiting.items():
-        yield of, pa.concat_batches(batches)
+    for place, fetched in records:
+        waiting[place].append(fetched)
+        counts[place] += len(fetched)
+        sizes[place] += fetched.nbytes
+        if counts[place] >= RECORDS_PER_BATCH or sizes[place] >= size:
+            yield place, pa.concat_batches(waiting.pop(place))
+            counts[place] = sizes[place] = 0
+    for place, batches in waiting.items():
+        yield place, pa.concat_batches(batches)
 
 
 def _routed(label: Sequence[int], packed: Sequence[tuple[int, Packed]]) -> pa.RecordBatch:

@@ -96,16 +96,16 @@ class Plan:
         return self.bounds.returned // 2 // self.buckets
 
     @classmethod
-    def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
-        """The plan of a query with this checkpoint. `found` has the topics by name (kafka/topics.py)."""
-        streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
+    def of(cls, pipeline: Pipeline, identity: Identity, topics: Mapping[str, Topic], start: str = "") -> Plan:
+        """The plan of a query with this checkpoint. `topics` has the topics by name (kafka/topics.py)."""
+        streams = [stream for stream in pipeline.streams.values() if stream.topic in topics]
         inputs = [stream.topic for stream in pipeline.inputs]
         return cls(
             pipeline, identity.query, start, str(folder_of(pipeline)), identity.buckets,
-            topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
-            limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
-            compacted=frozenset(name for name in map(str, inputs) if name in found and found[name].compacted),
-            topic_ids=tuple((name, found[name].id) for name in map(str, inputs) if name in found),
+            topic_partitions={stream.name: topics[str(stream.topic)].partitions for stream in streams},
+            limits=tuple((str(stream.topic), topics[str(stream.topic)].max_message_bytes) for stream in streams),
+            compacted=frozenset(name for name in map(str, inputs) if name in topics and topics[name].compacted),
+            topic_ids=tuple((name, topics[name].id) for name in map(str, inputs) if name in topics),
         )  # fmt: skip
 
     @cached_property
@@ -171,7 +171,9 @@ class Plan:
         True if time alone may cause an output, make a topic partition idle, or end a wait for records (`merging`).
         """
         event_times = [s.event_time for s in self.pipeline.streams.values() if s.event_time is not None]
-        due = any(map(_falls_due, self.pipeline.operators)) or any(of.idle_after is not None for of in event_times)
+        due = any(map(_falls_due, self.pipeline.operators)) or any(
+            event_time.idle_after is not None for event_time in event_times
+        )
         return self.pipeline.settings.clock == "processing" and (due or self.merging)
 
     @property

@@ -89,14 +89,18 @@ def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
     return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
 
 
-def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> tuple[list[DeadLetter], bool]:
+def read_again(kafka: Mapping[str, str], letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], bool]:
     """The dead letters, in which the original records replace rejected tuples, and whether Kafka could be read.
 
     Reads these records from Kafka again, for some READ_AGAIN_S without progress. A tuple that an operator made stays a
     tuple in JSON; it gets the key and the timestamp of the record that caused it. A tuple whose record cannot be read,
     or that a timer caused (offset -1), stays as it is.
     """
-    refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
+    refused = {
+        (letter.topic, letter.partition, letter.offset)
+        for letter in letters
+        if not letter.original and letter.offset >= 0
+    }
     records: dict[tuple[str, int, int], Message] = {}
 
     def keep(message: Message) -> None:
@@ -106,16 +110,16 @@ def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> tuple[l
     starts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
     for topic, partition, offset in refused:
-        one = topic, partition
-        starts[one] = min(offset, starts.get(one, offset))
-        ends[one] = max(offset + 1, ends.get(one, 0))
+        place = topic, partition
+        starts[place] = min(offset, starts.get(place, offset))
+        ends[place] = max(offset + 1, ends.get(place, 0))
     readable = True
     try:
         read(kafka, starts, ends, keep, retry_s=READ_AGAIN_S)
     except UnavailableError as error:
         readable = False
         LOGGER.warning("dead letters contain tuples in JSON, because their records cannot be read again: %s", error)
-    letters = [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
+    letters = [_as_it_was(letter, records.get((letter.topic, letter.partition, letter.offset))) for letter in letters]
     return letters, readable
 
 

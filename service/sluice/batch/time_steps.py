@@ -40,12 +40,12 @@ def steps_of(
     stamps   the time of each row, nanoseconds since 1970, which never decreases
     tuples   the attributes of the TUPLE rows
     """
-    of = stream.event_time
-    if shared is None or of is None:
+    event_time = stream.event_time
+    if shared is None or event_time is None:
         return None
     is_tuple = kinds == TUPLE
-    most = None if of.max_future in (None, UNLIMITED) else of.max_future
-    times, ahead = ahead_of(tuples, of, dict(stream.row_schema)[of.attribute], stamps[is_tuple], most)
+    most = None if event_time.max_future in (None, UNLIMITED) else event_time.max_future
+    times, ahead = ahead_of(tuples, event_time, dict(stream.row_schema)[event_time.attribute], stamps[is_tuple], most)
     chosen = ahead.copy()
     if shared.advances:
         chosen |= _rising(np.where(ahead, UNSET, times), times)

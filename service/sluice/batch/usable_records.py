@@ -126,14 +126,16 @@ class PartitionRecords:
         """The tuples, which are these rows, without those whose event time is so far ahead of the time of their batch
         that the watermark would make all others late (Q6). They are added to `rejects`.
         """
-        of = self.stream.event_time
-        if of is None or of.lag is None or of.max_future is not None or self.stream.exchange:
+        event_time = self.stream.event_time
+        if event_time is None or event_time.lag is None or event_time.max_future is not None or self.stream.exchange:
             return tuples
         now = np.broadcast_to(np.asarray(planned), len(rejects.accepted))[rows]
-        _, ahead = ahead_of(tuples, of, dict(self.stream.row_schema)[of.attribute], now, MAX_AHEAD)
+        _, ahead = ahead_of(tuples, event_time, dict(self.stream.row_schema)[event_time.attribute], now, MAX_AHEAD)
         if not ahead.any():
             return tuples
-        what = f"{of.attribute} is more than {MAX_AHEAD / SECOND:g} s (max_future) ahead of the time of the batch"
+        what = (
+            f"{event_time.attribute} is more than {MAX_AHEAD / SECOND:g} s (max_future) ahead of the time of the batch"
+        )
         rejects.reject(rows[ahead], reason(Reason.TOO_FAR_AHEAD, what))
         return tuples.filter(pa.array(~ahead))
 

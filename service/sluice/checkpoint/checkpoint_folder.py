@@ -86,7 +86,7 @@ def snapshot_store_of(pipeline: Pipeline) -> CheckpointStore | None:
 def placed_stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
     """The stages of the pipeline (`model/stages.py`), each with the folder of its checkpoint."""
     folder = folder_of(pipeline)
-    return tuple(_placed(one, folder) if one.name == pipeline.name else one for one in stages(pipeline))
+    return tuple(_placed(stage, folder) if stage.name == pipeline.name else stage for stage in stages(pipeline))
 
 
 def _placed(stage: Pipeline, folder: Path) -> Pipeline:
@@ -102,8 +102,8 @@ def _has_checkpoint(folder: Path, name: str) -> bool:
     """Whether the folder has a checkpoint of the stage with this name, which a killed start may have half replaced."""
     for part in (folder, folder / RESTORING):
         if (part / FILE).is_file():
-            found = stored(FolderStore(part))
-            return found is not None and found.pipeline == name
+            identity = stored(FolderStore(part))
+            return identity is not None and identity.pipeline == name
     return False
 
 

@@ -73,18 +73,18 @@ def claim(
     kept in the store, the message names what has changed.
     """
     present = stored(store)
-    found = lost or present
-    if found is None:
-        found = _made(store, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
+    identity = lost or present
+    if identity is None:
+        identity = _made(store, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
     else:
-        _require_owner(store, found, pipeline, fingerprint, definition)
+        _require_owner(store, identity, pipeline, fingerprint, definition)
         if present is None:
-            _made(store, found)
-        elif found != present:
-            write(store, found)
-    if definition is not None and (definition_in(store) is None or found is lost):
+            _made(store, identity)
+        elif identity != present:
+            write(store, identity)
+    if definition is not None and (definition_in(store) is None or identity is lost):
         _put(store, DEFINITION, definition)
-    return found
+    return identity
 
 
 def write(store: CheckpointStore, identity: Identity) -> None:
@@ -105,12 +105,12 @@ def known(
 
     Raises CheckpointError, which ends with `advice`, if it is not this pipeline's.
     """
-    found = stored(store)
-    if found is None:
+    identity = stored(store)
+    if identity is None:
         message = f"checkpoint {store.location()}: it does not exist; the service creates it at its first start"
         raise CheckpointError(message)
-    _require_owner(store, found, pipeline, fingerprint, definition, advice=advice)
-    return found
+    _require_owner(store, identity, pipeline, fingerprint, definition, advice=advice)
+    return identity
 
 
 def read_identity(store: CheckpointStore, pipeline: Pipeline) -> Identity:
@@ -128,23 +128,23 @@ def folder_of(pipeline: Pipeline) -> Path:
 
 def definition_of(pipeline: Pipeline) -> Definition:
     """The part of the pipeline's definition of which `fingerprint_of` is a digest, as JSON data without secrets."""
-    found: Definition = plain(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
-    return found
+    definition: Definition = plain(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
+    return definition
 
 
 def changes(before: Definition | None, now: Definition) -> list[str]:
     """What differs between two definitions, with the names of the fields: `operator average: outputs and window`."""
     if before is None:
         return []
-    found = []
+    differences = []
     for word, part in (("stream", "streams"), ("operator", "operators")):
         old, new = _by_name(before.get(part)), _by_name(now.get(part))
-        found += [f"{word} {name} is gone" for name in old if name not in new]
-        found += [f"{word} {name} is new" for name in new if name not in old]
+        differences += [f"{word} {name} is gone" for name in old if name not in new]
+        differences += [f"{word} {name} is new" for name in new if name not in old]
         differing = {name: _differing(old[name], new[name]) for name in new if name in old}
-        found += [f"{word} {name}: {' and '.join(fields)}" for name, fields in differing.items() if fields]
+        differences += [f"{word} {name}: {' and '.join(fields)}" for name, fields in differing.items() if fields]
     rest = [key for key in _differing(before, now) if key not in ("streams", "operators", "settings")]
-    return found + _differing(before.get("settings", {}), now.get("settings", {})) + rest
+    return differences + _differing(before.get("settings", {}), now.get("settings", {})) + rest
 
 
 def _differing(before: Definition, now: Definition) -> list[str]:
@@ -152,7 +152,7 @@ def _differing(before: Definition, now: Definition) -> list[str]:
 
 
 def _by_name(part: Any) -> Definition:  # noqa: ANN401 - JSON
-    return dict(part) if isinstance(part, dict) else {one["name"]: one for one in part or ()}
+    return dict(part) if isinstance(part, dict) else {entry["name"]: entry for entry in part or ()}
 
 
 def definition_in(store: CheckpointStore) -> Definition | None:
@@ -163,10 +163,10 @@ def definition_in(store: CheckpointStore) -> Definition | None:
     """
     identity = stored(store)
     try:
-        found: Definition = json.loads(get_bytes(store, DEFINITION))
+        definition: Definition = json.loads(get_bytes(store, DEFINITION))
     except (OSError, ValueError):
         return None
-    return found if identity is not None and digest_of(found) == identity.fingerprint else None
+    return definition if identity is not None and digest_of(definition) == identity.fingerprint else None
 
 
 def in_stored_order(pipeline: Pipeline, store: CheckpointStore) -> Pipeline:
@@ -186,13 +186,13 @@ def fingerprint_of(pipeline: Pipeline) -> str:
 
 
 def _require_owner(
-    store: CheckpointStore, found: Identity, pipeline: str, fingerprint: str, definition: Definition | None,
+    store: CheckpointStore, identity: Identity, pipeline: str, fingerprint: str, definition: Definition | None,
     *, advice: str = TO_START,
 ) -> None:  # fmt: skip
     """Raises CheckpointError if the identity belongs to another pipeline, or to another definition of this one."""
-    if found.pipeline != pipeline:
-        raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}", advice))
-    if found.fingerprint != fingerprint:
+    if identity.pipeline != pipeline:
+        raise CheckpointError(_refused(store, f"it belongs to the pipeline {identity.pipeline}", advice))
+    if identity.fingerprint != fingerprint:
         what = changes(definition_in(store), definition) if definition is not None else []
         named = f" ({', '.join(what)})" if what else ""
         raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}", advice))

@@ -114,24 +114,24 @@ class CheckpointStore(Protocol):
 
 def get_bytes(store: CheckpointStore, name: str) -> bytes:
     """The bytes of a small object. Raises FileNotFoundError if there is none of this name."""
-    with store.get(name) as found:
-        data = bytearray(found.size)
-        return bytes(data[: found.read_into(0, memoryview(data))])
+    with store.get(name) as stored:
+        data = bytearray(stored.size)
+        return bytes(data[: stored.read_into(0, memoryview(data))])
 
 
 def copy(store: CheckpointStore, name: str, to: CheckpointStore, new: str) -> int:
     """Copies an object into another store. Returns its size in bytes. Raises FileNotFoundError if there is none."""
-    with store.get(name) as found:
-        to.put(new, lambda file: _write_all(found, file))
-        return found.size
+    with store.get(name) as stored:
+        to.put(new, lambda file: _write_all(stored, file))
+        return stored.size
 
 
-def _write_all(found: StoredObject, file: BinaryIO) -> None:
-    room = memoryview(bytearray(min(CHUNK, found.size)))
-    for start in range(0, found.size, CHUNK):
-        part = room[: min(CHUNK, found.size - start)]
-        if found.read_into(start, part) != len(part):
-            raise StoreError(f"{found.location}: it ends before its size of {found.size} bytes")
+def _write_all(stored: StoredObject, file: BinaryIO) -> None:
+    room = memoryview(bytearray(min(CHUNK, stored.size)))
+    for start in range(0, stored.size, CHUNK):
+        part = room[: min(CHUNK, stored.size - start)]
+        if stored.read_into(start, part) != len(part):
+            raise StoreError(f"{stored.location}: it ends before its size of {stored.size} bytes")
         file.write(part)
 
 

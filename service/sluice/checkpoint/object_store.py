@@ -52,8 +52,8 @@ class ObjectStore:
 
     def get(self, name: str) -> RemoteObject:
         with self._converting(name):
-            found = _library().head(self._client, name)
-            return RemoteObject(self.location(name), int(found["size"]), self._client, name)
+            head = _library().head(self._client, name)
+            return RemoteObject(self.location(name), int(head["size"]), self._client, name)
 
     def put(self, name: str, write: Write) -> None:
         with self._converting(name):
@@ -76,8 +76,8 @@ class ObjectStore:
             return
         folder = prefix.rpartition("/")[0]
         with self._converting(prefix):
-            found = [one["path"] for some in _library().list(self._client, folder or None) for one in some]
-        yield from (name for name in found if name.startswith(prefix))
+            names = [entry["path"] for some in _library().list(self._client, folder or None) for entry in some]
+        yield from (name for name in names if name.startswith(prefix))
 
     def delete(self, name: str) -> None:
         with self._converting(name):

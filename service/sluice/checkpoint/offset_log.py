@@ -67,9 +67,9 @@ CONF = {"spark.sql.shuffle.partitions": "200"}
 class SparkFileError(CheckpointError):
     """One of Spark's files is damaged or missing. `found` names the file and the damage, without advice."""
 
-    def __init__(self, store: CheckpointStore, name: str, found: str) -> None:
-        super().__init__(f"{store.location(name)}: it is {found}; {RESTORE}")
-        self.found = f"its file {name} is {found}"
+    def __init__(self, store: CheckpointStore, name: str, problem: str) -> None:
+        super().__init__(f"{store.location(name)}: it is {problem}; {RESTORE}")
+        self.found = f"its file {name} is {problem}"
 
 
 def batches(store: CheckpointStore) -> tuple[int | None, int | None]:
@@ -139,8 +139,8 @@ def known(store: CheckpointStore, batch: int | None) -> Planned | None:
 
 def digest(store: CheckpointStore, batch: int) -> str | None:
     """The digest of the planned input of a batch; None if the log does not have the batch."""
-    found = known(store, batch)
-    return None if found is None else found.digest
+    planned = known(store, batch)
+    return None if planned is None else planned.digest
 
 
 def before_all(store: CheckpointStore) -> Planned:
@@ -242,8 +242,8 @@ def _compare(data: bytes, store: CheckpointStore, name: str) -> None:
     if not kept.startswith(CRC_MAGIC) or size < 1:
         message = f"its file of checksums, {sums}, is damaged"
         raise ValueError(message)
-    found = b"".join(zlib.crc32(data[at : at + size]).to_bytes(CRC_SUM, "big") for at in range(0, len(data), size))
-    if found != kept[CRC_HEAD:]:
+    computed = b"".join(zlib.crc32(data[at : at + size]).to_bytes(CRC_SUM, "big") for at in range(0, len(data), size))
+    if computed != kept[CRC_HEAD:]:
         message = f"its checksums differ from those in {sums}"
         raise ValueError(message)
 

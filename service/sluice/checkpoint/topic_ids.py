@@ -72,7 +72,7 @@ def refused(what: str) -> DataLossError:
 def _known(store: CheckpointStore) -> dict[str, str]:
     """The ids in the checkpoint; empty if it has none that can be read."""
     try:
-        found = json.loads(get_bytes(store, FILE))
+        ids = json.loads(get_bytes(store, FILE))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return ids if isinstance(ids, dict) else {}

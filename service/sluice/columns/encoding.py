@@ -85,8 +85,8 @@ class WordColumns:
 
 
 def _word(words: np.ndarray, place: int, rows: np.ndarray | None) -> np.ndarray:
-    found: np.ndarray = words[:, place] if rows is None else words[:, place].take(rows)
-    return found
+    column: np.ndarray = words[:, place] if rows is None else words[:, place].take(rows)
+    return column
 
 
 def or_null(values: pa.Array, present: np.ndarray) -> pa.Array:

@@ -300,10 +300,10 @@ def spans(content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: 
     counts, layout = np.zeros(len(starts) - 1, np.int64), (read_only(sized), read_only(optional))
     nothing = np.zeros(0, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
     total = _spans(read_only(content), read_only(starts), *layout, counts, *nothing)
-    found = np.empty(total, np.bool_), np.empty(total, np.int64), np.empty(total, np.int64)
+    parts = np.empty(total, np.bool_), np.empty(total, np.int64), np.empty(total, np.int64)
     counts[:] = 0
-    _spans(read_only(content), read_only(starts), *layout, counts, *found)
-    return counts, Spans(*found)
+    _spans(read_only(content), read_only(starts), *layout, counts, *parts)
+    return counts, Spans(*parts)
 
 
 def gathered(content: np.ndarray, first: np.ndarray, length: np.ndarray) -> np.ndarray:

@@ -102,8 +102,8 @@ def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
     These kernels never index from the end of an array, so the test for a negative index is left out. numba has no
     option for this. All other functions keep numba's rule, by which -1 is the last element.
     """
-    found = _MANGLED.match(builder.function.name)
-    if found is None or found[1] not in _own:
+    match = _MANGLED.match(builder.function.name)
+    if match is None or match[1] not in _own:
         return _any_index(context, builder, kind, index, size)  # type: ignore[no-untyped-call]
     return context.cast(builder, index, kind, types.intp)
 

@@ -41,8 +41,8 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     if len(columns) > 1:
         return _joined(columns)
     (column,) = columns
-    made = _texts(column.dictionary).take(column.indices) if pa.types.is_dictionary(column.type) else _texts(column)
-    return pc.fill_null(made, NULL) if made.null_count else made
+    texts = _texts(column.dictionary).take(column.indices) if pa.types.is_dictionary(column.type) else _texts(column)
+    return pc.fill_null(texts, NULL) if texts.null_count else texts
 
 
 def key_text(key: bytes) -> str:
@@ -106,8 +106,8 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def _values(column: pa.Array) -> list[object]:
     """Values that JSON can represent: a timestamp as its ISO 8601 text, NaN and the infinities as strings."""
-    of = type_of(column.type)
-    return form(optional_of(of) if column.null_count else of).to_key(column)
+    type_ = type_of(column.type)
+    return form(optional_of(type_) if column.null_count else type_).to_key(column)
 
 
 def _json(value: object) -> bytes:

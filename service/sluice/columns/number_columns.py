@@ -99,8 +99,8 @@ def of_unscaled(numbers: Sequence[int | None], arrow: pa.DataType) -> pa.Array:
     wrong = np.array([n is None or not -bound < n < bound for n in numbers], np.bool_)
     kept = [0 if bad or n is None else n for n, bad in zip(numbers, wrong.tolist(), strict=True)]
     low = np.array([n & MASK for n in kept], np.uint64).view(np.int64)
-    made = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
-    return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), made) if wrong.any() else made
+    column = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
+    return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), column) if wrong.any() else column
 
 
 def as_bytes(number: int) -> bytes:

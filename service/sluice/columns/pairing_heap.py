@@ -72,20 +72,20 @@ def remove_root(
 
 
 @inlined
-def less(by: Order, one: int, other: int) -> bool:
-    """Whether word `one` is less than word `other`. False if one of them is NaN."""
-    return as_real(one) < as_real(other) if by.floating else one < other
+def less(by: Order, first: int, second: int) -> bool:
+    """Whether word `first` is less than word `second`. False if one of them is NaN."""
+    return as_real(first) < as_real(second) if by.floating else first < second
 
 
 @inlined
 def _meld(
-    nodes: np.ndarray, words: np.ndarray, by: Order, one: int, other: int, melded: Melded, *more: Any  # noqa: ANN401
+    nodes: np.ndarray, words: np.ndarray, by: Order, first: int, second: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """Merges two heaps: the greater root becomes the first child of the smaller one, which is returned."""
-    word = words[one, by.column]
-    if less(by, words[other, by.column], word) or (by.floating and as_real(word) != as_real(word)):
-        one, other = other, one
-    nodes[other].next = nodes[one].below
-    nodes[one].below = other
-    melded(one, other, *more)
-    return one
+    word = words[first, by.column]
+    if less(by, words[second, by.column], word) or (by.floating and as_real(word) != as_real(word)):
+        first, second = second, first
+    nodes[second].next = nodes[first].below
+    nodes[first].below = second
+    melded(first, second, *more)
+    return first

@@ -36,6 +36,6 @@ def grown(records: np.ndarray, used: int, count: int) -> np.ndarray:
     """
     if len(records) >= count:
         return records
-    made = np.empty(max(count, 2 * used), records.dtype)
-    made[:used] = records[:used]
-    return made
+    longer = np.empty(max(count, 2 * used), records.dtype)
+    longer[:used] = records[:used]
+    return longer

@@ -62,10 +62,10 @@ class Table:
 
     def rows(self, count: int) -> np.ndarray:
         """`count` unused rows."""
-        made = np.zeros(count if self.width is None else (count, self.width), self.record)
+        fresh_rows = np.zeros(count if self.width is None else (count, self.width), self.record)
         for name, value in self.fresh.items():
-            made[name] = value
-        return made
+            fresh_rows[name] = value
+        return fresh_rows
 
     @property
     def footprint(self) -> int:
@@ -168,8 +168,8 @@ class Tables(ABC):
                 known = getattr(self, name)
                 if len(known) < count:
                     longer = grown(known, count)
-                    for of, value in table.fresh.items():
-                        longer[of][len(known) :] = value
+                    for field_name, value in table.fresh.items():
+                        longer[field_name][len(known) :] = value
                     setattr(self, name, longer)
 
     def compact(self, space: str, kept: np.ndarray, count: int) -> None:
@@ -183,10 +183,10 @@ class Tables(ABC):
             rows = getattr(self, name)
             rows[: len(kept)] = rows.take(kept, axis=0)  # many times faster than `rows[kept]`
         for name, table in self.declared.items():
-            for of, referred in table.refers.items():
+            for field_name, referred in table.refers.items():
                 if referred == space:
                     rows = getattr(self, name)
-                    whole = rows[of] if of else rows
+                    whole = rows[field_name] if field_name else rows
                     whole[...] = self.renamed(whole, space, renamed)
         for name in self.of(space):
             getattr(self, name)[len(kept) : count] = self.declared[name].rows(1)
@@ -196,8 +196,8 @@ class Tables(ABC):
         if space != "slot" or self.block == 1:
             return rename(numbers, renamed)
         slot, before = np.divmod(numbers, self.block)  # the slot of NIL is NIL, as divmod rounds down
-        found: np.ndarray = rename(slot, renamed) * self.block + before
-        return np.where(found < 0, NIL, found)
+        places: np.ndarray = rename(slot, renamed) * self.block + before
+        return np.where(places < 0, NIL, places)
 
     # ---- texts ------------------------------------------------------------------------------------------------------
 
@@ -220,7 +220,9 @@ class Tables(ABC):
         for name in self.STRINGS:
             columns |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         columns["numbers"] = np.array([getattr(self, name) for name in self.NUMBERS], np.int64)
-        columns["shapes"] = np.array([(len(of), of.shape[1] if of.ndim > 1 else 1) for of in tables.values()], np.int64)
+        columns["shapes"] = np.array(
+            [(len(array), array.shape[1] if array.ndim > 1 else 1) for array in tables.values()], np.int64
+        )
         return columns
 
     def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
@@ -270,9 +272,9 @@ class Tables(ABC):
             kept = np.flatnonzero(numbers != NIL)
             kept = kept[kept < len(getattr(source, name))]
             moved = getattr(source, name).take(kept, axis=0)
-            for of, space in table.refers.items():
+            for field_name, space in table.refers.items():
                 if space in maps:
-                    whole = moved[of] if of else moved
+                    whole = moved[field_name] if field_name else moved
                     whole[...] = self.renamed(whole, space, maps[space])
             if table.texts:
                 columns = np.array(table.texts)
@@ -284,9 +286,9 @@ class Tables(ABC):
         flat = codes.reshape(-1)
         valid = (flat >= 0) & (flat < strings.count)
         used, places = np.unique(flat[valid], return_inverse=True)
-        found = np.full(len(flat), NIL, np.int64)
-        found[valid] = self.strings.intern_arrow(strings.take(used))[places]
-        return found.reshape(codes.shape)
+        translated = np.full(len(flat), NIL, np.int64)
+        translated[valid] = self.strings.intern_arrow(strings.take(used))[places]
+        return translated.reshape(codes.shape)
 
 
 def rename(numbers: np.ndarray, renamed: np.ndarray) -> np.ndarray:
@@ -320,9 +322,9 @@ def parts_of(keys: Interner, part_of_key: PartOfKey) -> np.ndarray:
 
 def moved_to(chosen: np.ndarray, numbers: np.ndarray | int, count: int) -> np.ndarray:
     """The map (see `Maps`) of a row space with `count` rows in which only the `chosen` rows get these new numbers."""
-    made = np.full(count, NIL, np.int64)
-    made[chosen] = numbers
-    return made
+    renamed = np.full(count, NIL, np.int64)
+    renamed[chosen] = numbers
+    return renamed
 
 
 def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
@@ -350,19 +352,19 @@ def walked(heads: np.ndarray, following: np.ndarray) -> tuple[np.ndarray, np.nda
 
     `heads` has the first member of each list, NIL for an empty list. `following` has the next member of each member.
     """
-    member, of = np.empty(len(following), np.int64), np.empty(len(following), np.int64)
-    count = _walk(heads.astype(np.int64), following.astype(np.int64), member, of)
-    return member[:count], of[:count]
+    member, list_of = np.empty(len(following), np.int64), np.empty(len(following), np.int64)
+    count = _walk(heads.astype(np.int64), following.astype(np.int64), member, list_of)
+    return member[:count], list_of[:count]
 
 
 @kernel
-def _walk(heads: np.ndarray, following: np.ndarray, member: np.ndarray, of: np.ndarray) -> int:
+def _walk(heads: np.ndarray, following: np.ndarray, member: np.ndarray, list_of: np.ndarray) -> int:
     count = 0
     for number in range(len(heads)):
-        one = heads[number]
-        while one != NIL:
-            member[count] = one
-            of[count] = number
+        node = heads[number]
+        while node != NIL:
+            member[count] = node
+            list_of[count] = number
             count += 1
-            one = following[one]
+            node = following[node]
     return count

@@ -121,7 +121,7 @@ def run(  # noqa: PLR0917 - click passes them by name
 
     if not all(os.access(file, os.R_OK) for file in files):
         load()  # which names the files that cannot be read, before Java starts
-    start(load, how, one=single)
+    start(load, how, single=single)
 
 
 def print_summary(pipeline: Pipeline) -> None:

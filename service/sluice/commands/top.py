@@ -21,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from sluice.json_texts import visible
 from sluice.model.errors import SluiceError
 from sluice.time_units import SECOND
 
@@ -199,8 +200,8 @@ def _state(status: Status) -> Text:
 
 def _remarks(status: Status) -> list[Text]:
     """Why the pipeline is not ready, and which of its operators are held back."""
-    trouble = [Text(status["trouble"], "red")] if status["trouble"] else []
-    return [*trouble, *(Text(text, "yellow") for text in status["held_back"])]
+    trouble = [Text(visible(status["trouble"]), "red")] if status["trouble"] else []
+    return [*trouble, *(Text(visible(text), "yellow") for text in status["held_back"])]
 
 
 def _pipeline(status: Status, now: float, width: int) -> Text:

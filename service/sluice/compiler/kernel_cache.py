@@ -109,15 +109,15 @@ class KernelCache(_Cache):
         path = self._path(sig, target_context.codegen())
         if not self._enabled:
             return None
-        found = self._load(path, target_context)
-        if found is None and (lock := self._lock(path)):
+        overload = self._load(path, target_context)
+        if overload is None and (lock := self._lock(path)):
             if lock.acquire():
-                found = self._load(path, target_context)
-            if found is None:
+                overload = self._load(path, target_context)
+            if overload is None:
                 self._locks[path] = lock
             else:
                 lock.release()
-        return found
+        return overload
 
     def _load(self, path: str, target_context: Any) -> Any:  # noqa: ANN401
         for folder in self._folders:
@@ -137,15 +137,15 @@ class KernelCache(_Cache):
         if self._enabled and not data.library.has_dynamic_globals:
             path = self._path(sig, data.codegen)
             with suppress(OSError):
-                made = data if self._machine_code else data._replace(library=_Intermediate(data.library))
-                content: bytes = dumps(made._reduce())  # type: ignore[no-untyped-call] # noqa: SLF001
+                saved = data if self._machine_code else data._replace(library=_Intermediate(data.library))
+                content: bytes = dumps(saved._reduce())  # type: ignore[no-untyped-call] # noqa: SLF001
                 _write(self._folders[0] / path, _sealed(content))
             if lock := self._locks.pop(path, None):
                 lock.release()
 
     def _path(self, sig: Any, codegen: Any) -> str:  # noqa: ANN401
         args, result = normalize_signature(sig)  # type: ignore[no-untyped-call]
-        kinds = [_layout(of) for of in args], result and _layout(result)
+        kinds = [_layout(argument) for argument in args], result and _layout(result)
         settings = [getattr(config, name) for name in SETTINGS]
         key = repr((kinds, codegen.magic_tuple(), settings, self._machine_code))
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.code"
@@ -195,9 +195,9 @@ def stamp_of(function: Callable[..., Any]) -> str:
 
     Of any other function: a hash of its file and of all sources of this package.
     """
-    found = _stamps().get(f"{function.__module__}.{function.__qualname__}")
-    if found and _in_package(function):
-        return found
+    stamp = _stamps().get(f"{function.__module__}.{function.__qualname__}")
+    if stamp and _in_package(function):
+        return stamp
     code = function.__code__
     cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     text = Path(code.co_filename).read_bytes() if Path(code.co_filename).exists() else code.co_code
@@ -223,19 +223,19 @@ def prune(folder: Path, versions: int = MAX_VERSIONS) -> None:
 def stamps(package: Path, among: tuple[Path, ...]) -> dict[str, str]:
     """The stamps of all kernels of a package, from its table in one of the folders, or by analysis of the sources."""
     name = f"stamps-{_version(package)}.json"
-    found: dict[str, str] = {}
+    table: dict[str, str] = {}
     for folder in among:
         with suppress(*DAMAGED):
-            found = json.loads((folder / name).read_text())
+            table = json.loads((folder / name).read_text())
             break
-    found = found or Sources(package).stamps(repr(VERSIONS).encode())
+    table = table or Sources(package).stamps(repr(VERSIONS).encode())
     with suppress(OSError):
         if (among[0] / name).exists():
             os.utime(among[0] / name)  # the time of its last use
         else:
-            _write(among[0] / name, json.dumps(found).encode())
+            _write(among[0] / name, json.dumps(table).encode())
             prune(among[0])
-    return found
+    return table
 
 
 @cache
@@ -256,12 +256,12 @@ def _version(package: Path) -> str:
 
 def _layout(kind: Any) -> str:  # noqa: ANN401 - numba's types have no type hints
     """A type as text. numba's own text of a named tuple leaves out the names of its fields."""
-    made: Any = getattr(kind, "instance_class", None)
-    if made is not None:
-        fields = [f"{name}: {_layout(of)}" for name, of in zip(kind.fields, kind.types, strict=True)]
-        return f"{made.__module__}.{made.__qualname__}({', '.join(fields)})"
+    class_: Any = getattr(kind, "instance_class", None)
+    if class_ is not None:
+        fields = [f"{name}: {_layout(inner)}" for name, inner in zip(kind.fields, kind.types, strict=True)]
+        return f"{class_.__module__}.{class_.__qualname__}({', '.join(fields)})"
     if isinstance(kind, types.Tuple):
-        return f"({', '.join(_layout(of) for of in kind)})"
+        return f"({', '.join(_layout(inner) for inner in kind)})"
     return str(kind)
 
 

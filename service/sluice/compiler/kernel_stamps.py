@@ -101,14 +101,14 @@ class Sources:
 
     def reached(self, roots: Iterable[Definition]) -> set[Definition]:
         """The definitions that the code of these definitions depends on, themselves included."""
-        found: set[Definition] = set()
+        definitions: set[Definition] = set()
         waiting = [root for root in roots if self._has(root.module)]
         while waiting:
             definition = waiting.pop()
-            if definition not in found and definition.module != CACHE:
-                found.add(definition)
+            if definition not in definitions and definition.module != CACHE:
+                definitions.add(definition)
                 waiting += self._uses(definition)
-        return found
+        return definitions
 
     def _kernel_modules(self) -> list[str]:
         paths = sorted(self._package.rglob("*.py"))
@@ -117,7 +117,7 @@ class Sources:
             module
             for module, path in zip(modules, paths, strict=True)
             if COMPILER.encode() in path.read_bytes()
-            and COMPILER in {found.module for found in self._module(module).imports.values()}
+            and COMPILER in {imported.module for imported in self._module(module).imports.values()}
         ]
 
     def _uses(self, definition: Definition) -> frozenset[Definition]:
@@ -156,9 +156,9 @@ class Sources:
         return self._path(module).exists()
 
     def _path(self, module: str) -> Path:
-        found = self._package.joinpath(*module.split("."))
-        file = found.parent / f"{found.name}.py"
-        return file if module and file.exists() else found / "__init__.py"
+        base = self._package.joinpath(*module.split("."))
+        file = base.parent / f"{base.name}.py"
+        return file if module and file.exists() else base / "__init__.py"
 
     def _module(self, module: str) -> Module:
         if module not in self._modules:

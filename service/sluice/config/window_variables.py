@@ -25,7 +25,7 @@ def replace_variables(report: Report, environment: Mapping[str, str]) -> None:
                 missing = [name for name in REFERENCE.findall(text) if name and name not in environment]
                 for name in missing:
                     report.problem(("operators", index, key), f"the environment variable {name}", f"${{{name}}}")
-                operator[key] = REFERENCE.sub(lambda found: _value(found["name"], environment), text)
+                operator[key] = REFERENCE.sub(lambda match: _value(match["name"], environment), text)
 
 
 def _value(name: str | None, environment: Mapping[str, str]) -> str:

@@ -70,8 +70,8 @@ def kind(value: object) -> str:
     return kinds[type(value)]
 
 
-def _below(path: Path, found: Sequence[tuple[int, Any]], documents: int) -> Iterator[Place]:
-    numbered = [(row, value) for row, value in found if value is not None]
+def _below(path: Path, pairs: Sequence[tuple[int, Any]], documents: int) -> Iterator[Place]:
+    numbered = [(row, value) for row, value in pairs if value is not None]
     values = [value for _, value in numbered]
     steps = _steps(path, values)
     if not steps:

@@ -97,10 +97,10 @@ def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> RecordKe
     in_value = all(equal)
     if not in_value and 100 * min(len(part.values) for part in parts) < MIN_KEYED * len(keys):
         return NO_KEY
-    found = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
+    key_attributes = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
     paths = [part.path for part in parts]
-    named = paths == [()] or paths == [(attribute.name,) for attribute in found]
-    return RecordKey(found, in_value, paths != [()], named, paths=paths)
+    named = paths == [()] or paths == [(attribute.name,) for attribute in key_attributes]
+    return RecordKey(key_attributes, in_value, paths != [()], named, paths=paths)
 
 
 def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:

@@ -262,7 +262,7 @@ def with_fit(attribute: Attribute, fitted: Fit) -> Attribute:
         form=fitted.form,
         values=list(compress(attribute.values, fits)),
         rows=list(compress(attribute.rows, fits)),
-        unfit=[found for found, good in zip(attribute.numbered, fits, strict=True) if not good],
+        unfit=[pair for pair, good in zip(attribute.numbered, fits, strict=True) if not good],
     )
 
 

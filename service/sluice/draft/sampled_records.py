@@ -131,8 +131,8 @@ def sample(
     else:
         common = _framed(topic, filled, registry) if 2 * len(framed) > len(filled) else _json(topic, filled)
     tombstones = len(records) - len(filled)
-    found = _as_upserts(common) if tombstones else common
-    return replace(found, records=len(records), tombstones=tombstones)
+    whole = _as_upserts(common) if tombstones else common
+    return replace(whole, records=len(records), tombstones=tombstones)
 
 
 def _is_framed(value: bytes) -> bool:
@@ -167,8 +167,8 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
     named = [attribute if attribute.path else replace(attribute, name=WHOLES[kind]) for attribute in listed]
     unreadable = len(records) - len(documents)
-    found = _sample(topic, "json", named, rows, unwrapped=envelope.word == DEBEZIUM)
-    return replace(found, envelope=envelope, unreadable=unreadable)
+    drafted = _sample(topic, "json", named, rows, unwrapped=envelope.word == DEBEZIUM)
+    return replace(drafted, envelope=envelope, unreadable=unreadable)
 
 
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
@@ -217,8 +217,8 @@ def _framed(topic: str, records: Sequence[_Filled], registry: Mapping[str, str])
     values = [record.value for record in framed]
     form = format_of(values, registry)
     if form == "json-confluent":
-        found = _json(topic, [record._replace(value=record.value[PREFIX:]) for record in framed])
-        return replace(found, format=form, unreadable=found.unreadable + len(records) - len(framed))
+        drafted = _json(topic, [record._replace(value=record.value[PREFIX:]) for record in framed])
+        return replace(drafted, format=form, unreadable=drafted.unreadable + len(records) - len(framed))
     return _of_schema(topic, records, framed, registry_sample(values, registry, form), form, registry)
 
 
@@ -230,9 +230,9 @@ def _by_file(
 
     form = f"{'avro' if AVRO_SCHEMA in settings else 'protobuf'}{'-confluent' if registry else ''}"
     options = options_of(settings, form, _Finder())
-    found = file_sample([record.value for record in records], form, options, registry)
+    by_schema = file_sample([record.value for record in records], form, options, registry)
     message = {"message": options.message} if isinstance(options, ProtobufOptions) else {}
-    return replace(_of_schema(topic, records, records, found, form, registry), settings={**settings, **message})
+    return replace(_of_schema(topic, records, records, by_schema, form, registry), settings={**settings, **message})
 
 
 class _Finder:
@@ -245,18 +245,18 @@ class _Finder:
 
 
 def _of_schema(  # noqa: PLR0917 - what is known of the records
-    topic: str, records: Sequence[_Filled], framed: Sequence[_Filled], found: SchemaSample, form: str,
+    topic: str, records: Sequence[_Filled], framed: Sequence[_Filled], by_schema: SchemaSample, form: str,
     registry: Mapping[str, str],
 ) -> Sample:  # fmt: skip
     rows = [
-        (document, record) for document, record in zip(found.documents, framed, strict=True) if document is not None
+        (document, record) for document, record in zip(by_schema.documents, framed, strict=True) if document is not None
     ]
     if not rows:
-        why = found.reason or "none has a row, as all are deletions"
+        why = by_schema.reason or "none has a row, as all are deletions"
         raise DraftError(f"no sampled record of {topic} can be read with its schema: {why}")
     keys = _keys_of_schemas([record.key for _, record in rows], registry)
-    common = _sample(topic, form, found.attributes, rows, keys)
-    return replace(common, envelope=found.envelope, unreadable=len(records) - len(rows) - found.rowless)
+    common = _sample(topic, form, by_schema.attributes, rows, keys)
+    return replace(common, envelope=by_schema.envelope, unreadable=len(records) - len(rows) - by_schema.rowless)
 
 
 def _keys_of_schemas(keys: Sequence[bytes | None], registry: Mapping[str, str]) -> list[Document | None] | None:
@@ -287,7 +287,7 @@ def _sample(
     headers = _headers([record for _, record in rows], listed)
     events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
     attributes = [*listed, *events]
-    thing = [found for found in [group_of(attributes)] if found]
+    thing = [grouping for grouping in [group_of(attributes)] if grouping]
     groups = key.attributes and all(map(may_be_key, key.attributes))
     if groups and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
@@ -373,12 +373,14 @@ def _record_key(listed: Sequence[Attribute], keys: Sequence[bytes | None], *, un
     """
     texts = [_text(key) for key in keys]
     objects = [_parsed(text.encode()) if text else None for text in texts]
-    if not all(isinstance(found, dict) for found, text in zip(objects, texts, strict=True) if text is not None):
+    if not all(isinstance(document, dict) for document, text in zip(objects, texts, strict=True) if text is not None):
         return record_key(listed, texts)
-    blocks = [found is None or _is_block(found, plain=not unwrapped) for found in objects]
+    blocks = [document is None or _is_block(document, plain=not unwrapped) for document in objects]
     if not unwrapped and not all(blocks):
         return record_key(listed, objects)
-    rows = [found["payload"] if found and block else found for found, block in zip(objects, blocks, strict=True)]
+    rows = [
+        document["payload"] if document and block else document for document, block in zip(objects, blocks, strict=True)
+    ]
     key = record_key(listed, rows)
     return key if unwrapped or key == NO_KEY or not any(objects) else _in_block(key)
 

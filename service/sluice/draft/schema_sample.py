@@ -175,15 +175,15 @@ def _of_message(
 ) -> Iterator[tuple[Path, Leaf]]:
     """The fields of a message, also in messages within it that are not repeated."""
     around = (*around, message.name)
-    for one in message.fields:
-        place, absent = (*path, one.name), nullable or (one.presence and not one.required)
-        if is_plain_message(proto, one, around) and len(path) < MAX_DEPTH:
-            yield from _of_message(proto, proto.message_of(one), place, nullable=absent, around=around)
+    for field in message.fields:
+        place, absent = (*path, field.name), nullable or (field.presence and not field.required)
+        if is_plain_message(proto, field, around) and len(path) < MAX_DEPTH:
+            yield from _of_message(proto, proto.message_of(field), place, nullable=absent, around=around)
             continue
         try:
-            yield place, Leaf(attribute_of_field(proto, one, around).present, "", absent)
+            yield place, Leaf(attribute_of_field(proto, field, around).present, "", absent)
         except ProtobufError:
-            yield place, Leaf(None, _no_type(one.shown), absent)
+            yield place, Leaf(None, _no_type(field.shown), absent)
 
 
 def _no_type(what: str) -> str:
@@ -297,6 +297,6 @@ def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
 
 def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attribute:
     read = [document for document in documents if document is not None]
-    found = [(row, document[field.name]) for row, document in enumerate(read) if document.get(field.name) is not None]
-    rows, values = [row for row, _ in found], [value for _, value in found]
+    pairs = [(row, document[field.name]) for row, document in enumerate(read) if document.get(field.name) is not None]
+    rows, values = [row for row, _ in pairs], [value for _, value in pairs]
     return replace(field, values=values, rows=rows, documents=len(read) if field.form else 0)

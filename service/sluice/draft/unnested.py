@@ -81,7 +81,9 @@ def _below(roles: Roles, kept: Sequence[Attribute], objects: Attribute, levels: 
         return _measured(roles, attributes, (*levels, level))
     for pair in inner if len(levels) < MAX_LEVELS else ():
         if pair[1].is_list_of_objects:
-            level = _level(objects, element, kept, [one for one in inner if one[1] in scalars or one is pair], levels)
+            level = _level(
+                objects, element, kept, [member for member in inner if member[1] in scalars or member is pair], levels
+            )
             if deeper := _below(roles, attributes, pair[1], (*levels, level)):
                 return deeper
     return None
@@ -127,9 +129,17 @@ def _group(attributes: Sequence[Attribute], key: Sequence[str]) -> Sequence[Attr
     name is a group, of each key of the records, or of each thing around the objects.
     """
     keys = [attribute for attribute in attributes if attribute.name in key]
-    names = (one for one in reversed(attributes) if one.last_name.lower() in NAMES and not one.optional)
-    name = next((one for one in names if one not in keys and len(set(one.values)) > 1), None)
-    others = [one for one in attributes if one is not name and (name is None or names_thing(one.meaning))]
+    names = (
+        attribute
+        for attribute in reversed(attributes)
+        if attribute.last_name.lower() in NAMES and not attribute.optional
+    )
+    name = next((attribute for attribute in names if attribute not in keys and len(set(attribute.values)) > 1), None)
+    others = [
+        attribute
+        for attribute in attributes
+        if attribute is not name and (name is None or names_thing(attribute.meaning))
+    ]
     thing = group_of(others)
     if name is None:
         return keys if thing is None else [thing]
@@ -144,10 +154,10 @@ def _inner(attribute: Attribute, element: str) -> list[tuple[str, Attribute]]:
 
 
 def _members(struct: Type, objects: Sequence[object], element: str) -> Iterator[tuple[str, Attribute]]:
-    for one in attributes_of(places(objects)):
-        type_ = _member(struct, one.path)
-        if type_ is not None and not one.problem and not one.unfit:
-            yield path_text((element, *one.path)), replace(one, form=Form(str(type_.present)))
+    for attribute in attributes_of(places(objects)):
+        type_ = _member(struct, attribute.path)
+        if type_ is not None and not attribute.problem and not attribute.unfit:
+            yield path_text((element, *attribute.path)), replace(attribute, form=Form(str(type_.present)))
 
 
 def _member(struct: Type, path: Path) -> Type | None:

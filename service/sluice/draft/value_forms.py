@@ -274,10 +274,10 @@ def names_and_values(items: Sequence[Any]) -> tuple[str, list[str]]:
     if not key or not value or len(objects) < len(items) or any(item.keys() - {key, value, "type"} for item in objects):
         return "", []
     inner = [item[value] for item in objects]
-    if all(isinstance(one, str) for one in inner):
+    if all(isinstance(content, str) for content in inner):
         return key, [value]
-    branches = {name: type(one[name]) for one in inner if isinstance(one, dict) for name in one}
-    typed = all(isinstance(one, dict) and len(one) == 1 for one in inner) and all(map(_is_branch, branches))
+    branches = {name: type(content[name]) for content in inner if isinstance(content, dict) for name in content}
+    typed = all(isinstance(content, dict) and len(content) == 1 for content in inner) and all(map(_is_branch, branches))
     return (key, [f"{value}.{name}" for name in branches]) if typed and set(branches.values()) == {str} else ("", [])
 
 

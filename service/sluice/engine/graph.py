@@ -133,13 +133,15 @@ class Graph:
         self._held = held_streams(pipeline)
         unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         #: whether a stream has watermarks that its tuples, or the clock, move
-        self._computing = any(of.lag is not None or of.idle_after is not None for of in self._event_times.values())
+        self._computing = any(
+            event_time.lag is not None or event_time.idle_after is not None for event_time in self._event_times.values()
+        )
         #: the operators whose own time the tuples of all buckets move
         self._stepped = {spec.name for spec in pipeline.operators if by_stream_time(spec)}
         stepped = {name for spec in pipeline.operators if spec.name in self._stepped for name in spec.inputs}
         self._watermarks = {
             name: Watermarks(
-                stream, self._sources_of(name, writers), made=name in writers, joined=name in unions,
+                stream, self._sources_of(name, writers), written=name in writers, joined=name in unions,
                 passes=name in stepped,
             )
             for name, stream in pipeline.streams.items()
@@ -162,26 +164,26 @@ class Graph:
             state.origin = clock.start if self._origin is None else self._origin
             state.now = clock.start
         clock, reached = Clock(state.origin, clock.end), self.watermarks(state)
-        made: dict[str, Items] = {}
+        outputs: dict[str, Items] = {}
         streams = {
-            name: self.with_watermarks(state, name, self._with_room(inputs.get(name)), clock, made)
+            name: self.with_watermarks(state, name, self._with_room(inputs.get(name)), clock, outputs)
             for name in self._inputs
         }
         for operator, remembered in zip(self.operators, state.operators, strict=True):
             items = [
-                self._read_by(operator.spec, made.get(name) or streams.get(name) or no_items(self._schemas[name]))
+                self._read_by(operator.spec, outputs.get(name) or streams.get(name) or no_items(self._schemas[name]))
                 for name in operator.spec.inputs
             ]
             if self._observer is not None:
                 self._observer(operator.spec.name, [self._as_given(some) for some in items], clock)
-            found = operator.feed(remembered, items, clock)
-            made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
-            for stream, some in found.items():
-                made[stream] = self.with_watermarks(state, stream, some, clock, made)
-                self._held[stream].check(made[stream], reached)
+            written = operator.feed(remembered, items, clock)
+            outputs |= joined([outputs.get(REJECTS), written.pop(REJECTS, None)])
+            for stream, some in written.items():
+                outputs[stream] = self.with_watermarks(state, stream, some, clock, outputs)
+                self._held[stream].check(outputs[stream], reached)
         self._check(state, clock, reached)
         state.now = max(state.now, clock.end)
-        return {stream: self._as_given(items) for stream, items in made.items()}
+        return {stream: self._as_given(items) for stream, items in outputs.items()}
 
     def _with_room(self, items: Items | None) -> Items | None:
         """The items with even numbers of events, between which there is room for watermarks (`BEHIND`)."""
@@ -230,14 +232,17 @@ class Graph:
         """The clock, in nanoseconds, at which the next output is due if no item arrives before; MAX_TIME if none is.
         The cost does not depend on the size of the state.
         """
-        of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]
+        of_operators = [
+            operator.due(operator_state)
+            for operator, operator_state in zip(self.operators, state.operators, strict=True)
+        ]
         of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
         return min([MAX_TIME, *of_operators, *of_streams])
 
     def inspect(self, state: GraphState, key: str | None) -> list[InspectedWindow]:
         """What the windows of `key` and the windows without keys hold, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
-        return [found for operator, one in pairs for found in operator.inspect(one, key)]
+        return [window for operator, operator_state in pairs for window in operator.inspect(operator_state, key)]
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
@@ -266,19 +271,23 @@ class Graph:
         """Whether nothing more comes in this stream."""
         if stream in self._inputs:
             return len(state.finals.get(stream, ())) == self._partitions[stream]
-        (writer,) = (one for one in self.pipeline.operators if any(of.stream == stream for of in one.outputs))
+        (writer,) = (
+            operator
+            for operator in self.pipeline.operators
+            if any(output.stream == stream for output in operator.outputs)
+        )
         return all(self.is_final(state, name) for name in writer.inputs)
 
     def watermarks(self, state: GraphState) -> dict[str, int]:
         """The watermark of each stream that has one, in nanoseconds since 1970."""
-        return {name: of.watermark for name, of in state.progress.items() if of.watermark != NEVER}
+        return {name: progress.watermark for name, progress in state.progress.items() if progress.watermark != NEVER}
 
     def with_watermarks(
-        self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
+        self, state: GraphState, name: str, items: Items | None, clock: Clock, outputs: dict[str, Items]
     ) -> Items:
         """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items
         behind final marks. In a stream that an operator writes, holds the operator's watermarks back (Q7). Rejected
-        tuples are added to `made`.
+        tuples are added to `outputs`.
         """
         if items is None:
             items = no_items(self._schemas[name])
@@ -290,7 +299,7 @@ class Graph:
             items = self._held[name].held(items)
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
-        made |= joined([made.get(REJECTS), rejected])
+        outputs |= joined([outputs.get(REJECTS), rejected])
         return of_all(items) if name in self._of_all else items
 
     def size(self, state: GraphState) -> int:
@@ -377,17 +386,19 @@ class Graph:
         """
         spread = layout(self.pipeline).keys is not None
         part = part_of_key if spread else _first
-        made = [
-            operator.split(of, parts, self._by_key_of(operator.spec, part) if spread else part)
-            for operator, of in zip(self.operators, state.operators, strict=True)
+        split_states = [
+            operator.split(operator_state, parts, self._by_key_of(operator.spec, part) if spread else part)
+            for operator, operator_state in zip(self.operators, state.operators, strict=True)
         ]
         buffered = {name: self._split_items(name, items, parts, part) for name, items in state.buffered.items()}
         return [
             GraphState(
-                [of[number] for of in made], {name: set(of) for name, of in state.finals.items()},
+                [states[number] for states in split_states],
+                {name: set(finals) for name, finals in state.finals.items()},
                 state.origin, state.now,
-                {name: Progress(of.watermark, of.sources.copy(), of.steps) for name, of in state.progress.items()},
-                {name: of[number] for name, of in buffered.items()},
+                {name: Progress(known.watermark, known.sources.copy(), known.steps)
+                 for name, known in state.progress.items()},
+                {name: items[number] for name, items in buffered.items()},
             )
             for number in range(parts)
         ]  # fmt: skip
@@ -400,7 +411,7 @@ class Graph:
         """
         first = states[0]
         per_operator = zip(self.operators, zip(*(state.operators for state in states), strict=True), strict=True)
-        operators = [operator.merge(of) for operator, of in per_operator]
+        operators = [operator.merge(operator_states) for operator, operator_states in per_operator]
         buffered = {
             name: merged_items([state.buffered[name] for state in states if name in state.buffered])
             for name in first.buffered
@@ -435,17 +446,17 @@ class Graph:
         parts.
         """
         keys = (layout(self.pipeline).keys or {}).get(stream, ())
-        of = np.zeros(items.tuples.num_rows, np.int64)
+        part_of = np.zeros(items.tuples.num_rows, np.int64)
         if keys:
             names = key_bytes([evaluate(e, items.tuples) for e in keys])
-            of = np.array([part_of_key(name) for name in names.to_pylist()], np.int64)
+            part_of = np.array([part_of_key(name) for name in names.to_pylist()], np.int64)
         is_tuple = items.kind == TUPLE
-        made = []
+        divided = []
         for part in range(parts):
             kept = ~is_tuple
-            kept[is_tuple] = of == part
-            made.append(items.only(kept))
-        return made
+            kept[is_tuple] = part_of == part
+            divided.append(items.only(kept))
+        return divided
 
     def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
@@ -479,8 +490,8 @@ class Graph:
 
     def _event_time(self, spec: Windowed) -> EventTime | None:
         """The event time of the operator's input. `advance` says whether its watermark follows the clock (Q5)."""
-        of = self._event_times.get(spec.input)
-        return None if of is None else replace(of, advance=follows_clock(self.pipeline, spec.input))
+        event_time = self._event_times.get(spec.input)
+        return None if event_time is None else replace(event_time, advance=follows_clock(self.pipeline, spec.input))
 
     def _sources(self, spec: Windowed) -> int:
         """The number of topic partitions that the items of the operator's input may have as `source`.

@@ -39,37 +39,40 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
 
     Raises StateError if a state that is kept belongs to an operator of another kind.
     """
-    before = {operator.spec.name: of for operator, of in zip(old.operators, state.operators, strict=True)}
-    made = new.initial()
-    made.origin, made.now = state.origin, state.now
-    made.finals = {now: set(state.finals[was]) for now, was in kept.finals.items() if was in state.finals}
-    made.progress = {now: state.progress[was] for now, was in kept.progress.items() if was in state.progress}
-    made.buffered = {
+    before = {
+        operator.spec.name: operator_state
+        for operator, operator_state in zip(old.operators, state.operators, strict=True)
+    }
+    new_state = new.initial()
+    new_state.origin, new_state.now = state.origin, state.now
+    new_state.finals = {now: set(state.finals[was]) for now, was in kept.finals.items() if was in state.finals}
+    new_state.progress = {now: state.progress[was] for now, was in kept.progress.items() if was in state.progress}
+    new_state.buffered = {
         now: state.buffered[was] if now in kept.buffers else new.marks_alone(now, state.buffered[was])
         for now, was in kept.aligned.items()
         if was in state.buffered
     }
     again = {
-        now for now, was in kept.progress.items() if old.is_final(state, was) and not new.is_final(made, now)
+        now for now, was in kept.progress.items() if old.is_final(state, was) and not new.is_final(new_state, now)
     }  # fmt: skip
     for stream in again:  # its watermark was the last one before its final mark
-        made.progress.pop(stream)
+        new_state.progress.pop(stream)
     fresh = []
     for index, operator in enumerate(new.operators):
         name = operator.spec.name
-        found = before[name] if name in kept.operators else None
-        if found is None or _is_over(found, [new.is_final(made, stream) for stream in operator.spec.inputs]):
+        earlier = before[name] if name in kept.operators else None
+        if earlier is None or _is_over(earlier, [new.is_final(new_state, stream) for stream in operator.spec.inputs]):
             fresh.append(index)
         elif name in kept.resized:
-            made.operators[index] = _resized(operator, found, made.now)
+            new_state.operators[index] = _resized(operator, earlier, new_state.now)
         else:
-            made.operators[index] = operator.load(_bytes(found.save()))
-    if made.origin != UNSET:
-        _bring_up(new, made, fresh)
-    for operator, of in zip(new.operators, made.operators, strict=True):
-        if isinstance(of, JoinState | EventJoinState):
-            _go_on_with_marks(of, operator.spec.inputs, new, made, set(kept.progress) - again)
-    return made
+            new_state.operators[index] = operator.load(_bytes(earlier.save()))
+    if new_state.origin != UNSET:
+        _bring_up(new, new_state, fresh)
+    for operator, operator_state in zip(new.operators, new_state.operators, strict=True):
+        if isinstance(operator_state, JoinState | EventJoinState):
+            _go_on_with_marks(operator_state, operator.spec.inputs, new, new_state, set(kept.progress) - again)
+    return new_state
 
 
 def _is_over(state: OperatorState, finals: Sequence[bool]) -> bool:
@@ -80,18 +83,22 @@ def _is_over(state: OperatorState, finals: Sequence[bool]) -> bool:
 
 
 def _go_on_with_marks(
-    state: JoinState | EventJoinState, inputs: Sequence[str], graph: Graph, made: GraphState, same: AbstractSet[str]
+    state: JoinState | EventJoinState,
+    inputs: Sequence[str],
+    graph: Graph,
+    new_state: GraphState,
+    same: AbstractSet[str],
 ) -> None:
     """Forgets the marks that a join has got from a stream that is not the `same` any more: its final mark, if it is not
     final now, with the last watermark before it, and watermarks of another event time.
     """
     for port, stream in enumerate(inputs):
-        goes_on = not graph.is_final(made, stream)
+        goes_on = not graph.is_final(new_state, stream)
         if isinstance(state, JoinState):
             side = state.sides[port].state
             side[FROZEN] &= not goes_on
             if stream not in same:
-                side[REACHED] = made.progress[stream].watermark if stream in made.progress else NEVER
+                side[REACHED] = new_state.progress[stream].watermark if stream in new_state.progress else NEVER
         elif state.scalars[LEFT_FINAL + port] and goes_on:
             state.scalars[LEFT_FINAL + port] = 0
             state.scalars[LEFT_REACHED + port] = state.scalars[[LEFT_REACHED, RIGHT_REACHED]].min()

@@ -123,10 +123,10 @@ def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:
         for name in names
     }
     graph = Graph(Pipeline("warm", around, (operator,), Settings(Properties())), dict.fromkeys(operator.inputs, 1))
-    one, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
+    zeros, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
     kind = np.array([TUPLE, TUPLE, FINAL], np.int8)
     inputs = {
-        name: Items(one, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), sample(schema))
+        name: Items(zeros, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), sample(schema))
         for name, schema in ((name, around[name].row_schema) for name in operator.inputs)
     }
     state = graph.initial()

@@ -97,13 +97,13 @@ def _check_linked(subject: str, members: np.ndarray, older: np.ndarray, youngest
 
 def _check_list(lists: np.ndarray, some: np.ndarray, links: np.ndarray, sizes: np.ndarray, free: np.ndarray) -> None:
     """Lists of tuples by slot. The oldest member may still name what left before it (intrusive_list.leave)."""
-    members, of = walked(lists["oldest"][some], links["younger"])
-    _equal(SIZES, "members of lists", np.bincount(of, minlength=len(some)), sizes[some])
+    members, list_of = walked(lists["oldest"][some], links["younger"])
+    _equal(SIZES, "members of lists", np.bincount(list_of, minlength=len(some)), sizes[some])
     require(ONCE, len(np.unique(members)) == len(members), "a slot is in two lists")
     require(ONCE, not np.isin(members, free).any(), "a slot in a list is free")
-    same = np.flatnonzero(np.diff(of) == 0)
+    same = np.flatnonzero(np.diff(list_of) == 0)
     _equal(LINKED, "older members", links["older"][members[same + 1]], members[same])
-    last = np.flatnonzero(np.append(np.diff(of) != 0, len(of) > 0)) if len(of) else of
+    last = np.flatnonzero(np.append(np.diff(list_of) != 0, len(list_of) > 0)) if len(list_of) else list_of
     _equal(LINKED, "youngest members", lists["youngest"][some], members[last])
 
 
@@ -189,9 +189,9 @@ def _check_times(state: EventState) -> None:
 
 def _check_timelines(lists: np.ndarray, nodes: np.ndarray, blocks: np.ndarray, room: np.ndarray) -> None:
     holding = np.flatnonzero(lists["size"])
-    members, of = walked(lists["oldest"][holding], nodes["younger"])
-    _equal(SIZES, "times of a timeline", np.bincount(of, minlength=len(holding)), lists["size"][holding])
-    same = np.flatnonzero(np.diff(of) == 0)
+    members, list_of = walked(lists["oldest"][holding], nodes["younger"])
+    _equal(SIZES, "times of a timeline", np.bincount(list_of, minlength=len(holding)), lists["size"][holding])
+    same = np.flatnonzero(np.diff(list_of) == 0)
     _equal(LINKED, "older times", nodes["older"][members[same + 1]], members[same])
     require(ORDER, (np.diff(nodes["time"][members])[same] > 0).all(), "the times of a timeline are not in order")
     used = np.bincount(members >> SHIFT, minlength=int(room[TOP]) >> SHIFT)
@@ -210,9 +210,11 @@ def _check_event_join(state: EventJoinState) -> None:
         sizes = lists["size"][: state.rows["key"]]
         holding, free = np.flatnonzero(sizes), state.free[port].slots
         _check_list(lists, holding, nodes, sizes, free)
-        members, of = walked(lists["oldest"][holding], nodes["younger"])
-        _equal(LINKED, "owners of tuples", nodes["owner"][members], holding[of])
-        require(ORDER, (np.diff(nodes["time"][members])[np.diff(of) == 0] >= 0).all(), "a side is not in order of time")
+        members, list_of = walked(lists["oldest"][holding], nodes["younger"])
+        _equal(LINKED, "owners of tuples", nodes["owner"][members], holding[list_of])
+        require(
+            ORDER, (np.diff(nodes["time"][members])[np.diff(list_of) == 0] >= 0).all(), "a side is not in order of time"
+        )
         _equal(SIZES, "tuples of a side", len(members), state.tops[port] - 1 - len(free))
         stored += len(members)
     _equal(SIZES, "tuples of both sides", stored, state.scalars[LIVE_TIMED])
@@ -267,11 +269,13 @@ def _check_barrier(state: BarrierState) -> None:
     """Each queue has as many tuples as its size says, in order of arrival; no key has a tuple of each input."""
     queues = state.queues[: state.rows["queue"]]
     heads = np.where(queues["size"] > 0, queues["oldest"], NIL)
-    slots, of = walked(heads, state.waiting["younger"])
-    _equal(LINKED, "tuples of queues", queues["size"], np.bincount(of, minlength=len(queues)))
+    slots, list_of = walked(heads, state.waiting["younger"])
+    _equal(LINKED, "tuples of queues", queues["size"], np.bincount(list_of, minlength=len(queues)))
     _equal(SIZES, "waiting tuples", state.sizes[1], len(slots))
     at = state.waiting["at"][slots]
-    require(ORDER, holds=not ((np.diff(at) < 0) & (np.diff(of) == 0)).any(), detail="a tuple is before an earlier one")
+    require(
+        ORDER, holds=not ((np.diff(at) < 0) & (np.diff(list_of) == 0)).any(), detail="a tuple is before an earlier one"
+    )
     of_keys = queues["size"].reshape(-1, state.ports)
     _equal(SIZES, "tuples of keys", state.partitions["size"][: len(of_keys)], of_keys.sum(axis=1))
     require(ONCE, holds=not (of_keys > 0).all(axis=1).any(), detail="a key has a tuple of each input")

@@ -42,7 +42,7 @@ def record(kafka: Mapping[str, str], topics: Mapping[str, str | None], limit: in
         for number, (topic, stream) in enumerate(topics.items())
         for partition, messages in _last(kafka, topic, limit)
     ]
-    for *_, event in heapq.merge(*events, key=lambda one: one[:4]):
+    for *_, event in heapq.merge(*events, key=lambda entry: entry[:4]):
         yield event
 
 
@@ -83,13 +83,13 @@ def _partitions(topic: str, client: AdminClient) -> list[int]:
 
 
 def _events(
-    partition: int, messages: list[Message], of: tuple[int, str | None]
+    partition: int, messages: list[Message], topic: tuple[int, str | None]
 ) -> list[tuple[int, int, int, int, Event]]:
     """An event for each record, with its time in milliseconds, the number of its topic, its topic partition and its
-    offset. `of` has the number of the topic, and the stream that the events name.
+    offset. `topic` has the number of the topic, and the stream that the events name.
     """
-    found, newest = [], 0
-    number, stream = of
+    events, newest = [], 0
+    number, stream = topic
     named = {} if stream is None else {"stream": stream}
     for message in messages:
         own = message.timestamp()[1]
@@ -104,8 +104,8 @@ def _events(
             "at": _seconds(newest), **named, "topic_partition": partition, "offset": message.offset(),
             "record": parts,
         }  # fmt: skip
-        found.append((newest, number, partition, message.offset() or 0, event))
-    return found
+        events.append((newest, number, partition, message.offset() or 0, event))
+    return events
 
 
 def _seconds(milliseconds: int) -> float:

@@ -104,11 +104,11 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
                 outputs[records.topic, partition].append(BatchOutputs(number, rows))
         before = log[number]
     differences = [
-        found
+        difference
         for topic_partition in sorted(outputs)
-        if (found := _difference(plan, outputs, topic_partition, written[topic_partition]))
+        if (difference := _difference(plan, outputs, topic_partition, written[topic_partition]))
     ]
-    count = sum(made.rows.num_rows for several in outputs.values() for made in several)
+    count = sum(batch_outputs.rows.num_rows for several in outputs.values() for batch_outputs in several)
     return ComparisonReport(pipeline.name, first, last, count, differences)
 
 
@@ -150,8 +150,8 @@ def _log(store: CheckpointStore) -> dict[int, Planned]:
     All are read at once, before any batch is repeated: with each batch of a running service, Spark removes the oldest
     one. One that is removed after it was listed is left out.
     """
-    found = {number: known(store, number) for number in batches_in(store, PLANNED)}
-    return {number: plan for number, plan in found.items() if plan is not None}
+    plans = {number: known(store, number) for number in batches_in(store, PLANNED)}
+    return {number: plan for number, plan in plans.items() if plan is not None}
 
 
 def _oldest(plan: Plan, log: Mapping[int, Planned], last: int) -> tuple[int, BatchReplay]:
@@ -185,10 +185,15 @@ def _by_partition(records: Records) -> Iterator[tuple[int, pa.RecordBatch]]:
 def _difference(plan: Plan, outputs: Outputs, topic_partition: tuple[str, int], end: int) -> Difference | None:
     """The first difference in a topic partition, which ends at offset `end`; None if there is none."""
     several = outputs[topic_partition]
-    found = tail(plan.pipeline.settings.kafka, topic_partition, end, sum(made.rows.num_rows for made in several))
-    expected = [(made.batch, row) for made in several for row in made.rows.to_pylist()]
-    found = [None] * (len(expected) - len(found)) + found
-    for (batch, row), message in zip(expected, found, strict=True):
+    messages = tail(
+        plan.pipeline.settings.kafka,
+        topic_partition,
+        end,
+        sum(batch_outputs.rows.num_rows for batch_outputs in several),
+    )
+    expected = [(batch_outputs.batch, row) for batch_outputs in several for row in batch_outputs.rows.to_pylist()]
+    messages = [None] * (len(expected) - len(messages)) + messages
+    for (batch, row), message in zip(expected, messages, strict=True):
         if message is None:
             return Difference(batch, *topic_partition, None, _shown(row), None)
         if not _same(row, message):
@@ -246,5 +251,5 @@ class BatchReplay:
         """The packed outputs of a bucket for a batch, computed as the service computes them."""
         through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
-        for part, made in self._buckets[number].try_rows(rest):
-            yield from outgoing(plan, made, part, number)
+        for part, outputs in self._buckets[number].try_rows(rest):
+            yield from outgoing(plan, outputs, part, number)

@@ -34,8 +34,8 @@ class JavaError(SluiceError):
 class NoJavaError(JavaError):
     """There is no Java, or only one that is too old."""
 
-    def __init__(self, found: str) -> None:
-        super().__init__(HELP.format(oldest=OLDEST, found=found))
+    def __init__(self, version: str) -> None:
+        super().__init__(HELP.format(oldest=OLDEST, found=version))
 
 
 def find_java() -> str:
@@ -74,10 +74,10 @@ def _version(program: str) -> int:
 
 def low_limits() -> str:
     """The limits of this process that may keep Java from running, in words; empty if it has none."""
-    memory, files = (resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
-    found = [] if memory == resource.RLIM_INFINITY else [f"{memory >> 20} MiB of address space (ulimit -v)"]
-    found += [f"{files} open files (ulimit -n)"] if 0 <= files < ENOUGH_FILES else []
-    return f"; a process may have only {' and '.join(found)}" if found else ""
+    memory, files = (resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
+    limits = [] if memory == resource.RLIM_INFINITY else [f"{memory >> 20} MiB of address space (ulimit -v)"]
+    limits += [f"{files} open files (ulimit -n)"] if 0 <= files < ENOUGH_FILES else []
+    return f"; a process may have only {' and '.join(limits)}" if limits else ""
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ class Entry:
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
-        return orjson.dumps({one.name: getattr(self, one.name) for one in fields(self)} | {"planned": planned})
+        return orjson.dumps({field.name: getattr(self, field.name) for field in fields(self)} | {"planned": planned})
 
     @classmethod
     def from_json(cls, text: bytes) -> Entry:
@@ -176,9 +176,9 @@ class Entry:
         return cls(**{**_own(cls, values), **read})
 
 
-def _own(of: type[Report | Entry], values: Mapping[str, Any]) -> dict[str, Any]:
+def _own(class_: type[Report | Entry], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the fields that the class has."""
-    names = {one.name for one in fields(of)}
+    names = {field.name for field in fields(class_)}
     return {name: value for name, value in values.items() if name in names}
 
 

@@ -100,7 +100,7 @@ def writer(settings: WriterSettings) -> TransactionalWriter:
     Closes the writers of earlier starts of the query, which have ended: this process may outlive many starts.
     """
     if settings not in _writers:
-        for old in [one for one in [*_writers] if one.query == settings.query and one.start != settings.start]:
+        for old in [other for other in [*_writers] if other.query == settings.query and other.start != settings.start]:
             _writers.pop(old).close()
         _writers[settings] = TransactionalWriter(settings)
     return _writers[settings]
@@ -112,15 +112,15 @@ def open_early(settings: WriterSettings, batch: int) -> None:
     Opening takes half a second, in which the start has other work. The first batch waits for it. If it fails, the batch
     opens the writer, and raises the error if that fails, too.
     """
-    one = writer(settings)
-    threading.Thread(target=one.open, args=(batch,), name="sluice-writer", daemon=True).start()
+    early_writer = writer(settings)
+    threading.Thread(target=early_writer.open, args=(batch,), name="sluice-writer", daemon=True).start()
 
 
 def close_writers(settings: WriterSettings) -> None:
     """Closes this process's writers with these settings, for small and for large batches. None may be writing."""
     for large in (False, True):
-        if (found := _writers.pop(replace(settings, large=large), None)) is not None:
-            found.close()
+        if (open_writer := _writers.pop(replace(settings, large=large), None)) is not None:
+            open_writer.close()
 
 
 class TransactionalWriter:
@@ -215,8 +215,8 @@ class TransactionalWriter:
                 with self._closing_on_error("open the ledger", batch):
                     self._require_turn(batch, planned)
                     settings = self._settings
-                    made = BATCH_PRODUCERS[settings.delivery]
-                    self._producer = made(self._kafka, settings.name, self._limits.values(), settings.times)
+                    producer_class = BATCH_PRODUCERS[settings.delivery]
+                    self._producer = producer_class(self._kafka, settings.name, self._limits.values(), settings.times)
                     if settings.parted:
                         self._require_owner(batch)
                     self._next_batch, self._digest = self._read_ledger(batch)

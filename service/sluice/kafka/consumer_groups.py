@@ -166,7 +166,9 @@ class Lead:
         if not topic_partitions:
             return
         # The client library needs the assignment, but must fetch no record.
-        consumer.incremental_assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in topic_partitions])
+        consumer.incremental_assign(
+            [TopicPartition(place.topic, place.partition, OFFSET_END) for place in topic_partitions]
+        )
         consumer.pause(topic_partitions)
         if _includes_lead(topic_partitions):
             self._granted.set()
@@ -195,7 +197,7 @@ class Lead:
 
 
 def _includes_lead(topic_partitions: Iterable[TopicPartition]) -> bool:
-    return any(one.partition == ledger.PARTITION for one in topic_partitions)
+    return any(place.partition == ledger.PARTITION for place in topic_partitions)
 
 
 def _end(consumer: Consumer) -> None:

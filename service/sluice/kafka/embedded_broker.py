@@ -221,7 +221,7 @@ class EmbeddedBroker(Running):
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers[node]}",
             "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
             "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
-            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{port}" for one, port in controllers.items()),
+            "controller.quorum.voters": ",".join(f"{member}@127.0.0.1:{port}" for member, port in controllers.items()),
             "log.dirs": str(self._folder / "data"),
         }
         text = "".join(f"{name}={value}\n" for name, value in (properties | self._extra).items())

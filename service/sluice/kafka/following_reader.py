@@ -20,13 +20,17 @@ POLL_S = 0.05
 #: With the client's own least answer, one byte, the records of producers that do not linger come in one answer each,
 #: which costs more than the rest of a batch. Shorter waits cost processor time without records.
 FETCH = {"fetch.min.bytes": 65_536, "fetch.wait.max.ms": 5}
-#: The most records behind the ends of their ranges that are kept for the next ranges while others are missing.
-MOST_AHEAD = 20_000
+#: the most bytes of a topic partition in an answer
+MAX_ANSWER = 1 << 20
+#: The most bytes of a topic partition, in Arrow columns, that are kept behind the end of its range while records of
+#: others are missing. An answer may have MAX_ANSWER bytes of each, and the columns of small records take twice that:
+#: with less, each small batch of a backlog would drop and request again what it has not reached.
+MAX_KEPT = 4 * MAX_ANSWER
 
 
 def reader_properties(kafka: Mapping[str, str], ahead: int) -> Mapping[str, object]:
     """The properties of a consumer that reads at most `ahead` bytes ahead. The `kafka:` block may replace FETCH."""
-    bounds = {"queued.max.messages.kbytes": ahead >> 10, "fetch.message.max.bytes": 1 << 20}
+    bounds = {"queued.max.messages.kbytes": ahead >> 10, "fetch.message.max.bytes": MAX_ANSWER}
     return FETCH | client_properties(kafka, "consumer") | READER_PROPERTIES | bounds
 
 
@@ -114,7 +118,7 @@ class FollowingReader:
         while missing := {place: at for place, at in self._received.items() if at < ends[place]}:
             if self._consumer is None:
                 raise RecordsNotReadError("the reader was closed")
-            if sum(len(some) for _, some in self._ahead) > MOST_AHEAD:
+            if sum(some.nbytes for _, some in self._ahead) > MAX_KEPT * len(ends):
                 self._assign(self._consumer, missing)
                 self._next = {}  # the others are not followed any more
             if arrivals := self._consumer.receive(POLL_S):

@@ -245,16 +245,16 @@ def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
     """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none."""
     if not owner(kafka, query)[1]:
         return None
-    found: dict[bytes, Entry] = {}
+    entries: dict[bytes, Entry] = {}
     before = part_of(query, 0)[:-1].encode()
 
     def keep(message: Message) -> None:
         key = message.key() or b""
         if key.startswith(before) and key.removeprefix(before).isdigit() and message.value():
-            found[key] = Entry.from_json(message.value())
+            entries[key] = Entry.from_json(message.value())
 
     _read_entries(kafka, keep, lambda: False)
-    return next((entry for entry in found.values() if entry.batch == 0), None)
+    return next((entry for entry in entries.values() if entry.batch == 0), None)
 
 
 def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
@@ -337,8 +337,8 @@ def _position_of(offset: TopicPartition) -> LedgerPosition | None:
     an offset of the ledger, since the group was reset from outside.
     """
     query_id, digest, start = [*(offset.metadata or "").split(" "), "", ""][:3]
-    found = LedgerPosition(offset.offset, query_id, digest.removeprefix(UNKNOWN), start)
-    return found if offset.offset > 0 and query_id else None
+    position = LedgerPosition(offset.offset, query_id, digest.removeprefix(UNKNOWN), start)
+    return position if offset.offset > 0 and query_id else None
 
 
 def _group_offset(kafka: Mapping[str, str], query: str, isolation: str) -> TopicPartition:
@@ -403,7 +403,7 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
     Batch -1 is the position before batch 0. Does not wait for a transaction of the query itself that is open. Raises
     UnavailableError if transactions of other pipelines hide the plan of the last batch for OPEN_S.
     """
-    found: dict[int, Planned] = {}
+    planned: dict[int, Planned] = {}
     before = plan_key(query, query_id, 0)[:-1]
 
     def keep(message: Message) -> None:
@@ -412,16 +412,16 @@ def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Plan
             return
         batch = int(key.removeprefix(before))
         if message.value():
-            found[batch] = Planned.of_fields(json.loads(message.value()))
+            planned[batch] = Planned.of_fields(json.loads(message.value()))
         else:
-            found.pop(batch, None)
+            planned.pop(batch, None)
 
     def complete() -> bool:
         position = _from_group(kafka, query, OPEN)
-        return position is None or position.query_id != query_id or position.next_batch - 1 in found
+        return position is None or position.query_id != query_id or position.next_batch - 1 in planned
 
     _read_entries(kafka, keep, complete)
-    return found
+    return planned
 
 
 def remove_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: Iterable[int]) -> None:

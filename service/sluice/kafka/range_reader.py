@@ -41,13 +41,13 @@ _UNREADABLE: Any = object()
 def headers_of(message: Message) -> list[Header]:
     """The headers of a record, in order. Raises HeaderNameError if a name is not UTF-8."""
     try:
-        found = _headers(message)
+        headers = _headers(message)
     except (SystemError, UnicodeDecodeError):
         message.set_headers(_UNREADABLE)
-        found = _UNREADABLE
-    if found is _UNREADABLE:
+        headers = _UNREADABLE
+    if headers is _UNREADABLE:
         raise HeaderNameError(header_name_message(message.topic(), message.partition(), message.offset()))
-    return found or []
+    return headers or []
 
 
 def header_name_message(topic: str, partition: int, offset: int) -> str:
@@ -57,16 +57,16 @@ def header_name_message(topic: str, partition: int, offset: int) -> str:
 
 def headers_of_each(messages: Sequence[Message]) -> list[list[Header] | None]:
     """The headers of each record, None for a record without any. Raises HeaderNameError as `headers_of` does."""
-    found: list[list[Header] | None] = []
+    headers: list[list[Header] | None] = []
     try:
-        found.extend(map(_headers, messages))
+        headers.extend(map(_headers, messages))
     except (SystemError, UnicodeDecodeError):
-        message = messages[len(found)]
+        message = messages[len(headers)]
         message.set_headers(_UNREADABLE)
         headers_of(message)
-    if found.count(None) < len(found):
+    if headers.count(None) < len(headers):
         return [headers_of(message) or None for message in messages]
-    return found
+    return headers
 
 
 def ends(requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]]) -> Offsets:
@@ -80,9 +80,9 @@ def beginnings(requests: Requests[AdminClient], topic_partitions: Iterable[tuple
 
 
 def _offsets(
-    requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]], of: OffsetSpec, action: str
+    requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]], spec: OffsetSpec, action: str
 ) -> Offsets:
-    wanted = {TopicPartition(*one): of for one in topic_partitions}
+    wanted = {TopicPartition(*place): spec for place in topic_partitions}
 
     def list_offsets(client: AdminClient) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
@@ -92,11 +92,11 @@ def _offsets(
     return requests.send(action, list_offsets)
 
 
-def _offset(found: int) -> int:
+def _offset(offset: int) -> int:
     """The offset. Raises KafkaException if it is negative: librdkafka returns that if a broker answers too late."""
-    if found < 0:
+    if offset < 0:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-    return found
+    return offset
 
 
 def tail(kafka: Mapping[str, str], topic_partition: tuple[str, int], end: int, count: int) -> list[Message]:
@@ -108,10 +108,10 @@ def tail(kafka: Mapping[str, str], topic_partition: tuple[str, int], end: int, c
     begin = send_request(kafka, "consumer", "read records again", first, READER_PROPERTIES)
     span = count + MARKER_MARGIN
     while True:
-        found: deque[Message] = deque(maxlen=count)
-        read(kafka, {topic_partition: max(begin, end - span)}, {topic_partition: end}, found.append)
-        if len(found) == count or end - span <= begin:
-            return list(found)
+        records: deque[Message] = deque(maxlen=count)
+        read(kafka, {topic_partition: max(begin, end - span)}, {topic_partition: end}, records.append)
+        if len(records) == count or end - span <= begin:
+            return list(records)
         span *= 4
 
 
@@ -155,7 +155,7 @@ def _read_some(
 ) -> None:
     """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
     deadline = time.monotonic() + REQUEST
-    consumer.assign([TopicPartition(*one, start) for one, (start, _) in unread.items()])
+    consumer.assign([TopicPartition(*place, start) for place, (start, _) in unread.items()])
     while unread and time.monotonic() < deadline:
         messages = receive(consumer, REQUEST)
         if not messages:

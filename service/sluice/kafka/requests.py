@@ -190,7 +190,7 @@ class Requests(Generic[Client]):
         # The client reports a failed login only to `error_cb`, which `poll` calls. The request itself times out.
         if kafka.code() in UNREACHABLE and isinstance(self._client, AdminClient | Producer):
             self._client.poll(0)
-        failed_logins = [one for one in self._reported if one.code() in LOGIN_FAILED]
+        failed_logins = [login_error for login_error in self._reported if login_error.code() in LOGIN_FAILED]
         reported = failed_logins or (self._reported if kafka.code() in UNREACHABLE else [])
         text = reported[-1].str() if reported else kafka.str()
         return _Reason(text, final=bool(failed_logins) or not transient(kafka))

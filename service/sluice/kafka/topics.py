@@ -58,21 +58,21 @@ def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Top
 
 def _checked(requests: AdminRequests, pipeline: Pipeline, retry_s: float) -> dict[str, Topic]:
     inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
-    found = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
-    made = [*outputs, *_names(_exchanges(pipeline))]
-    missing = [name for name in inputs if name not in found and name not in made]
+    described = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
+    created = [*outputs, *_names(_exchanges(pipeline))]
+    missing = [name for name in inputs if name not in described and name not in created]
     if missing:
         message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
         raise TopicMissingError(message)
-    present = {stream.name: found[str(stream.topic)] for stream in pipeline.inputs if stream.topic in found}
+    present = {stream.name: described[str(stream.topic)] for stream in pipeline.inputs if stream.topic in described}
     require_scope(pipeline, {name: len(topic.partitions) for name, topic in present.items()})
-    _create(requests, _new_topics(pipeline, found), retry_s)
-    found = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
-    _require_allowed(found, inputs, AclOperation.READ)
-    _require_allowed(found, [*outputs, ledger.TOPIC], AclOperation.WRITE)
-    limits = _configurations(requests, found)
+    _create(requests, _new_topics(pipeline, described), retry_s)
+    described = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
+    _require_allowed(described, inputs, AclOperation.READ)
+    _require_allowed(described, [*outputs, ledger.TOPIC], AclOperation.WRITE)
+    limits = _configurations(requests, described)
     _warn_of_retention(limits[ledger.TOPIC])
-    return _topics(found, limits)
+    return _topics(described, limits)
 
 
 def _warn_of_retention(config: Mapping[str, Any] | None) -> None:
@@ -101,19 +101,19 @@ def known(pipeline: Pipeline) -> dict[str, Topic]:
     """The topics of the pipeline, by name. Creates nothing; raises TopicError if a topic is missing."""
     names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
     with reach(pipeline.settings.kafka) as requests:
-        found = _describe(requests, names)
-        missing = [name for name in names if name not in found]
+        described = _describe(requests, names)
+        missing = [name for name in names if name not in described]
         if missing:
             message = f"no such topic: {', '.join(missing)}"
             raise TopicError(message)
-        return _topics(found, _configurations(requests, found))
+        return _topics(described, _configurations(requests, described))
 
 
 def known_inputs(pipeline: Pipeline) -> dict[str, Topic]:
     """The input topics that exist, by name."""
     with reach(pipeline.settings.kafka) as requests:
-        found = _describe(requests, _names(pipeline.inputs))
-        return _topics(found, _configurations(requests, found))
+        described = _describe(requests, _names(pipeline.inputs))
+        return _topics(described, _configurations(requests, described))
 
 
 def compacted(kafka: Mapping[str, str], topic: str, retry_s: float = RETRY_TIMEOUT_S) -> bool | None:
@@ -200,17 +200,17 @@ def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
         raise TopicError(message) from error
 
 
-def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> list[NewTopic]:
+def _new_topics(pipeline: Pipeline, described: Mapping[str, TopicDescription]) -> list[NewTopic]:
     new: list[NewTopic] = []
     for stream in (*_written(pipeline), *_exchanges(pipeline)):
-        if stream.topic and stream.topic not in (*found, *(topic.topic for topic in new)):
+        if stream.topic and stream.topic not in (*described, *(topic.topic for topic in new)):
             if stream.partitions is None:
                 message = (
                     f"no such topic: {stream.topic}; it may be created if stream {stream.name!r} gives `partitions`"
                 )
                 raise TopicError(message)
             new.append(NewTopic(stream.topic, stream.partitions))
-    if ledger.TOPIC not in found:
+    if ledger.TOPIC not in described:
         new.append(NewTopic(ledger.TOPIC, 1, config=LEDGER_CONFIG))
     return new
 
@@ -228,22 +228,24 @@ def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> dic
     requests.send("create topics", request)
     LOGGER.info("created topics %s", ", ".join(names))
     deadline = time.monotonic() + retry_s
-    while not _led(found := _describe(requests, names), names):
+    while not _led(described := _describe(requests, names), names):
         if time.monotonic() > deadline:
             message = f"the topics {', '.join(names)} were created, but the brokers do not know them yet; start again"
             raise UnavailableError(message)
         time.sleep(0.05)
-    return found
+    return described
 
 
-def _led(found: Mapping[str, TopicDescription], names: Iterable[str]) -> bool:
+def _led(described: Mapping[str, TopicDescription], names: Iterable[str]) -> bool:
     """Whether all topics are there, and each of their topic partitions has a leader."""
-    return all(name in found and all(partition.leader for partition in found[name].partitions) for name in names)
+    return all(
+        name in described and all(partition.leader for partition in described[name].partitions) for name in names
+    )
 
 
-def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str], operation: AclOperation) -> None:
+def _require_allowed(described: Mapping[str, TopicDescription], names: Iterable[str], operation: AclOperation) -> None:
     for name in names:
-        allowed = found[name].authorized_operations
+        allowed = described[name].authorized_operations
         if allowed and operation not in allowed:
             verb = operation.name.lower()
             message = (
@@ -252,12 +254,12 @@ def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str]
             raise TopicError(message)
 
 
-def _topics(found: Mapping[str, TopicDescription], limits: Mapping[str, Any]) -> dict[str, Topic]:
+def _topics(described: Mapping[str, TopicDescription], limits: Mapping[str, Any]) -> dict[str, Topic]:
     return {
         name: Topic(
             name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]), str(description.topic_id)
         )
-        for name, description in found.items()
+        for name, description in described.items()
     }
 
 

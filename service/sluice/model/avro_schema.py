@@ -167,8 +167,8 @@ def parse(text: str, references: tuple[str, ...] = ()) -> Avro:
     named: dict[str, Any] = {}
     names: dict[str, Node] = {}
     try:
-        for one in references:
-            _node(parse_schema(_hidden(json.loads(one)), named), names)
+        for reference in references:
+            _node(parse_schema(_hidden(json.loads(reference)), named), names)
         return Avro(_node(parse_schema(_hidden(json.loads(text)), named), names), names)
     except UnknownType as error:
         raise AvroError(f"an Avro schema without the unknown type {error.name}") from None
@@ -186,8 +186,8 @@ def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, P
         return Node(schema) if schema in LEAVES else Node("named", schema)
     match schema["type"]:
         case "record" | "error":
-            fields = tuple(_field(one, names) for one in schema["fields"])
-            if len({one.name for one in fields}) < len(fields):
+            fields = tuple(_field(field, names) for field in schema["fields"])
+            if len({field.name for field in fields}) < len(fields):
                 raise AvroError(f"fields of different names in {schema['name']}")
             names[schema["name"]] = Node("record", schema["name"], fields=fields, aliases=_aliases(schema))
             return Node("named", schema["name"])
@@ -214,8 +214,10 @@ def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, P
             return _node(inner, names)
 
 
-def _field(one: Mapping[str, Any], names: dict[str, Node]) -> Field:
-    return Field(one["name"], _node(one["type"], names), _aliases(one), one.get("default"), "default" in one)
+def _field(schema: Mapping[str, Any], names: dict[str, Node]) -> Field:
+    return Field(
+        schema["name"], _node(schema["type"], names), _aliases(schema), schema.get("default"), "default" in schema
+    )
 
 
 def _aliases(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -233,12 +235,12 @@ def _hidden(schema: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _hidden_in(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if name == "fields" and isinstance(value, list):
-        return [_hidden_in_field(one) if isinstance(one, dict) else one for one in value]
+        return [_hidden_in_field(field) if isinstance(field, dict) else field for field in value]
     return _hidden(value) if name in ("type", "items", "values") else value
 
 
-def _hidden_in_field(one: dict[str, Any]) -> dict[str, Any]:
-    return one | {"type": _hidden(one["type"])} if "type" in one else one
+def _hidden_in_field(field: dict[str, Any]) -> dict[str, Any]:
+    return field | {"type": _hidden(field["type"])} if "type" in field else field
 
 
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +273,7 @@ def attributes_of(avro: Avro) -> Schema:
     """The attributes that the fields of a record give. Raises AvroError for a field that fits no type of attributes."""
     if avro.meant(avro.root).type != "record":
         raise AvroError("an Avro schema of a record")
-    return tuple((one.name, attribute_type(avro, one.node, one.name)) for one in avro.fields)
+    return tuple((field.name, attribute_type(avro, field.node, field.name)) for field in avro.fields)
 
 
 def attribute_type(avro: Avro, node: Node, name: str, around: tuple[str, ...] = ()) -> Type:
@@ -314,7 +316,9 @@ def _type_of(avro: Avro, value: Node, name: str, around: tuple[str, ...]) -> Typ
 
 
 def _struct_of(avro: Avro, record: Node, around: tuple[str, ...]) -> Type:
-    return StructType(tuple((one.name, attribute_type(avro, one.node, one.name, around)) for one in record.fields))
+    return StructType(
+        tuple((field.name, attribute_type(avro, field.node, field.name, around)) for field in record.fields)
+    )
 
 
 def _no_type(name: str, what: str) -> AvroError:
@@ -349,7 +353,7 @@ def is_of_branches(avro: Avro, node: Node, type_: Type) -> bool:
     branches, names = branches_by_name(avro, node), {name for name, _ in struct.members}
     if names.isdisjoint(branches):
         return False
-    return len(branches) > 1 or names.isdisjoint(one.name for branch in branches.values() for one in branch.fields)
+    return len(branches) > 1 or names.isdisjoint(field.name for branch in branches.values() for field in branch.fields)
 
 
 def branch_read_by(avro: Avro, node: Node, written: Node) -> tuple[str, Node] | None:
@@ -359,7 +363,7 @@ def branch_read_by(avro: Avro, node: Node, written: Node) -> tuple[str, Node] | 
     """
     branches = branches_by_name(avro, node)
     same = [branch for branch in branches.values() if branch.type == written.type and written.type in NAMED]
-    alike = [one for one in same if written.short in {one.short, *map(_short, one.aliases)}]
+    alike = [branch for branch in same if written.short in {branch.short, *map(_short, branch.aliases)}]
     fitting = alike or (same if len(same) == 1 else [])
     if written.type not in NAMED:
         fitting = [branch for branch in branches.values() if _promotes(written, branch)]
@@ -506,7 +510,7 @@ def branch_of_type(avro: Avro | None, node: Node | None, word: str) -> Node | No
 
 
 def named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
-    by_name = {one.name: one for one in fields}
+    by_name = {field.name: field for field in fields}
     return next((by_name[name] for name in names if name in by_name), None)
 
 
@@ -571,16 +575,16 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
         _check_branches(writer, node, reader, meant, type_)
         return
     branches = None if reader is None else reader.branches(meant)
-    fitting = [(branch, found) for branch in writer.branches(node) if (found := accepts(type_, branch, branches))]
+    fitting = [(branch, accepted) for branch in writer.branches(node) if (accepted := accepts(type_, branch, branches))]
     if not fitting:
         raise AvroError(f"{type_}, which {spelled(writer, node)} does not give")
     check_key(type_.present)
-    for branch, found in fitting:
+    for branch, accepted in fitting:
         if isinstance(type_.present, StructType):
             for name, inner in type_.present.members:
-                _check_member(writer, branch, reader, found, (name, inner))
+                _check_member(writer, branch, reader, accepted, (name, inner))
         elif type_.parts:
-            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.parts[-1])
+            _check_reading(writer, branch.inner[0], reader, accepted.inner[0], type_.parts[-1])
 
 
 def _check_branches(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
@@ -685,7 +689,7 @@ def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
                 raise AvroError(f"a field {name} in {node.name}")
             check_holding(avro, ours.node, inner)
         names = dict(type_.members)
-        lacking = [one.name for one in node.fields if one.name not in names and not one.has_default]
+        lacking = [field.name for field in node.fields if field.name not in names and not field.has_default]
         if lacking:
             raise AvroError(f"a default of {lacking[0]} in {node.name}, which {type_} has no member for")
     elif type_.parts:
@@ -709,12 +713,12 @@ def missing(avro: Avro, paths: Iterable[Steps]) -> list[str]:
 
 
 def _missing(avro: Avro, record: Node, tree: PathTree, path: Steps) -> Iterator[str]:
-    for one in record.fields:
-        inner = tree.inner.get(one.name)
-        if inner is None and not one.has_default:
-            yield text_of((*path, one.name))
-        elif inner is not None and inner.inner and (inside := branch_of_type(avro, one.node, "record")):
-            yield from _missing(avro, inside, inner, (*path, one.name))
+    for member in record.fields:
+        inner = tree.inner.get(member.name)
+        if inner is None and not member.has_default:
+            yield text_of((*path, member.name))
+        elif inner is not None and inner.inner and (inside := branch_of_type(avro, member.node, "record")):
+            yield from _missing(avro, inside, inner, (*path, member.name))
 
 
 def schema_of(name: str, schema: Schema, members: Members = NO_MEMBERS) -> str:

@@ -134,8 +134,8 @@ def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
     if len(word) > MAX_LETTERS:
         return None
     words: dict[str, str] = {}
-    for one in islice(known, MAX_KNOWN):
-        words.setdefault(one.lower(), one)
+    for candidate in islice(known, MAX_KNOWN):
+        words.setdefault(candidate.lower(), candidate)
     lower = word.lower()
     same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=least)
     return words[same[0]] if same else None

@@ -98,8 +98,8 @@ def null_from(expression: Expression) -> Iterator[Expression]:
             parts = arguments
         case _:
             parts = ()
-    found = [source for part in parts for source in null_from(part)]
-    yield from found or [expression]
+    sources = [source for part in parts for source in null_from(part)]
+    yield from sources or [expression]
 
 
 def over_group(expression: Expression) -> Expression:

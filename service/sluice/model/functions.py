@@ -217,7 +217,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("reverse", "the characters, or the elements, in reverse order", "string -> string : utf8_reverse",
         "list<any> -> list<any> : list_reverse"),
     row("split", "the parts between the occurrences of the separator", "string, separator -> list<string> : split"),
-    row("join", "the strings of the list, joined with the second argument between them",
+    row("join", "the strings of the list, joined with the second argument between them; no value if that is no "
+        "constant and would need more than a megabyte",
         "list<string>, string -> string : join"),
     row("regexContains", "whether the regular expression matches a part of the string",
         "string, regex -> boolean : regex_contains"),
@@ -234,7 +235,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("indexOf", "position of the second argument in the first (from 0), or -1",
         "string, string -> int64 : index_of",
         "list<scalar>, scalar -> int64 : list_index"),
-    row("replace", "the first argument with each occurrence of the second replaced by the third",
+    row("replace", "the first argument with each occurrence of the second replaced by the third; no value if these are "
+        "no constants and the result is longer than the first and than 1,048,576 characters",
         "string, string, string -> string : replace"),
     row("urlPart", "a part of a URL; null if the URL lacks it", "string, part -> string? : url_part"),
     row("urlParameter", "the first value of a parameter in the query of a URL; null without the parameter",
@@ -615,8 +617,8 @@ def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None
     if not function.nulls:
         return declared(function, types)
     present = tuple(given.present for given in types)
-    found = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
-    chosen = next((m for m in found if m.arguments == present), found[0] if found else None)
+    matches = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
+    chosen = next((m for m in matches if m.arguments == present), matches[0] if matches else None)
     return None if chosen is None else with_null(function, chosen, types)
 
 
@@ -649,7 +651,7 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
         if wanted is None or common(wanted, given) != wanted:
             return None
     arguments = tuple(given if word in MIXED else named(word, bound) for word, given in zip(words, types, strict=True))
-    if any(given.element is not None and one != given for one, given in zip(arguments, types, strict=True)):
+    if any(given.element is not None and argument != given for argument, given in zip(arguments, types, strict=True)):
         return None  # no list is converted
     result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
     return None if result is None else Match(signature, arguments, result)
@@ -688,9 +690,9 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
     return joined
 
 
-def common(one: Type, other: Type) -> Type | None:
+def common(first: Type, second: Type) -> Type | None:
     """The type that holds the values of both types; None if there is none."""
-    return one if one == other else one.joined(other) or other.joined(one)
+    return first if first == second else first.joined(second) or second.joined(first)
 
 
 def named(word: str, bound: Mapping[str, Type]) -> Type:

@@ -94,7 +94,7 @@ NO_MEMBERS: Members = {}
 def with_numbers(schema: Schema, members: Members, numbers: str) -> Members:
     """The members of all attributes, with this spelling of exact numbers."""
     given = {name: members.get(name, Member()) for name, _ in schema}
-    return {name: replace(of, spelling=replace(of.spelling, numbers=numbers)) for name, of in given.items()}
+    return {name: replace(member, spelling=replace(member.spelling, numbers=numbers)) for name, member in given.items()}
 
 
 def path_of(name: str, members: Members) -> Steps:

@@ -53,7 +53,7 @@ class Masks:
         self._shown, self._pattern = {}, None
 
     def masked(self, text: str) -> str:
-        return self._pattern.sub(lambda found: self._shown[found[0]], text) if self._pattern else text
+        return self._pattern.sub(lambda match: self._shown[match[0]], text) if self._pattern else text
 
 
 MASKS = Masks()
@@ -86,20 +86,20 @@ def _pattern(text: str) -> str:
 
 def substitute(text: str, environment: Mapping[str, str]) -> str:
     """The text with ${...} replaced by the values of variables and files. Raises MissingSecretError."""
-    return REFERENCE.sub(lambda found: looked_up(found, environment), text)
+    return REFERENCE.sub(lambda match: looked_up(match, environment), text)
 
 
-def looked_up(found: re.Match[str], environment: Mapping[str, str]) -> str:
-    name = found["name"]
+def looked_up(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    name = match["name"]
     if name is None:
         return "${"
-    if found["file"]:
+    if match["file"]:
         value = contents(name)
     elif name in environment:
         value = environment[name]
     else:
-        raise MissingSecretError(found[0], f"the environment variable {name}")
-    MASKS.add(value, found[0])
+        raise MissingSecretError(match[0], f"the environment variable {name}")
+    MASKS.add(value, match[0])
     return value
 
 

@@ -785,7 +785,10 @@ class Pipeline:
 
     def writer_of(self, stream: str) -> Operator | None:
         """The operator that writes the stream; None for an input stream."""
-        return next((one for one in self.operators if any(output.stream == stream for output in one.outputs)), None)
+        return next(
+            (operator for operator in self.operators if any(output.stream == stream for output in operator.outputs)),
+            None,
+        )
 
     @property
     def keyed(self) -> frozenset[str]:

@@ -34,7 +34,6 @@ from sluice.model.spec import (
 )
 from sluice.model.unparse import expressions
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
-from sluice.model.windows.table_window import TableWindow
 
 Keys = tuple[Expression, ...]
 
@@ -83,11 +82,11 @@ def shared_times(pipeline: Pipeline) -> Mapping[str, SharedTime]:
     """The inputs of which all buckets need event times."""
     stepped = {name for operator in pipeline.operators if by_stream_time(operator) for name in operator.inputs}
     shared = {
-        stream.name: SharedTime(of.lag is not None or stream.name in stepped, of.idle_after)
+        stream.name: SharedTime(event_time.lag is not None or stream.name in stepped, event_time.idle_after)
         for stream in pipeline.inputs
-        if (of := stream.event_time) is not None
+        if (event_time := stream.event_time) is not None
     }
-    return {name: of for name, of in shared.items() if of != SharedTime(advances=False, idle_after=None)}
+    return {name: time for name, time in shared.items() if time != SharedTime(advances=False, idle_after=None)}
 
 
 def by_stream_time(operator: Operator) -> bool:
@@ -158,7 +157,7 @@ def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
     These are the positions of `independent`, or fewer if a downstream operator requires a part of them.
     """
     for output in join.outputs:
-        for requirement in _needed(pipeline, output.stream, made=True):
+        for requirement in _needed(pipeline, output.stream, behind_window=True):
             positions = _equalities(join, output, requirement.key)
             if positions:
                 return positions
@@ -188,16 +187,16 @@ def _within(side: Side, key: Expression) -> bool:
     return side.window.eviction.apart or key in side.partition_by
 
 
-def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[KeyRequirement]:
+def _needed(pipeline: Pipeline, stream: str, *, behind_window: bool = False) -> Iterator[KeyRequirement]:
     """The requirements of all operators that read the stream, directly or through other operators.
 
-    `made`: a windowed operator is upstream. Each of its marks closes the tuples of all keys, so a downstream punct()
-    window must see all keys.
+    `behind_window`: a windowed operator is upstream. Each of its marks closes the tuples of all keys, so a downstream
+    punct() window must see all keys.
     """
     for operator in pipeline.operators:
         for port, name in enumerate(operator.inputs):
             if name == stream:
-                yield from _requirements(pipeline, operator, port, made=made)
+                yield from _requirements(pipeline, operator, port, behind_window=behind_window)
                 yield from _whole(pipeline, pipeline.streams[stream], operator)
 
 
@@ -207,14 +206,14 @@ def _whole(pipeline: Pipeline, stream: Stream, operator: Operator) -> Iterator[K
     The router gives the event times of an input to all buckets (ET2). It does not have those of a stream that an
     operator writes.
     """
-    of = stream.event_time
-    computed = of is not None and (of.lag is not None or of.idle_after is not None)
-    if of is not None and computed and stream not in pipeline.inputs:
+    event_time = stream.event_time
+    computed = event_time is not None and (event_time.lag is not None or event_time.idle_after is not None)
+    if event_time is not None and computed and stream not in pipeline.inputs:
         why = (
             f"the watermarks of {stream.name} are computed from the tuples of all keys, which an operator writes (ET3)"
         )
         yield KeyRequirement(operator.name, (), why, f"send {stream.name} through its topic, with `exchange: true`")
-    elif of is not None and of.idle_after == 0:
+    elif event_time is not None and event_time.idle_after == 0:
         why = f"with `idle_after: 0` each tuple of {stream.name} decides which topic partition is idle (ET3)"
         yield KeyRequirement(operator.name, (), why, f"give {stream.name} an idle_after above 0")
     if stream.marks_in == "aligned" and (computed or stream.mark_of or not _storing(operator)):
@@ -227,13 +226,15 @@ def _storing(operator: Operator) -> bool:
     return isinstance(operator, Windowed) and operator.window.only_stores
 
 
-def _requirements(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
+def _requirements(
+    pipeline: Pipeline, operator: Operator, port: int, *, behind_window: bool
+) -> Iterator[KeyRequirement]:
     """The requirements of the operator, and of the operators downstream of it, on the stream at this port."""
     windowed = not isinstance(operator, Passing)
     behind = [
         (output, requirement)
         for output in operator.outputs
-        for requirement in _needed(pipeline, output.stream, made=made or windowed)
+        for requirement in _needed(pipeline, output.stream, behind_window=behind_window or windowed)
     ]
     if isinstance(operator, Join):
         yield from _of_join(pipeline, operator, port, behind)
@@ -249,7 +250,7 @@ def _requirements(pipeline: Pipeline, operator: Operator, port: int, *, made: bo
         instead = f"send the stream that {operator.name} writes, or reads, through its topic, with `exchange: true`"
         yield KeyRequirement(operator.name, (), why, instead)
     elif not isinstance(operator, Passing):
-        yield _own(pipeline, operator, made=made)
+        yield _own(pipeline, operator, behind_window=behind_window)
     yield from downstream
 
 
@@ -265,7 +266,7 @@ def _of_passing(
         why = "previous() reads the tuples of all keys, as it has no partition_by (PV10)"
         yield KeyRequirement(operator.name, (), why, f"give {operator.name} partition_by")
         return
-    if isinstance(operator, KeyedMap) and not all(_of_one_tuple(operator, one) for one in own):
+    if isinstance(operator, KeyedMap) and not all(_of_one_tuple(operator, part) for part in own):
         why = f"its key {expressions(own)} is one of the elements of `each`, which are not in {operator.input}"
         instead = (
             f"take the elements apart in a map before {operator.name}, which writes a stream with `exchange: true`"
@@ -283,25 +284,24 @@ def _of_passing(
         yield KeyRequirement(operator.name, () if why else own, why, instead)
 
 
-def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
+def _own(pipeline: Pipeline, operator: Windowed, *, behind_window: bool) -> KeyRequirement:
     """The requirement of a windowed operator on its own input. A table is spread if its key has the partition
     (EN17).
     """
     why = (
         sees_all(operator)
         or _by_other_times(pipeline, operator)
-        or operator.window.needs_one_bucket(described=described(operator), behind_window=made)
+        or operator.window.needs_one_bucket(described=described(operator), behind_window=behind_window)
         or _windows_in_order(pipeline, operator)
     )
     if why:
-        return KeyRequirement(operator.name, (), why, _spread(pipeline, operator, made=made))
+        return KeyRequirement(operator.name, (), why, _spread(pipeline, operator, behind_window=behind_window))
     if not operator.partition_by:
         return KeyRequirement(operator.name, (), "its window has no partitions", f"give {operator.name} {PARTITIONED}")
-    if isinstance(operator.window, TableWindow) and not _of_key(operator.window, operator.partition_by):
+    key = operator.window.table_key
+    if key is not None and not _of_key(key, operator.partition_by):
         why = "a changed row may move to another window partition, and a deletion has the key of its row alone (EN17)"
-        instead = (
-            f"give {operator.name} a partition_by of attributes of the table's key: {', '.join(operator.window.key)}"
-        )
+        instead = f"give {operator.name} a partition_by of attributes of the table's key: {', '.join(key)}"
         return KeyRequirement(operator.name, (), why, instead)
     return KeyRequirement(operator.name, operator.partition_by)
 
@@ -335,18 +335,18 @@ def _read_of_a_tuple(operator: Aggregate) -> Iterator[Expression]:
                 yield e
 
 
-def _of_key(window: TableWindow, partition_by: Keys) -> bool:
+def _of_key(key: tuple[str, ...], partition_by: Keys) -> bool:
     """Whether the key of a row determines its window partition."""
-    return all(a.name in window.key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
+    return all(a.name in key for e in partition_by for a in walk(e) if isinstance(a, Attribute))
 
 
-def _spread(pipeline: Pipeline, operator: Windowed, *, made: bool) -> str:
+def _spread(pipeline: Pipeline, operator: Windowed, *, behind_window: bool) -> str:
     """What to change if the operator needs one bucket though its window has partitions; empty if nothing would help."""
     if sees_all(operator):
         return f"let {operator.name} count the tuples of the own partition: Count(), or group_by"
-    if operator.window.needs_one_bucket(described=frozenset(), behind_window=made):
+    if operator.window.needs_one_bucket(described=frozenset(), behind_window=behind_window):
         return ""
-    if operator.window.needs_one_bucket(described=described(operator), behind_window=made):
+    if operator.window.needs_one_bucket(described=described(operator), behind_window=behind_window):
         return f"leave paneIndex and paneTiming out of {operator.name}, or its discardAge"
     if _by_other_times(pipeline, operator):
         return f"send {operator.input} through its topic, with `exchange: true`" * (
@@ -382,8 +382,8 @@ def _windows_in_order(pipeline: Pipeline, operator: Windowed | Dedup) -> str:
         else operator.window.fires_at_watermarks or operator.window.timed_by_topic_partition
     )
     behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
-    of = "periods" if isinstance(operator, Dedup) else "panes"
-    return f"a downstream window depends on the order of its {of}" if several and behind else ""
+    ended = "periods" if isinstance(operator, Dedup) else "panes"
+    return f"a downstream window depends on the order of its {ended}" if several and behind else ""
 
 
 def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
@@ -451,9 +451,9 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
 def _of_one_tuple(operator: Map | Sort, expression: Expression) -> bool:
     """Whether the expression reads the tuple of the input alone: no element of `each`, no earlier tuple, no rank."""
     each = operator.each if isinstance(operator, Map) else None
-    made = {name for name, _ in each.attributes} if each else set()
+    elements = {name for name, _ in each.attributes} if each else set()
     return not any(
-        (isinstance(part, Attribute) and part.name in made)
+        (isinstance(part, Attribute) and part.name in elements)
         or (isinstance(part, Call) and part.function in (PREVIOUS, *RANKS))
         for part in walk(expression)
     )
@@ -485,7 +485,7 @@ def barrier_apart(pipeline: Pipeline, barrier: Barrier) -> tuple[int, ...]:
     them, or the part that a downstream operator requires.
     """
     for output in barrier.outputs:
-        for requirement in _needed(pipeline, output.stream, made=True):
+        for requirement in _needed(pipeline, output.stream, behind_window=True):
             positions = _of_ports(barrier, output, requirement.key)
             if positions:
                 return positions
@@ -512,8 +512,8 @@ def _of_barrier(barrier: Barrier, port: int, behind: list[tuple[Output, KeyRequi
 def _of_ports(barrier: Barrier, output: Output, key: Keys) -> tuple[int, ...]:
     """The positions in the key of the Barrier that give the attributes of this key; () if an attribute is none."""
     attributes = dict(output.attributes)
-    found = [_of_port(barrier, attributes.get(e.name)) for e in key if isinstance(e, Attribute)]
-    return tuple(n for n in found if n is not None) if len(found) == len(key) and None not in found else ()
+    positions = [_of_port(barrier, attributes.get(e.name)) for e in key if isinstance(e, Attribute)]
+    return tuple(n for n in positions if n is not None) if len(positions) == len(key) and None not in positions else ()
 
 
 def _of_port(barrier: Barrier, expression: Expression | None) -> int | None:
@@ -539,8 +539,8 @@ def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:
 def _equalities(join: Join, output: Output, key: Keys) -> tuple[int, ...]:
     """The positions of the equalities that give the attributes of this key; () if an attribute is no equality."""
     attributes = dict(output.attributes)
-    found = [_equality(join, attributes.get(e.name), output) for e in key if isinstance(e, Attribute)]
-    return tuple(n for n in found if n is not None) if len(found) == len(key) and None not in found else ()
+    positions = [_equality(join, attributes.get(e.name), output) for e in key if isinstance(e, Attribute)]
+    return tuple(n for n in positions if n is not None) if len(positions) == len(key) and None not in positions else ()
 
 
 def _equality(join: Join, expression: Expression | None, output: Output) -> int | None:

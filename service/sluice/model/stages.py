@@ -30,8 +30,8 @@ def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
         return (pipeline,)
     named = {pipeline.name: first[0]} if first else {}
     named |= {f"{pipeline.name}.{_first_of(part).name}": part for part in [*first[1:], *behind]}
-    found = [_stage(pipeline, named[name], name) for name in _upstream_first(pipeline, named)]
-    return tuple(_reporting(stage, found[:number]) for number, stage in enumerate(found))
+    ordered = [_stage(pipeline, named[name], name) for name in _upstream_first(pipeline, named)]
+    return tuple(_reporting(stage, ordered[:number]) for number, stage in enumerate(ordered))
 
 
 def keys_apart(pipeline: Pipeline) -> tuple[str, ...]:
@@ -75,17 +75,17 @@ def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operat
             stages.append([part])
         else:
             fitting.append(part)
-    found = [_in_order(pipeline, stage) for stage in [*stages, together] if stage]
-    return sorted(found, key=lambda stage: _positions(pipeline)[stage[0].name])
+    ordered = [_in_order(pipeline, stage) for stage in [*stages, together] if stage]
+    return sorted(ordered, key=lambda stage: _positions(pipeline)[stage[0].name])
 
 
 def _conflicts(pipeline: Pipeline, parts: list[list[Operator]]) -> Iterator[tuple[str, str]]:
     """The inputs that two groups read with different keys, each with the reason why one bucket would be needed."""
     keyed = [(part, keys) for part in parts if (keys := _spread(pipeline, [part])) is not None]
-    for (one, keys), (other, others) in combinations(keyed, 2):
+    for (first, keys), (second, others) in combinations(keyed, 2):
         for name in keys.keys() & others.keys():
             if keys[name] != others[name] and keys[name] and others[name]:
-                yield name, "; ".join(layout(_stage(pipeline, _in_order(pipeline, [one, other]), pipeline.name)).why)
+                yield name, "; ".join(layout(_stage(pipeline, _in_order(pipeline, [first, second]), pipeline.name)).why)
 
 
 def _spread(pipeline: Pipeline, parts: list[list[Operator]]) -> Mapping[str, Keys] | None:
@@ -119,12 +119,14 @@ def _first_of(part: list[Operator]) -> Operator:
 
 
 def _upstream_first(pipeline: Pipeline, stages: Mapping[str, list[Operator]]) -> Iterator[str]:
-    writer = {output.stream: name for name, stage in stages.items() for one in stage for output in one.outputs}
+    writer = {
+        output.stream: name for name, stage in stages.items() for operator in stage for output in operator.outputs
+    }
     before = {
         name: {
             writer[stream]
-            for one in stage
-            for stream in one.inputs
+            for operator in stage
+            for stream in operator.inputs
             if pipeline.streams[stream].exchange and stream in writer  # what returns comes from a later stage
         }
         for name, stage in stages.items()
@@ -143,7 +145,7 @@ def _parts(pipeline: Pipeline) -> list[list[Operator]]:
 
 
 def _linked(pipeline: Pipeline, part: list[Operator], operator: Operator) -> bool:
-    written = {output.stream for one in part for output in one.outputs}
+    written = {output.stream for upstream in part for output in upstream.outputs}
     return any(name in written and not pipeline.streams[name].exchange for name in operator.inputs)
 
 

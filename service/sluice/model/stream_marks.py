@@ -44,13 +44,13 @@ def without_scope(pipeline: Pipeline) -> Mapping[str, list[str]]:
     An exchange is none of them: its marks are those of the firings of the operator that writes it. Nor is a stream
     whose marks are for one key.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    closers: dict[str, list[str]] = defaultdict(list)
     inputs = {s.name for s in pipeline.inputs if not (s.marks_in_given or s.exchange or s.mark_of)}
     for operator in _closed(pipeline):
         for stream in dict.fromkeys(source.stream for source in _sources(pipeline, operator.input)):
             if stream in inputs:
-                found[stream].append(operator.name)
-    return found
+                closers[stream].append(operator.name)
+    return closers
 
 
 def closed_keys(pipeline: Pipeline) -> Iterator[tuple[str, Windowed, tuple[Expression, ...] | None]]:
@@ -79,8 +79,8 @@ def why_records(pipeline: Pipeline) -> Mapping[str, str]:
     The marks of all other streams are written as a header of the last tuple of the firing.
     """
     needed = "its readers need the marks of firings without tuples"
-    found = {s.name: needed if s.exchange else passing(pipeline, s.name) for s in pipeline.outputs}
-    return {name: why for name, why in found.items() if why is not None}
+    reasons = {s.name: needed if s.exchange else passing(pipeline, s.name) for s in pipeline.outputs}
+    return {name: why for name, why in reasons.items() if why is not None}
 
 
 def written_marks(pipeline: Pipeline, stream: Stream) -> str:

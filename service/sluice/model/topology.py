@@ -65,13 +65,13 @@ def closing(reads: Sequence[Sequence[str]], writes: Mapping[str, int], exchanges
 
     `reads` has the input streams of each operator, `writes` the operator that writes each stream.
     """
-    found: list[str] = []
+    closing_streams: list[str] = []
     for stream in exchanges:
-        left = {name: operator for name, operator in writes.items() if name not in (*found, stream)}
+        left = {name: operator for name, operator in writes.items() if name not in (*closing_streams, stream)}
         readers = [operator for operator, streams in enumerate(reads) if stream in streams]
         if stream in writes and any(_leads_to(reader, writes[stream], reads, left) for reader in readers):
-            found.append(stream)
-    return found
+            closing_streams.append(stream)
+    return closing_streams
 
 
 def _leads_to(start: int, end: int, reads: Sequence[Sequence[str]], writes: Mapping[str, int]) -> bool:
@@ -94,8 +94,8 @@ def separated(pipeline: Pipeline, closed: Collection[str]) -> Pipeline:
     if not closed:
         return pipeline
     streams = {
-        name: replace(of, marks="none", watermarks=False, event_time=None) if name in closed else of
-        for name, of in pipeline.streams.items()
+        name: replace(stream, marks="none", watermarks=False, event_time=None) if name in closed else stream
+        for name, stream in pipeline.streams.items()
     }
     streams |= {f"{name}{RETURNING}": _input(streams[name]) for name in closed if name in streams}
     return replace(
@@ -153,8 +153,8 @@ def follows_clock(pipeline: Pipeline, stream: str) -> bool:
     or behind maps, dedups and unions with that of all their streams. Results of windows may be behind the watermark,
     so that it is not the stream time of a slidingTime window that reads them (Q5).
     """
-    of, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
-    if of is None or of.lag is not None or not isinstance(writer, Passing):
-        return of is not None and of.advance
+    event_time, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
+    if event_time is None or event_time.lag is not None or not isinstance(writer, Passing):
+        return event_time is not None and event_time.advance
     sources = [name for name in writer.inputs if pipeline.streams[name].event_time is not None]
     return bool(sources) and all(follows_clock(pipeline, name) for name in sources)

@@ -35,27 +35,27 @@ def expressions(several: Iterable[Expression]) -> str:
     return ", ".join(map(expression, several))
 
 
-def nulls(one: Expression) -> str:
+def nulls(node: Expression) -> str:
     """The parts from which the null of an expression comes, for messages: `price or size`."""
-    return one_of(dict.fromkeys(map(expression, null_from(one))))
+    return one_of(dict.fromkeys(map(expression, null_from(node))))
 
 
-def expression(one: Expression) -> str:
+def expression(node: Expression) -> str:
     """The expression, with parentheses around what is inside of another operator."""
-    match one:
+    match node:
         case Literal():
-            return one.type.literal(one.value)
+            return node.type.literal(node.value)
         case Attribute():
-            return f"{one.port}.{one.name}" if one.port else one.name
-        case Call() if one.function in INSIDES:
-            return _inside_of(one)
-        case Call() if one.function in OPERATORS:
-            return _operator(one.function, [_inside(argument) for argument in one.arguments])
+            return f"{node.port}.{node.name}" if node.port else node.name
+        case Call() if node.function in INSIDES:
+            return _inside_of(node)
+        case Call() if node.function in OPERATORS:
+            return _operator(node.function, [_inside(argument) for argument in node.arguments])
         case Call():
-            return f"{one.function}({expressions(one.arguments)})"
+            return f"{node.function}({expressions(node.arguments)})"
         case AggregateCall():
-            condition = [] if one.where is None else [f"where: {expression(one.where)}"]
-            return f"{one.function}({', '.join([*map(expression, one.arguments), *condition])})"
+            condition = [] if node.where is None else [f"where: {expression(node.where)}"]
+            return f"{node.function}({', '.join([*map(expression, node.arguments), *condition])})"
 
 
 def _inside(argument: Expression) -> str:
@@ -63,16 +63,16 @@ def _inside(argument: Expression) -> str:
     return f"({text})" if isinstance(argument, Call) and argument.function in SIGNS else text
 
 
-def _inside_of(one: Call) -> str:
+def _inside_of(node: Call) -> str:
     """A member of a struct, or a struct, list or map that is written out."""
-    if one.function == ".":
-        value, name = one.arguments
+    if node.function == ".":
+        value, name = node.arguments
         assert isinstance(name, Literal)  # noqa: S101 - the name of a member
         return f"{_inside(value)}.{name.value}"
-    if one.function == "[]":
-        return f"[{expressions(one.arguments)}]"
-    pairs = zip(one.arguments[::2], one.arguments[1::2], strict=True)
-    names = ((key.value if isinstance(key, Literal) and one.function == "{}" else expression(key), value)
+    if node.function == "[]":
+        return f"[{expressions(node.arguments)}]"
+    pairs = zip(node.arguments[::2], node.arguments[1::2], strict=True)
+    names = ((key.value if isinstance(key, Literal) and node.function == "{}" else expression(key), value)
              for key, value in pairs)  # fmt: skip
     return f"{{{', '.join(f'{name}: {expression(value)}' for name, value in names)}}}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
@@ -27,8 +28,11 @@ from sluice.ops.pipelines import Pipelines
 
 #: seconds within which a client must have sent a request and read the answer, counted from the answer before
 REQUEST_S = 30.0
-#: maximum number of connections. A new one ends the oldest one, so no number of clients prevents a health check
+#: maximum number of connections. A new one ends the oldest one of the address that has the most, so no number of
+#: connections of one client prevents a health check, or the answer to another client
 MAX_CONNECTIONS = 256
+#: maximum number of bytes of a request. None of the paths reads a body
+MAX_REQUEST = 64 << 10
 
 
 class BoundedConnection(H11Protocol):
@@ -38,13 +42,30 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since, self._received = self.loop.time(), 0
         self._timer = self.loop.call_later(self.request_s, transport.abort)
         if len(self.connections) > self.most:
-            oldest: Any = min(self.connections, key=lambda connection: connection._since)  # type: ignore[union-attr] # noqa: SLF001 - of this class
-            # asyncio reports the loss of a connection later, and more clients may connect before that
-            self.connections.discard(oldest)
-            oldest.transport.abort()
+            self._end_another()
+
+    def _end_another(self) -> None:
+        """Ends the oldest connection of the address that has the most."""
+        connections: list[Any] = [*self.connections]
+        counts = Counter(connection.address for connection in connections)
+        oldest = min(connections, key=lambda connection: (-counts[connection.address], connection._since))  # noqa: SLF001 - of this class
+        # asyncio reports the loss of a connection later, and more clients may connect before that
+        self.connections.discard(oldest)
+        oldest.transport.abort()
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._received > MAX_REQUEST:
+            self.transport.abort()
+        else:
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
@@ -52,7 +73,7 @@ class BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._timer.cancel()
-        self._timer = self.loop.call_later(self.request_s, self.transport.abort)
+        self._timer, self._received = self.loop.call_later(self.request_s, self.transport.abort), 0
         super().on_response_complete()
 
 
@@ -102,7 +123,7 @@ class OpsServer:
         # is "*" in many images. With it a client anywhere could be one on this machine, to whom the page is shown.
         config = uvicorn.Config(
             application(exposition, pipelines, page, status), http=connection, loop="asyncio", ws="none",
-            lifespan="off", log_config=None, access_log=False, server_header=False,
+            lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False,
             timeout_keep_alive=IDLE_CONNECTION_S, timeout_graceful_shutdown=STOP_S, forwarded_allow_ips="127.0.0.1",
         )  # fmt: skip
         self._server = uvicorn.Server(config)

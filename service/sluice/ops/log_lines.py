@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import IO, Any
 
+from sluice.json_texts import visible
 from sluice.model.secrets import MASK, masked
 
 #: the environment variable that passes the level and the form of the log on to processes that the service starts
@@ -98,7 +99,7 @@ class JsonLines(Lines):
     """A line that is a JSON object with the same fields: `{"at": "2013-01-01T10:00:00.123Z", "level": "info", ...}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.fields(record), ensure_ascii=False)
+        return visible(json.dumps(self.fields(record), ensure_ascii=False))
 
 
 def _moment(seconds: float) -> str:
@@ -107,4 +108,5 @@ def _moment(seconds: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    """The text as it is, or in quotes. No text ends the line or has an effect on a terminal that shows it."""
+    return text if text.isprintable() and PLAIN.fullmatch(text) else visible(json.dumps(text, ensure_ascii=False))

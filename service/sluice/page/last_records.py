@@ -6,6 +6,7 @@ see, and are there after a restart.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,9 @@ MAX_PARTITIONS, MAX_VALUE, READ_S = 64, 4096, 4.0
 #: bytes that the client fetches at once
 FETCH = {"fetch.max.bytes": 1 << 20, "max.partition.fetch.bytes": 1 << 18, "queued.max.messages.kbytes": 4096}
 REQUEST_S = 3.0
+
+#: a number of a header of a dead letter
+NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 Event = dict[str, Any]
 
@@ -143,8 +147,8 @@ def _dead_letter(message: Message) -> dict[str, Any]:
     if rest:
         record["headers"] = rest
     event: Event = {
-        "at": float(details.get("timestamp", message.timestamp()[1])) / 1000, "stream": details.get("stream"),
-        "topic_partition": int(details.get("partition", 0)), "offset": int(details.get("offset", -1)),
+        "at": _whole(details, "timestamp", message.timestamp()[1]) / 1000, "stream": details.get("stream"),
+        "topic_partition": _whole(details, "partition", 0), "offset": _whole(details, "offset", -1),
         "record": record,
     }  # fmt: skip
     if event["offset"] < 0 or "value" in details:  # the record at this offset has another value
@@ -154,6 +158,11 @@ def _dead_letter(message: Message) -> dict[str, Any]:
         "from": f"{details.get('topic')}/{details.get('partition')}", "from_offset": details.get("offset"),
         "truncated": "truncated" in details,
     }  # fmt: skip
+
+
+def _whole(details: Mapping[str, str], name: str, default: int) -> int:
+    """The number in a header, which any producer of the topic may have written."""
+    return int(details[name]) if NUMBER.fullmatch(details.get(name, "")) else default
 
 
 def _parts(message: Message) -> list[tuple[str, bytes]]:

@@ -7,11 +7,9 @@ from typing import Any
 
 from sluice.model.spec import Custom, Join, Operator, Pipeline, Sort, Windowed
 from sluice.model.windows.join_windows import AsOf
-from sluice.model.windows.policies.policy import Held
+from sluice.model.windows.policies.policy import Held, Policy
 from sluice.model.windows.session_window import Session
-from sluice.model.windows.sliding_window import Sliding
-from sluice.model.windows.time_interval_window import TimeInterval
-from sluice.model.windows.tumbling_window import Tumbling
+from sluice.model.windows.window_kind import Panes
 from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import from_seconds, moment, nanoseconds
 from sluice.page.why_not_firing import next_end
@@ -37,18 +35,16 @@ def _early(shown: Shown, inspection: StageInspection) -> str:
 def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
     if not isinstance(operator, Windowed):
         return f"It fires {firing(operator, pipeline)[0]}."
-    match operator.window:
-        case Tumbling() as window:
-            held = _held(shown, inspection)
-            return f"It fires {', or '.join(policy.next_flush(held) for policy in window.policies)}."
-        case Sliding() as window:
-            return _sliding(operator, window, shown, inspection)
-        case TimeInterval() as window:
-            return _pane(window, shown, _progress(operator, inspection))
-        case Session() as window if isinstance(window.gap, int):
-            return _session(
-                window, shown, inspection.clock if window.clock else _progress(operator, inspection).watermark
-            )
+    window, roles = operator.window, operator.window.roles
+    if roles.flush:
+        held = _held(shown, inspection)
+        return f"It fires {', or '.join(policy.next_flush(held) for policy in roles.flush)}."
+    if roles.evict is not None and roles.trigger is not None:
+        return _sliding(operator, roles.evict, roles.trigger, shown, inspection)
+    if window.panes is not None:
+        return _pane(window.panes, shown, _progress(operator, inspection))
+    if isinstance(window, Session) and isinstance(window.gap, int):
+        return _session(window, shown, inspection.clock if window.clock else _progress(operator, inspection).watermark)
     return f"It fires {firing(operator, pipeline)[0]}."
 
 
@@ -75,14 +71,14 @@ def _held(shown: Shown, inspection: StageInspection) -> Held:
     return Held(shown["tuples"], int(shown.get("policy", {}).get("since_trigger", 0)), _timer(shown, inspection))
 
 
-def _sliding(operator: Windowed, window: Sliding, shown: Shown, inspection: StageInspection) -> str:
+def _sliding(operator: Windowed, evict: Policy, trigger: Policy, shown: Shown, inspection: StageInspection) -> str:
     policy = shown.get("policy", {})
     waits = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
-    full = bool(policy.get("full", True)) or window.eviction.fills_at_once or waits
+    full = bool(policy.get("full", True)) or evict.fills_at_once or waits
     first = "" if full else " The window was never full, so it gives no output before that."
     if isinstance(operator, Sort):
         return f"It holds {shown['tuples']:,} tuples; the first in the order comes out when the window is full."
-    return f"It fires {window.trigger.next_trigger(_held(shown, inspection))}.{first}"
+    return f"It fires {trigger.next_trigger(_held(shown, inspection))}.{first}"
 
 
 def _timer(shown: Shown, inspection: StageInspection) -> str:
@@ -99,14 +95,14 @@ def _when(due: float, inspection: StageInspection) -> str:
 # ---- event time ------------------------------------------------------------------------------------------------------
 
 
-def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
+def _pane(panes: Panes, shown: Shown, progress: StreamProgress) -> str:
     times = [from_seconds(entry["time"]) for entry in shown.get("policy", {}).get("at", ())]
     if not times:
         return "It fires when the watermark reaches the end of a pane that holds tuples."
-    first = next_end(window, times[0])
+    first = next_end(panes, times[0])
     if progress.watermark is None:
         return f"Its first pane ends at {moment(first)}; it fires when the watermark, which has no value yet, is there."
-    end = max(first, next_end(window, progress.watermark))
+    end = max(first, next_end(panes, progress.watermark))
     missing = nanoseconds(end - progress.watermark)
     return (
         f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(progress.watermark)}, so "

@@ -29,7 +29,7 @@ from sluice.model.spec import (
     Union,
     Windowed,
 )
-from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.model.windows.window_kind import Panes
 from sluice.page.history import RATE_S, Lag, Rates
 from sluice.page.stage_inspections import StreamProgress
 from sluice.page.times import duration, moment, nanoseconds
@@ -263,23 +263,23 @@ def _silence(begin: str, seconds: float, remedy: str = "") -> Answer:
 
 def _missing(operator: Operator, watermark: int) -> str:
     """How much event time is missing to the end of the next pane."""
-    if not isinstance(operator, Windowed) or not isinstance(operator.window, TimeInterval):
+    if not isinstance(operator, Windowed) or operator.window.panes is None:
         return ""
-    end = next_end(operator.window, watermark)
+    end = next_end(operator.window.panes, watermark)
     return f" The pane that ends next, at {moment(end)}, lacks {nanoseconds(end - watermark)} of event time."
 
 
-def next_end(window: TimeInterval, time: int) -> int:
+def next_end(panes: Panes, time: int) -> int:
     """The first end of a pane behind a time of the event time, both in nanoseconds since 1970.
 
     Panes end at offset + k * period + duration; panes of the calendar end where a period of their zone begins.
     """
-    if window.calendar is not None:
-        stepped = window.period < window.duration
-        calendar = replace(window.calendar, months=None, weekday=None) if stepped else window.calendar
-        return WallClock(calendar, window.period).after(time)
-    behind = (time - window.offset - window.duration) // window.period + 1
-    return window.offset + behind * window.period + window.duration
+    if panes.calendar is not None:
+        stepped = panes.period < panes.duration
+        calendar = replace(panes.calendar, months=None, weekday=None) if stepped else panes.calendar
+        return WallClock(calendar, panes.period).after(time)
+    behind = (time - panes.offset - panes.duration) // panes.period + 1
+    return panes.offset + behind * panes.period + panes.duration
 
 
 def _slowest(stream: Stream, times: EventTime, progress: StreamProgress) -> Iterator[Answer]:

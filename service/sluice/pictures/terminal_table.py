@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from sluice.json_texts import visible
 from sluice.pictures import labels
 from sluice.pictures.story import Change, Chip, Step, Story
 
@@ -66,13 +67,16 @@ def _rows(story: Story) -> list[Row]:
 
 def _row(story: Story, step: Step, clock: str, *, names: bool) -> Row:
     """A date has a line of its own, above the time of the first step of the day."""
-    arrives = Text(labels.event_words(step), "red" if any(change.late for change in step.changes) else "")
+    arrives = Text(visible(labels.event_words(step)), "red" if any(change.late for change in step.changes) else "")
     watermarks = _watermarks(story, step)
     if watermarks:
         arrives.append("\n").append(watermarks, "magenta")
     windows = Text("\n").join([_window(story, change) for change in step.changes])
     outputs = Text("\n").join(
-        [Text(text, "red" if labels.LATE in text else "") for text in labels.result_texts(step.outputs, named=names)]
+        [
+            Text(visible(text), "red" if labels.LATE in text else "")
+            for text in labels.result_texts(step.outputs, named=names)
+        ]
     )
     needs = max([len(watermarks), *(len(labels.window_words(change, story)) for change in step.changes)])
     return Row(Text(clock.replace(" ", "\n"), SOFT), arrives, windows, outputs, needs)
@@ -108,10 +112,10 @@ def _window(story: Story, change: Change) -> Text:
     text = Text()
     where = labels.window_words(change, story)
     if where:
-        text.append(f"{where} ", SOFT)
+        text.append(f"{visible(where)} ", SOFT)
     gone, chips, behind = labels.shown_chips(change)
     for chip in gone:
-        text.append(f"-{chip.label}", GONE).append(" ")
+        text.append(f"-{visible(chip.label)}", GONE).append(" ")
     if change.fired:
         text.append("▶ ", FIRED)
     if chips or change.fired or not change.late:  # a late tuple changes no window, and may have none
@@ -120,7 +124,7 @@ def _window(story: Story, change: Change) -> Text:
             text.append(" " if index else "").append_text(_chip(chip, change))
         text.append("]", FIRED if change.fired else "").append(" " if behind else "")
     for index, chip in enumerate(behind):
-        late = Text(f"{labels.LATE} {chip.label}", "red") if chip in change.late else _chip(chip, change)
+        late = Text(f"{labels.LATE} {visible(chip.label)}", "red") if chip in change.late else _chip(chip, change)
         text.append(" " if index else "").append_text(late)
     if change.ended:
         text.append(f" {change.ended}", SOFT)
@@ -128,4 +132,5 @@ def _window(story: Story, change: Change) -> Text:
 
 
 def _chip(chip: Chip, change: Change) -> Text:
-    return Text(f"+{chip.label}", NEW) if chip in change.entered else Text(chip.label)
+    label = visible(chip.label)
+    return Text(f"+{label}", NEW) if chip in change.entered else Text(label)

@@ -16,7 +16,6 @@ from sluice.engine.stream.items import Items
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Aggregate, Barrier, Custom, Dedup, Delay, Join, KeyedMap, Operator, Pipeline, Sort, Window
 from sluice.model.types import Schema
-from sluice.model.windows.table_window import TableWindow
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale, WindowId
 from sluice.time_units import SECOND
@@ -93,10 +92,10 @@ def ports(pipeline: Pipeline) -> list[Follower]:
 def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> Iterator[Follower]:
     """What follows the tuples that an operator without windows stores."""
     if isinstance(spec, Barrier):
-        for one in spec.ports:
+        for input_port in spec.ports:
             yield Stored(
-                Port(spec.name, one.name, f"{one.name} waits", None, clears=False),
-                _labels(pipeline, one.stream, one.key),
+                Port(spec.name, input_port.name, f"{input_port.name} waits", None, clears=False),
+                _labels(pipeline, input_port.stream, input_port.key),
             )
     elif isinstance(spec, KeyedMap | Delay):
         port = Port(spec.name, "", spec.clauses[0], None, clears=False)
@@ -108,7 +107,7 @@ def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> It
 
 def _untraced(window: Window, port: Port, labels: Labels) -> Follower:
     """What follows a window without window events, by its snapshots."""
-    if isinstance(window, TableWindow):
+    if window.table_key is not None:
         return Stored(port, labels)
     return Sessions(port, labels, final=getattr(window, "emit", "final") == "final")
 

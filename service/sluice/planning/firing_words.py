@@ -120,20 +120,20 @@ def _early(operator: Operator) -> str:
     return f"; early results without a mark {' or '.join(count + time)}"
 
 
-def _lag(of: EventTime | None) -> int | None:
+def _lag(event_time: EventTime | None) -> int | None:
     """How far watermarks, of the stream or of a key, are behind the newest tuple; None if they come with the stream."""
-    if of is None:
+    if event_time is None:
         return None
-    return of.lag if of.per_key is None else of.per_key.lag
+    return event_time.lag if event_time.per_key is None else event_time.per_key.lag
 
 
-def _of_key(of: EventTime | None) -> str:
+def _of_key(event_time: EventTime | None) -> str:
     """When the windows of a key close, and when it is forgotten (KT1 to KT4)."""
-    if of is None or of.per_key is None:
+    if event_time is None or event_time.per_key is None:
         return ""
-    idle = of.per_key.idle_after
+    idle = event_time.per_key.idle_after
     closes = f", or as the key has no tuple for {seconds(idle)} s" if idle else ""
-    forgotten = seconds(of.per_key.forget_after)
+    forgotten = seconds(event_time.per_key.forget_after)
     return (
         f"; each key has a watermark of its own, by its tuples{closes}; forgotten after {forgotten} s without a tuple"
     )

@@ -60,17 +60,17 @@ class Loader:
 
 def load_all(paths: Iterable[Path], load_one: Callable[[Path], Pipeline]) -> dict[str, Pipeline]:
     """The pipelines of all these files, by path. Raises PipelineError with the problems of all of them."""
-    found: dict[str, Pipeline] = {}
+    pipelines: dict[str, Pipeline] = {}
     wrong: list[Problem] = []
     for path in paths:
         try:
-            found[str(path)] = load_one(path)
+            pipelines[str(path)] = load_one(path)
         except PipelineError as error:
             wrong.extend(error.problems)
-    wrong.extend(problems(found))
+    wrong.extend(problems(pipelines))
     if wrong:
         raise PipelineError(wrong)
-    return found
+    return pipelines
 
 
 class Found(NamedTuple):
@@ -82,7 +82,7 @@ class Found(NamedTuple):
     @classmethod
     def of(cls, pipelines: Mapping[str, Pipeline], wrong: Mapping[str, str] | None = None) -> Found:
         """`pipelines` has the right pipelines by the paths of their files."""
-        return cls({one.name: Wanted(file, one) for file, one in pipelines.items()}, dict(wrong or {}))
+        return cls({pipeline.name: Wanted(file, pipeline) for file, pipeline in pipelines.items()}, dict(wrong or {}))
 
 
 @dataclass(slots=True)
@@ -187,11 +187,11 @@ class PipelineFolder:
                 undecided[path] = file
         for path, file in undecided.items():
             for candidate in filter(None, (file.newest, file.accepted)):
-                found = problems({**accepted, str(path): candidate})
-                if not found:
+                conflicts = problems({**accepted, str(path): candidate})
+                if not conflicts:
                     accepted[str(path)] = candidate
                     break
-                wrong.setdefault(str(path), "\n".join(map(str, found)))
+                wrong.setdefault(str(path), "\n".join(map(str, conflicts)))
         for path, file in self._files.items():
             file.accepted = accepted.get(str(path))
         self._log_changes(wrong, accepted)

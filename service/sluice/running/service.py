@@ -101,8 +101,10 @@ def serve_several(
         session = stack.enter_context(SharedSession(name, options.master, early, several=several))
 
         def launch(member: Registered, *, first: bool) -> Run:
-            present = [one.pipeline for one in pipelines.members]
-            spark, placed = session.opened([stage for one in present for stage in stages(one)], stop_requested.wait)
+            present = [registered.pipeline for registered in pipelines.members]
+            spark, placed = session.opened(
+                [stage for pipeline in present for stage in stages(pipeline)], stop_requested.wait
+            )
             run = PipelineRun(
                 member, pages.of(member.pipeline), session,
                 reset_ledger=options.reset_ledger and first, accept=options.accept, until_final=options.until_final,
@@ -122,9 +124,9 @@ def serve_several(
             if not supervisor.active and (scan is None or options.until_final):
                 break
             if scan is not None and time.monotonic() - scanned >= SCAN:
-                found, scanned = scan(), time.monotonic()
-                if found is not None:
-                    _follow(supervisor, pipelines, found)
+                newer, scanned = scan(), time.monotonic()
+                if newer is not None:
+                    _follow(supervisor, pipelines, newer)
         failure = supervisor.fatal or (None if stop_requested.is_set() else supervisor.failure)
         _end(supervisor)
         if failure is not None:
@@ -144,20 +146,20 @@ STATES = {
 
 def _report_role(pipelines: Pipelines, name: str, role: Role, trouble: str) -> None:
     """Writes the role of this instance into the status of the pipeline. A new role is the beginning of a new state."""
-    status = next(one.status for one in pipelines.members if one.name == name)
+    status = next(member.status for member in pipelines.members if member.name == name)
     if status.role is not role:
         pipelines.update(name, role=role, state=STATES[status.role, role])
     if role is Role.STANDBY and status.error != trouble:
         pipelines.update(name, error=trouble)
 
 
-def _follow(supervisor: Supervisor, pipelines: Pipelines, found: Found) -> None:
-    for hint in cautions(dict(found.wanted.values())):
+def _follow(supervisor: Supervisor, pipelines: Pipelines, files: Found) -> None:
+    for hint in cautions(dict(files.wanted.values())):
         LOGGER.warning("%s", hint)
-    if not found.wanted:
+    if not files.wanted:
         LOGGER.warning("there is no pipeline file that can run; waiting for files")
-    pipelines.set_wrong_files(found.wrong)
-    supervisor.set_wanted(found.wanted)
+    pipelines.set_wrong_files(files.wrong)
+    supervisor.set_wanted(files.wanted)
 
 
 def _end(supervisor: Supervisor) -> None:

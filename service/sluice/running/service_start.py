@@ -40,23 +40,23 @@ PREFIX, LOCK = "sluice-run-", "lock"
 MAX_PATH = 60
 
 
-def start(load: Callable[[], Wished], options: Options, *, one: bool) -> None:
+def start(load: Callable[[], Wished], options: Options, *, single: bool) -> None:
     """Runs the service of the pipelines that `load` gives until it ends. An error of `load` ends the start.
 
-    `one`: whether it is the service of one pipeline file.
+    `single`: whether it is the service of one pipeline file.
     """
     require_open_files()
-    with signals_end_at_once(), own_folder(), early_processes(options.master, load) as ((found, scan), early):
+    with signals_end_at_once(), own_folder(), early_processes(options.master, load) as ((wished, scan), early):
         from sluice.arrow_without_pandas import keep_pandas_out  # noqa: PLC0415
 
         keep_pandas_out()
         from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it takes 2 s, beside the start of Java
 
-        only = next(iter(found.wanted.values())) if one else None
+        only = next(iter(wished.wanted.values())) if single else None
         if only and not options.standby and options.restart_of(only.pipeline) is Restart.NEVER:
             serve(only.pipeline, only.file, options, early)
         else:
-            serve_several(found, scan, options, early, only=only if options.standby else None)
+            serve_several(wished, scan, options, early, only=only if options.standby else None)
 
 
 class LimitError(SluiceError):

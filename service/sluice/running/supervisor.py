@@ -170,8 +170,8 @@ class Supervisor:
     def active(self) -> bool:
         """Whether a pipeline runs, or is to be started."""
         return any(
-            one.run is not None or one.next_start is not None or one.refusal is not None
-            for one in self._members.values()
+            member.run is not None or member.next_start is not None or member.refusal is not None
+            for member in self._members.values()
         )
 
     @property
@@ -228,12 +228,16 @@ class Supervisor:
 
     def _start_due(self) -> None:
         """Starts what is due, writers first: a pipeline may read a topic that another one is about to create."""
-        due = [name for name, one in self._members.items() if one.run is None and _passed(one.next_start, self._now())]
+        due = [
+            name
+            for name, member in self._members.items()
+            if member.run is None and _passed(member.next_start, self._now())
+        ]
         if not due:
             return
-        found = links([member.pipeline for member in self._members.values()])
-        for name in writers_first(due, found):
-            writers = [self._members[link.writer].run for link in found if link.reader == name]
+        all_links = links([member.pipeline for member in self._members.values()])
+        for name in writers_first(due, all_links):
+            writers = [self._members[link.writer].run for link in all_links if link.reader == name]
             ready = all(run is None or run.prepared for run in writers)
             if ready and not self._conflicting(name, self._members[name]):
                 self._start(self._members[name])

@@ -130,10 +130,10 @@ def explained(failure: str) -> SluiceError:
     """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log, unless
     topics have changed: then the query may start again, and the sentence says it all.
     """
-    found = _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
-    level = logging.DEBUG if isinstance(found, TopicsChangedError | PartsClosedError) else logging.ERROR
+    error = _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
+    level = logging.DEBUG if isinstance(error, TopicsChangedError | PartsClosedError) else logging.ERROR
     LOGGER.log(level, "a query failed; Spark's description follows", extra={"failure": failure})
-    return found
+    return error
 
 
 def log_failures_once() -> None:
@@ -163,8 +163,8 @@ def _own(failure: str) -> SluiceError | None:
 
 def _known(failure: str) -> SluiceError | None:
     for pattern, kind, sentence in CAUSES:
-        if found := re.search(pattern, failure, re.DOTALL | re.MULTILINE):
-            groups = [" ".join(str(group or "").split())[:300] for group in found.groups()]
+        if match := re.search(pattern, failure, re.DOTALL | re.MULTILINE):
+            groups = [" ".join(str(group or "").split())[:300] for group in match.groups()]
             return kind(sentence.format(*groups))
     return None
 

@@ -121,13 +121,13 @@ class Placement:
         A query that starts earlier would have all buckets on the first executor, and would soon move half of them.
         `pause` waits for the given number of seconds.
         """
-        found, same, waited = 0, 0.0, 0.0
-        while waited < FIRST and (not found or same < SETTLED):
+        count, same, waited = 0, 0.0, 0.0
+        while waited < FIRST and (not count or same < SETTLED):
             pause(INTERVAL)
             waited += INTERVAL
             now = len(self._executors())
-            same = same + INTERVAL if now == found else 0.0
-            found = now
+            same = same + INTERVAL if now == count else 0.0
+            count = now
 
     @property
     def cores(self) -> int:
@@ -150,10 +150,10 @@ class Placement:
 
     def refresh(self) -> None:
         """Moves buckets if executors came or went since the last call."""
-        found = sorted(self._executors())
+        executors = sorted(self._executors())
         with self._lock:
-            if found != self._present:
-                self._present = found
+            if executors != self._present:
+                self._present = executors
                 for key in self._tables:
                     self._assign(key)
 
@@ -188,8 +188,8 @@ def _described(owners: Mapping[int, Executor]) -> str:
 
 def executors_of(spark: SparkSession) -> list[Executor]:
     """The present executors. An executor is present from its registration until Spark has detected its end."""
-    found = [(name, host) for name, host in _BLOCK_MANAGER.findall(block_managers(spark)) if name != DRIVER]
-    return [Executor(name, host, _cores(spark, name)) for name, host in found]
+    managers = [(name, host) for name, host in _BLOCK_MANAGER.findall(block_managers(spark)) if name != DRIVER]
+    return [Executor(name, host, _cores(spark, name)) for name, host in managers]
 
 
 def _cores(spark: SparkSession, executor: str) -> int:
@@ -230,22 +230,22 @@ def assign(
     shift = first % len(order)
     order = order[shift:] + order[:shift]
     present = {executor.key: executor for executor in order}
-    found = {bucket: present[owner.key] for bucket, owner in before.items() if owner.key in present}
-    counts = Counter(found.values())
+    owners = {bucket: present[owner.key] for bucket, owner in before.items() if owner.key in present}
+    counts = Counter(owners.values())
 
     def load_with(executor: Executor, more: int) -> float:
         return (counts[executor] + more) / executor.cores
 
     for bucket in range(buckets):
-        if bucket not in found:
-            found[bucket] = min(order, key=lambda executor: load_with(executor, 1))
-            counts[found[bucket]] += 1
+        if bucket not in owners:
+            owners[bucket] = min(order, key=lambda executor: load_with(executor, 1))
+            counts[owners[bucket]] += 1
     while True:
         giver = max(order, key=lambda executor: load_with(executor, 0))
         taker = min(order, key=lambda executor: load_with(executor, 1))
         if load_with(taker, 1) >= load_with(giver, 0):
-            return dict(sorted(found.items()))
-        bucket = max(bucket for bucket, owner in found.items() if owner == giver)
-        found[bucket] = taker
+            return dict(sorted(owners.items()))
+        bucket = max(bucket for bucket, owner in owners.items() if owner == giver)
+        owners[bucket] = taker
         counts[giver] -= 1
         counts[taker] += 1

@@ -39,9 +39,9 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = Fa
     With `reset_ledger` it first overwrites the ledger with the position of this checkpoint. With `accept`, the states
     of operators may be lost by a change of the pipeline file.
     """
-    found, start_id = check_topics(pipeline), str(uuid.uuid4())
+    topics, start_id = check_topics(pipeline), str(uuid.uuid4())
     return open_checkpoint(
-        pipeline, found, start_id, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster
+        pipeline, topics, start_id, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster
     )  # fmt: skip
 
 

@@ -33,9 +33,9 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
             fed.remove()
             return not_read
         fed.flush()
-        made = request(plan, task.number, task.batch, rest)
+        outputs = request(plan, task.number, task.batch, rest)
         fed.remove()
-    return [*through, *made]
+    return [*through, *outputs]
 
 
 class Task(NamedTuple):

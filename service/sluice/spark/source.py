@@ -124,10 +124,10 @@ def pace_of(settings: Settings, size: float, cores: int = 1) -> Pace:
     most, most_bytes = settings.max_records_per_batch, settings.max_bytes_per_batch
     if not sized_by_file(settings):
         most, most_bytes = most * cores, most_bytes * cores
-    found = pace(most, most_bytes, size)
-    if found.batch < most:
-        LOGGER.info("batches take %s records at most, of about %.0f bytes each", found.batch, size)
-    return found
+    limited = pace(most, most_bytes, size)
+    if limited.batch < most:
+        LOGGER.info("batches take %s records at most, of about %.0f bytes each", limited.batch, size)
+    return limited
 
 
 def sized_by_file(settings: Settings) -> bool:
@@ -230,7 +230,7 @@ def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: floa
     """The sizes in bytes of up to about RECORDS_PER_SAMPLE records from each of these offsets on, read until
     `deadline`.
     """
-    found: dict[tuple[str, int], list[int]] = {}
+    sizes: dict[tuple[str, int], list[int]] = {}
     left = set(at)
     consumer.assign([TopicPartition(*place, offset) for place, offset in at.items()])
     while left and time.monotonic() < deadline:
@@ -238,8 +238,8 @@ def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: floa
         for message in [first, *consumer.consume(RECORDS_PER_SAMPLE, 0)] if first is not None else []:
             place = message.topic(), message.partition()
             if not message.error():
-                found.setdefault(place, []).append(size_of(message))
-            if message.error() or len(found[place]) >= RECORDS_PER_SAMPLE:
+                sizes.setdefault(place, []).append(size_of(message))
+            if message.error() or len(sizes[place]) >= RECORDS_PER_SAMPLE:
                 left.discard(place)
-        left -= found.keys()  # one fetch of each topic partition is enough
-    return found
+        left -= sizes.keys()  # one fetch of each topic partition is enough
+    return sizes

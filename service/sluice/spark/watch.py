@@ -130,14 +130,14 @@ def watch(
         ending(failure)
     since = time.monotonic()
     wake()
-    for one in queries:
-        if stop.is_set() and one.query.isActive:
-            _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
+    for watched in queries:
+        if stop.is_set() and watched.query.isActive:
+            _finish_batch(watched.query, lambda: time.monotonic() < since + stop.finish)
     stopped_in_time = _stop(queries, stop_s)
     failure = failure or _failure(queries, stop, restarts)
     try:
-        for one in stopped_in_time:
-            one.report()
+        for watched in stopped_in_time:
+            watched.report()
     finally:
         if failure:
             raise failure
@@ -148,12 +148,12 @@ def _watch_until_end(
 ) -> None:
     """Passes reports on until a query ends or `stop` is set."""
     slow, interval = StartLog(), INTERVAL
-    while all(one.query.isActive for one in queries) and not stop.wait(interval):
-        news = [one.report() for one in queries]
+    while all(watched.query.isActive for watched in queries) and not stop.wait(interval):
+        news = [watched.report() for watched in queries]
         interval = INTERVAL if any(news) else min(2 * interval, LONGEST_INTERVAL)
         look()
-        oldest = max(one.age(time.monotonic()) for one in queries)
-        began = all(one.began for one in queries)
+        oldest = max(watched.age(time.monotonic()) for watched in queries)
+        began = all(watched.began for watched in queries)
         health.report(began=began, batch=oldest)
         slow.report(began=began)
 
@@ -163,7 +163,7 @@ def _failure(queries: Sequence[WatchedQuery], stop: StopRequest, restarts: Kinds
 
     After a request to stop, an error of the kinds `restarts` is none: the next start finds what the topics are then.
     """
-    ended = (one.query.exception() for one in queries if not one.query.isActive)
+    ended = (watched.query.exception() for watched in queries if not watched.query.isActive)
     errors = (explained(str(error)) for error in ended if error)
     return next((e for e in errors if not (stop.is_set() and isinstance(e, restarts))), None)
 
@@ -174,14 +174,15 @@ def _stop(queries: Sequence[WatchedQuery], seconds: float) -> list[WatchedQuery]
     Returns the queries that have stopped by then.
     """
     threads = [
-        threading.Thread(target=stopped, args=(one.query.stop,), name="sluice-stop", daemon=True) for one in queries
+        threading.Thread(target=stopped, args=(watched.query.stop,), name="sluice-stop", daemon=True)
+        for watched in queries
     ]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    return [one for one, thread in zip(queries, threads, strict=True) if not thread.is_alive()]
+    return [watched for watched, thread in zip(queries, threads, strict=True) if not thread.is_alive()]
 
 
 def _finish_batch(query: StreamingQuery, may_wait: Callable[[], bool]) -> None:
@@ -207,10 +208,10 @@ def newest_batch(query: StreamingQuery) -> int | None:
 
 def reports_after(query: StreamingQuery, timestamp: str) -> list[Progress]:
     """The reports that are newer than the one with this timestamp, oldest first; all that Spark keeps if it is gone."""
-    found: list[Progress] = []
+    reports: list[Progress] = []
     for report in reversed(kept_reports(query)):
         progress = json.loads(report.json())
         if progress["timestamp"] == timestamp:
             break
-        found.append(progress)
-    return found[::-1]
+        reports.append(progress)
+    return reports[::-1]

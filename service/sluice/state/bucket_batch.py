@@ -198,7 +198,7 @@ class ReorderBuffer:
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
         limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAX_TIME, 0))
         others = [row for row in rows if row[0] not in (RECORDS, IDLE_CLOCK)]
-        released = [*others, *((RECORDS, one.packed()) for one in self._released(limit))]
+        released = [*others, *((RECORDS, piece.packed()) for piece in self._released(limit))]
         late = [held.stream for held in self.slices if (held.end, held.first) <= limit]
         if late:
             raise violated("nothing held is late", f"stream {late[0]}, released up to {limit[0]}")

@@ -86,10 +86,11 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
         "keys": known_keys(state, str(question.get("keys", ""))),
     }  # fmt: skip
     if "key" in question:
-        found = bucket.graph.inspect(state, question["key"])
+        inspected = bucket.graph.inspect(state, question["key"])
         pipeline = bucket.plan.pipeline
         windows = [
-            shortened(shown(pipeline, question["key"], state.now, window), MAX_TUPLES) for window in found[:MAX_WINDOWS]
+            shortened(shown(pipeline, question["key"], state.now, window), MAX_TUPLES)
+            for window in inspected[:MAX_WINDOWS]
         ]
         answer["windows"] = [_with_outputs(window, bucket, state, question["key"]) for window in windows]
     return answer
@@ -99,15 +100,15 @@ def known_keys(state: GraphState, part: str) -> list[str]:
     """The newest keys of window partitions that contain a text, newest first, at most MAX_KEYS. Of each operator the
     MAX_SEARCHED newest keys are searched, so the cost has a bound.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for remembered in state.operators:
         keys = getattr(getattr(remembered, "windows", remembered), "keys", None)
         if isinstance(keys, Interner):
             newest = keys.take(np.arange(max(0, keys.count - MAX_SEARCHED), keys.count))
             matching = newest.filter(pc.match_substring(newest, part.encode())) if part else newest
             texts = matching[-MAX_KEYS:].to_pylist()[::-1]
-            found |= dict.fromkeys(text.decode(errors="replace") for text in texts)
-    return list(found)[:MAX_KEYS]
+            names |= dict.fromkeys(text.decode(errors="replace") for text in texts)
+    return list(names)[:MAX_KEYS]
 
 
 def held_back(bucket: Bucket) -> dict[str, Any]:
@@ -143,11 +144,11 @@ def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key
     if "now" in window or not _closes(spec) or remembered is None or remembered.sizes[0] > MAX_CLOSED:
         return window
     clock = Clock(state.origin, state.now)
-    made = bucket.graph.operators[index].feed(remembered, [_end_of_time(bucket, spec.inputs[0], state.now)], clock)
+    outputs = bucket.graph.operators[index].feed(remembered, [_end_of_time(bucket, spec.inputs[0], state.now)], clock)
     now = {}
     for output in spec.outputs:
         schema = bucket.plan.pipeline.streams[output.stream].schema
-        tuples = _of_key(made[output.stream], key) if output.stream in made else None
+        tuples = _of_key(outputs[output.stream], key) if output.stream in outputs else None
         if tuples is not None and tuples.num_rows:
             now[output.stream] = rows(tuples.slice(0, MAX_TUPLES), schema)
     return window | ({"now": now} if now else {})
@@ -161,9 +162,9 @@ def _closes(spec: Any) -> bool:  # noqa: ANN401 - an operator
 def _end_of_time(bucket: Bucket, stream: str, now: int) -> Items:
     """A watermark behind all times."""
     none = no_items(bucket.plan.pipeline.streams[stream].row_schema)
-    one = np.zeros(1, np.int64)
+    zero = np.zeros(1, np.int64)
     kind, source, key = (np.full(1, value, dtype) for value, dtype in ((WATERMARK, "i1"), (MADE, "i4"), (-1, "i4")))
-    return Items(one, one + now, kind, source, key, none.keys, none.tuples, one + MAX_TIME)
+    return Items(zero, zero + now, kind, source, key, none.keys, none.tuples, zero + MAX_TIME)
 
 
 def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
@@ -171,7 +172,7 @@ def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
     code = items.key[items.kind == TUPLE]
     if key is None:
         return items.tuples.filter(pa.array(code < 0))
-    known = np.array([one == key.encode() for one in items.keys.to_pylist()], np.bool_)
+    known = np.array([name == key.encode() for name in items.keys.to_pylist()], np.bool_)
     own = np.zeros(len(code), np.bool_)
     own[code >= 0] = known[code[code >= 0]]
     return items.tuples.filter(pa.array(own))
@@ -179,25 +180,30 @@ def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
 
 def _streams(state: GraphState) -> dict[str, Any]:
     return {
-        name: {"watermark": _time(progress.watermark), "topic_partitions": [_source(one) for one in progress.sources]}
+        name: {
+            "watermark": _time(progress.watermark),
+            "topic_partitions": [_source(source) for source in progress.sources],
+        }
         for name, progress in state.progress.items()
         if progress.watermark != UNSET or len(progress.sources)
     }
 
 
-def _source(one: np.void) -> dict[str, Any]:
+def _source(source: np.void) -> dict[str, Any]:
     """A topic partition: its watermark, the operator clock when its last item came, and whether it is idle."""
     return {
-        "watermark": _time(int(one["watermark"])), "last_item": _time(int(one["heard"])), "idle": bool(one["idle"]),
-    }  # fmt: skip
+        "watermark": _time(int(source["watermark"])),
+        "last_item": _time(int(source["heard"])),
+        "idle": bool(source["idle"]),
+    }
 
 
 def _waiting(state: GraphState) -> dict[str, dict[str, int]]:
-    found = {}
+    marks = {}
     for name, items in state.buffered.items():
         sources, counts = np.unique(items.source[items.kind == WINDOW], return_counts=True)
-        found[name] = dict(zip(map(str, sources.tolist()), counts.tolist(), strict=True))
-    return {name: counts for name, counts in found.items() if counts}
+        marks[name] = dict(zip(map(str, sources.tolist()), counts.tolist(), strict=True))
+    return {name: counts for name, counts in marks.items() if counts}
 
 
 def _time(time: int) -> int | None:
@@ -231,11 +237,11 @@ def _answer(connection: socket.socket, bucket: Bucket, question: bytes) -> None:
         os.closerange(3, kept)  # a copy that stays open would hide a close by the original
         os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
         os.nice(NICE)
-        found = inspect_bucket(bucket, json.loads(question))
-        body = text_with_digits(found, COMPACT).encode()
+        answer = inspect_bucket(bucket, json.loads(question))
+        body = text_with_digits(answer, COMPACT).encode()
         if len(body) > MAX_ANSWER:
-            found["windows"], found["too_large"] = [], True
-            body = text_with_digits(found, COMPACT).encode()
+            answer["windows"], answer["too_large"] = [], True
+            body = text_with_digits(answer, COMPACT).encode()
         connection.settimeout(INSPECTION_S)
         Message((), [body]).write(connection.sendall)
     finally:
@@ -289,16 +295,16 @@ def shortened(window: Mapping[str, Any], most: int) -> dict[str, Any]:
 
     `left_out` is the number of tuples that the window holds and the object does not have.
     """
-    found = dict(window)
-    held = found.get("held", [])
+    short = dict(window)
+    held = short.get("held", [])
     if len(held) > most:
-        found |= {"held": held[-most:], "left_out": len(held) - most}
-    if "now" in found:
-        found["now"] = {stream: list(islice(made, most)) for stream, made in found["now"].items()}
-    policy = found.get("policy", {})
+        short |= {"held": held[-most:], "left_out": len(held) - most}
+    if "now" in short:
+        short["now"] = {stream: list(islice(tuples, most)) for stream, tuples in short["now"].items()}
+    policy = short.get("policy", {})
     if policy:
-        found["policy"] = {name: v[-most:] if isinstance(v, list) else v for name, v in policy.items()}
-    return found
+        short["policy"] = {name: v[-most:] if isinstance(v, list) else v for name, v in policy.items()}
+    return short
 
 
 def _clause(pipeline: Pipeline, name: str, side: str) -> str:

@@ -202,23 +202,23 @@ class Log:
             file = path.open("rb")
         except FileNotFoundError:  # another process has removed it
             return Scan()
-        found, start = Scan(), 0
+        scan, start = Scan(), 0
         with file:
             size = os.fstat(file.fileno()).st_size
             while start + HEAD <= size:
                 head = file.read(HEAD)
                 mark, version, length, checksum = START.unpack(head[: START.size])
                 if SUM.pack(self._sum(head[: START.size])) != head[START.size :] or mark != MARK:
-                    found.damage = DamagedError(str(path), f"the entry at byte {start} is damaged, or another bucket's")
-                    return found
+                    scan.damage = DamagedError(str(path), f"the entry at byte {start} is damaged, or another bucket's")
+                    return scan
                 position = EntryPosition(path, start, version, length, checksum)
                 if position.end > size:  # the process that writes the entry goes on, or was killed
-                    found.begun = version
-                    return found
-                found.positions.append(position)
+                    scan.begun = version
+                    return scan
+                scan.positions.append(position)
                 start = position.end
                 file.seek(start)
-        return found
+        return scan
 
     def _sum(self, *parts: Body) -> int:
         if len(parts) == 1:

@@ -56,12 +56,12 @@ class BegunElsewhereError(FencedError):
 
 
 def open_checkpoint(
-    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    pipeline: Pipeline, topics: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
     on_cluster: bool = False,
 ) -> Plan:  # fmt: skip
     """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
 
-    found          the topics by name
+    topics         the topics by name
     start          id of this start of the service
     reset_ledger   whether the ledger is first overwritten with the position of this checkpoint
     accept         whether the states of operators may be lost that a change of the pipeline file does not keep
@@ -71,14 +71,14 @@ def open_checkpoint(
     runs is not affected.
     """
     try:
-        return _opened(pipeline, found, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
+        return _opened(pipeline, topics, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
     except BegunElsewhereError as error:
         LOGGER.info("the checkpoint is opened again: %s", error)
-        return _opened(pipeline, found, start, anew=True, accept=accept, on_cluster=on_cluster)
+        return _opened(pipeline, topics, start, anew=True, accept=accept, on_cluster=on_cluster)
 
 
 def _opened(
-    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
+    pipeline: Pipeline, topics: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False,
     on_cluster: bool = False, anew: bool = False,
 ) -> Plan:  # fmt: skip
     """As `open_checkpoint`. With `anew`, the store of `state:` may belong to another checkpoint, which gives it up.
@@ -91,10 +91,10 @@ def _opened(
     if reset_ledger:
         store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
     else:
-        _convert(pipeline, store, found, accept=accept)
+        _convert(pipeline, store, topics, accept=accept)
     position = None if reset_ledger else _position(pipeline, store)
     identity = _claimed(pipeline, store, position)
-    plan = Plan.of(pipeline, identity, found, start)
+    plan = Plan.of(pipeline, identity, topics, start)
     if reset_ledger:
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
@@ -118,7 +118,7 @@ def _opened(
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
         _log_outputs(plan)
     if plan.created_again:
-        _begin_anew(plan, found)
+        _begin_anew(plan, topics)
     write_ids(store, dict(plan.topic_ids))
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
@@ -216,7 +216,7 @@ def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
     offset_log.write_plan(plan.store, batch, planned, idle_clock=plan.has_idle_clock)
 
 
-def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
+def follow_ledger(pipeline: Pipeline, topics: Mapping[str, Topic]) -> None:
     """Brings the checkpoint of a query that another instance runs to the position of the ledger.
 
     It neither ends a transaction nor fences that instance. Without a ledger it does nothing; nor if the checkpoint was
@@ -229,7 +229,7 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
     position = ledger.read_position(kafka, pipeline.name, ledger.OPEN)
     if position is None or CHANGE in store.list(CHANGE):
         return
-    plan = Plan.of(pipeline, _claimed(pipeline, store, position), found)
+    plan = Plan.of(pipeline, _claimed(pipeline, store, position), topics)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     if mismatch := _mismatch(plan, position):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
@@ -261,20 +261,20 @@ def _not_in_ledger(pipeline: Pipeline) -> frozenset[str]:
     return frozenset(name for name, topic in known_inputs(pipeline).items() if before.get(name, topic.id) != topic.id)
 
 
-def _begin_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
+def _begin_anew(plan: Plan, topics: Mapping[str, Topic]) -> None:
     from sluice.state.upgrade.state_conversion import begin_topics_anew  # noqa: PLC0415 - see _convert
 
-    begin_topics_anew(plan, found)
+    begin_topics_anew(plan, topics)
 
 
-def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
+def _convert(pipeline: Pipeline, store: CheckpointStore, topics: Mapping[str, Topic], *, accept: bool) -> None:
     """Converts the checkpoint if the pipeline file has changed, or finishes a conversion that was killed."""
     changed = changed_stage(pipeline, store) is not None and not converted_elsewhere(pipeline, store)
     if changed or CHANGE in store.list(CHANGE):
         _require_closed(pipeline, store)
         from sluice.state.upgrade.state_conversion import convert_if_changed  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
-        convert_if_changed(pipeline, store, found, accept=accept)
+        convert_if_changed(pipeline, store, topics, accept=accept)
 
 
 def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
@@ -386,17 +386,17 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
 
 def converted_elsewhere(pipeline: Pipeline, store: CheckpointStore) -> bool:
     """Whether the checkpoint is an older copy of one that was converted to the changed pipeline file by then."""
-    found, fingerprint = checkpoint_identity.stored(store), checkpoint_identity.fingerprint_of(pipeline)
-    if found is None or found.pipeline != pipeline.name or found.fingerprint == fingerprint:
+    identity, fingerprint = checkpoint_identity.stored(store), checkpoint_identity.fingerprint_of(pipeline)
+    if identity is None or identity.pipeline != pipeline.name or identity.fingerprint == fingerprint:
         return False
     entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-    return entry is not None and (entry.query_id, entry.fingerprint) == (found.query, fingerprint)
+    return entry is not None and (entry.query_id, entry.fingerprint) == (identity.query, fingerprint)
 
 
 def _unused(store: CheckpointStore, position: LedgerPosition) -> bool:
     """Whether the folder has no identity, or one that differs from the ledger's and of which no batch was committed."""
-    found = checkpoint_identity.stored(store)
-    return found is None or (found.query != position.query_id and offset_log.batches(store)[0] is None)
+    identity = checkpoint_identity.stored(store)
+    return identity is None or (identity.query != position.query_id and offset_log.batches(store)[0] is None)
 
 
 def _committed(plan: Plan, position: LedgerPosition | None) -> int | None:
@@ -426,7 +426,9 @@ def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
     committed, planned = offset_log.batches(plan.store)
     try:
         if ledger.fits(position, committed, planned, digest_of=partial(offset_log.digest, plan.store)):
-            lost = None if committed is None else next((one for one in _folders(plan) if not one.is_dir()), None)
+            lost = (
+                None if committed is None else next((folder for folder in _folders(plan) if not folder.is_dir()), None)
+            )
             return "" if lost is None else f"its folder buckets/{lost.name} is missing"
     except SparkFileError as error:
         return error.found

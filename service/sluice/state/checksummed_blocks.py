@@ -178,10 +178,10 @@ def _read_head(stored: StoredObject) -> Head:
     return Head(json.loads(head[START.size :]), block, end, checksum)
 
 
-def _compare(stored: StoredObject, found: Description, expected: Description) -> None:
+def _compare(stored: StoredObject, description: Description, expected: Description) -> None:
     for name, value in expected.items():
-        if found.get(name) != value:
-            raise DamagedError(stored.location, f"it belongs to {name} {found.get(name)}, not to {name} {value}")
+        if description.get(name) != value:
+            raise DamagedError(stored.location, f"it belongs to {name} {description.get(name)}, not to {name} {value}")
 
 
 def _read_sums(stored: StoredObject, head: Head) -> tuple[int, tuple[int, ...]]:

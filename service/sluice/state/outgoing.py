@@ -42,15 +42,15 @@ from sluice.wire.record_codec import Records
 SCHEMA = pa.schema([("kind", pa.int32()), ("packed", pa.binary())])
 
 
-def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
+def outgoing(plan: Plan, outputs: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
     """The packed rows of a bucket's outputs, and of the tuples that its operators rejected.
 
-    made    the items of each stream that an operator emitted
-    batch   the input that caused them
+    outputs   the items of each stream that an operator emitted
+    batch     the input that caused them
     """
-    rejects = [made.get(REJECTS)]
+    rejects = [outputs.get(REJECTS)]
     for stream in plan.pipeline.outputs:
-        items = made.get(stream.name)
+        items = outputs.get(stream.name)
         if items is not None and len(items):
             written, refused = _writable(plan, stream, items)
             rejects.append(refused)
@@ -68,7 +68,9 @@ def _writable(plan: Plan, stream: Stream, items: Items) -> tuple[Items, Items | 
         return items, None
     bad = np.zeros(items.tuples.num_rows, np.bool_)
     bad[list(reasons)] = True
-    writer = next(spec.name for spec in plan.pipeline.operators if stream.name in {one.stream for one in spec.outputs})
+    writer = next(
+        spec.name for spec in plan.pipeline.operators if stream.name in {output.stream for output in spec.outputs}
+    )
     kept, _, refused = without(bad, items, items.tuples, writer, [reasons[row] for row in sorted(reasons)])
     return kept, refused
 
@@ -80,14 +82,14 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
     """
     ordinal = _ordinals(items, batch.ordinals)
     offset = _offsets(ordinal, batch.firsts)
-    made = (items.source == MADE) | _waited(plan, items, ordinal)
+    by_operator = (items.source == MADE) | _waited(plan, items, ordinal)
     for port, stream in enumerate(plan.inputs):
         # a tuple that a timer made is counted for port 0
         here = np.flatnonzero(port_of(np.maximum(ordinal, 0)) == port)
         rows = items.tuples.take(pa.array(here))
         if len(here):
             about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
-            letters = _letters(rows, ordinal[here], offset[here], items.at[here], made[here])
+            letters = _letters(rows, ordinal[here], offset[here], items.at[here], by_operator[here])
             for some in pieces(letters, plan.bounds.piece):
                 yield DEAD_LETTERS, pack(some, about)
 
@@ -102,10 +104,10 @@ def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
     inputs = {spec.name: spec.inputs for spec in plan.pipeline.operators}
     operators = items.tuples.column("operator").to_pylist()
     for operator in set(operators):
-        here = np.array([one == operator for one in operators]) & (items.source >= 0)
+        here = np.array([name == operator for name in operators]) & (items.source >= 0)
         sender, source = topic_partition_of(ordinal[here]), items.source[here]
         own = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
-        waited[here] = ~np.logical_or.reduce([one == sender for one in own or [source]])
+        waited[here] = ~np.logical_or.reduce([origin == sender for origin in own or [source]])
     return waited
 
 
@@ -114,12 +116,12 @@ def _offsets(ordinal: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
     offset = np.full(len(ordinal), -1)
     caused = ordinal != NO_ORDINAL
     first = first_of(ordinal[caused])
-    offset[caused] = [firsts[one] for one in first.tolist()] + (ordinal[caused] - first) // NUMBERS
+    offset[caused] = [firsts[number] for number in first.tolist()] + (ordinal[caused] - first) // NUMBERS
     return offset
 
 
 def _letters(
-    rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: np.ndarray, made: np.ndarray
+    rows: pa.RecordBatch, ordinal: np.ndarray, offset: np.ndarray, at: np.ndarray, by_operator: np.ndarray
 ) -> pa.RecordBatch:
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
@@ -131,7 +133,7 @@ def _letters(
         "key": pa.nulls(len(ordinal), pa.binary()),
         "value": rows.column("tuple").cast(pa.binary()),
         "headers": pa.nulls(len(ordinal)),
-        "made": pa.array(made),
+        "made": pa.array(by_operator),
     }
     return pa.RecordBatch.from_pydict(values)
 
@@ -303,11 +305,11 @@ def report_of(
     """
     report: Counts = {}
     for operator in operators:
-        made = [streams[output.stream] for output in operator.outputs if output.stream in streams]
+        emitted = [streams[output.stream] for output in operator.outputs if output.stream in streams]
         report[operator.name] = {
             "in": sum(streams[name].tuples.num_rows for name in operator.inputs if name in streams),
-            "out": sum(items.tuples.num_rows for items in made),
-            "windows": max((_fired(items) for items in made), default=0),
+            "out": sum(items.tuples.num_rows for items in emitted),
+            "windows": max((_fired(items) for items in emitted), default=0),
         }
         if operator.name in sizes:
             partitions, tuples = sizes[operator.name]

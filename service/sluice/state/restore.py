@@ -50,10 +50,11 @@ from sluice.columns.tables import StateError
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
-from sluice.state.bucket import REPEATABLE_VERSIONS, Bucket, folder_of
+from sluice.state.bucket import Bucket, folder_of
 from sluice.state.bucket_batch import ReorderBuffer
 from sluice.state.checksummed_blocks import LOGGER
 from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot, oldest_needed
+from sluice.state.snapshot_schedule import REPEATABLE_VERSIONS
 
 #: the folder in RESTORING for snapshots that were fetched
 FETCHED = "fetched"
@@ -116,12 +117,12 @@ def restore(
         shutil.rmtree(new)
     loaded = [_loaded(_candidates(plan, number, batch, plans, source), plan) for number in range(plan.buckets)]
     buckets = {number: bucket for number, (_, bucket) in enumerate(loaded)}
-    versions = {number: one.version for number, (one, _) in enumerate(loaded)}
+    versions = {number: candidate.version for number, (candidate, _) in enumerate(loaded)}
     fetched = time.monotonic()
     _repeat(plan, buckets, versions, batch, plans)
     store = FolderStore(new, forced=plan.forced)
-    made = list(buckets.values()) if into is None else rescaled(into, list(buckets.values()), batch + 1)
-    for bucket in made:
+    restored = list(buckets.values()) if into is None else rescaled(into, list(buckets.values()), batch + 1)
+    for bucket in restored:
         bucket.export(store, batch + 1)
     if into is not None:
         _give_number(into, store, StoredSnapshot(batch + 1, plans[batch].digest))
@@ -129,12 +130,12 @@ def restore(
     shutil.rmtree(new / FETCHED, ignore_errors=True)
     put_bytes(store, COMPLETE, b"")
     adopt(folder)
-    origins = sorted({one.origin for one, _ in loaded})
+    origins = sorted({candidate.origin for candidate, _ in loaded})
     LOGGER.log(
         level,
         "checkpoint restored: pipeline=%s batch=%d buckets=%d from=%s repeated_batches=%d fetch_s=%.1f repeat_s=%.1f",
-        plan.pipeline.name, batch, len(made), ",".join(origins), batch + 1 - min(versions.values()), fetched - began,
-        time.monotonic() - fetched,
+        plan.pipeline.name, batch, len(restored), ",".join(origins), batch + 1 - min(versions.values()),
+        fetched - began, time.monotonic() - fetched,
     )  # fmt: skip
 
 
@@ -177,21 +178,21 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
     Raises RestoreError if there is none.
     """
     oldest = _oldest_version(batch, plans)
-    found = [*_in_folder(plan, number, batch, plans), *_in_store(plan, number, plans, source)]
+    candidates = [*_in_folder(plan, number, batch, plans), *_in_store(plan, number, plans, source)]
     if oldest == 0:
-        found.append(Candidate(0, "the first batch", lambda: Bucket(plan, number)))
-    usable = [one for one in found if oldest <= one.version <= batch + 1]
+        candidates.append(Candidate(0, "the first batch", lambda: Bucket(plan, number)))
+    usable = [candidate for candidate in candidates if oldest <= candidate.version <= batch + 1]
     if usable:
-        return sorted(usable, key=lambda one: -one.version)
+        return sorted(usable, key=lambda candidate: -candidate.version)
     raise RestoreError(
         f"checkpoint {plan.checkpoint}: the ledger of {plan.pipeline.name!r} is at batch {batch}, and the state of "
-        f"bucket {number} after this batch is lost. {_left(found, oldest, source)} {REMEDIES}"
+        f"bucket {number} after this batch is lost. {_left(candidates, oldest, source)} {REMEDIES}"
     )
 
 
-def _left(found: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
+def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
     """What there is of the state, for the message."""
-    newest = max((one.version for one in found), default=0)
+    newest = max((candidate.version for candidate in candidates), default=0)
     state = (
         f"The newest state that is left is that before batch {newest}, but" if newest else "No snapshot is left, and"
     )
@@ -219,7 +220,8 @@ def _in_folder(plan: Plan, number: int, batch: int, plans: Plans) -> Iterator[Ca
     if not folder_of(plan, number).is_dir():
         return
     common = max(
-        (one for one in offset_log.batches_in(plan.store, offset_log.PLANNED) if _same(plan, one, plans)), default=-1
+        (planned for planned in offset_log.batches_in(plan.store, offset_log.PLANNED) if _same(plan, planned, plans)),
+        default=-1,
     )
     newest = min(common, batch) + 1
     for version in range(newest, max(0, newest - REPEATABLE_VERSIONS), -1):
@@ -237,9 +239,9 @@ def _in_store(plan: Plan, number: int, plans: Plans, source: SnapshotSource | No
     """The snapshots in the store that belong to the history in the ledger."""
     if source is None:
         return
-    for one in source.snapshots(number):
-        if one.version - 1 in plans and plans[one.version - 1].digest.startswith(one.digest):
-            yield Candidate(one.version, "the store", lambda one=one: _fetched(plan, number, one, source))  # type: ignore[misc]
+    for snapshot in source.snapshots(number):
+        if snapshot.version - 1 in plans and plans[snapshot.version - 1].digest.startswith(snapshot.digest):
+            yield Candidate(snapshot.version, "the store", partial(_fetched, plan, number, snapshot, source))
 
 
 def _fetched(plan: Plan, number: int, snapshot: StoredSnapshot, source: SnapshotSource) -> Bucket:
@@ -255,13 +257,15 @@ def _at(bucket: Bucket, version: int) -> Bucket:
 
 def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]:
     """The newest candidate whose state can be read. Raises RestoreError if there is none."""
-    for one in candidates:
+    for candidate in candidates:
         try:
-            return one, one.load()
+            return candidate, candidate.load()
         except StoreError:  # the store may answer the next start
             raise
         except (StateError, OSError) as error:
-            LOGGER.warning("the state of version %d in %s cannot be used: %s", one.version, one.origin, error)
+            LOGGER.warning(
+                "the state of version %d in %s cannot be used: %s", candidate.version, candidate.origin, error
+            )
     message = (
         f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings in the log name the "
         f"causes. {REMEDIES}"
@@ -277,28 +281,28 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
     needed = oldest_needed(kafka, plans[version - 1].offsets, plans[batch].offsets)
     _require_uncompacted(plan, batch, needed)
     _require_same_topics(plan, batch, needed)
-    lacking = {one: found for one, found in needed.items() if found.oldest > found.needed}
+    lacking = {place: offset for place, offset in needed.items() if offset.oldest > offset.needed}
     if not lacking:
         return
-    (topic, partition), found = min(lacking.items())
+    (topic, partition), offset = min(lacking.items())
     raise RestoreError(
         f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
-        f"topic {topic}, topic partition {partition}, from offset {found.needed} on, but Kafka has deleted those before"
-        f" offset {found.oldest} (retention). {REMEDIES}. In future keep the records of the inputs for longer than the "
-        "time between two snapshots and the longest stop of the service together"
+        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka has deleted "
+        f"those before offset {offset.oldest} (retention). {REMEDIES}. In future keep the records of the inputs for "
+        "longer than the time between two snapshots and the longest stop of the service together"
     )
 
 
 def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
-    compacted = {one: found for one, found in needed.items() if one[0] in plan.compacted}
+    compacted = {place: offset for place, offset in needed.items() if place[0] in plan.compacted}
     if not compacted:
         return
-    (topic, partition), found = min(compacted.items())
+    (topic, partition), offset = min(compacted.items())
     raise RestoreError(
         f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
-        f"topic {topic}, topic partition {partition}, from offset {found.needed} on, but Kafka compacts this topic (or "
-        "the user lacks the permission DESCRIBE_CONFIGS to see that it does not), so records may be missing. If none "
-        "of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
+        f"topic {topic}, topic partition {partition}, from offset {offset.needed} on, but Kafka compacts this "
+        "topic (or the user lacks the permission DESCRIBE_CONFIGS to see that it does not), so records may be missing. "
+        "If none of these records was compacted (`min.compaction.lag.ms` of the topic is long enough), set its "
         f"`cleanup.policy` to delete, start the service, and set it back. Otherwise: {REMEDIES}"
     )
 
@@ -320,12 +324,12 @@ def rescaled(plan: Plan, buckets: Sequence[Bucket], version: int) -> list[Bucket
     graph = buckets[0].graph
     states, waiting = zip(*(bucket.content() for bucket in buckets), strict=True)
     parts = [graph.split(state, plan.buckets, partial(bucket_of_key, plan.buckets)) for state in states]
-    made = []
+    new_buckets = []
     for number, buffer in enumerate(_buffers(plan, waiting)):
         bucket = Bucket(plan, number)
-        bucket.take(version, graph.merge([of[number] for of in parts]), buffer)
-        made.append(bucket)
-    return made
+        bucket.take(version, graph.merge([divided[number] for divided in parts]), buffer)
+        new_buckets.append(bucket)
+    return new_buckets
 
 
 def bucket_of_key(buckets: int, key: bytes) -> int:
@@ -337,12 +341,12 @@ def _buffers(plan: Plan, saved: Sequence[bytes]) -> list[bytes]:
     """The saved reorder buffers of the new buckets. An empty one has never had a row."""
     if not all(saved):
         return [b""] * plan.buckets
-    old = [ReorderBuffer.load(one) for one in saved]
-    made = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
+    old = [ReorderBuffer.load(data) for data in saved]
+    new = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
     for slices in zip(*(buffer.slices for buffer in old), strict=True):
-        for buffer, own in zip(made, _divided(plan, PartitionSlice.joined(slices)), strict=True):
+        for buffer, own in zip(new, _divided(plan, PartitionSlice.joined(slices)), strict=True):
             buffer.slices.append(own)
-    return [buffer.save() for buffer in made]
+    return [buffer.save() for buffer in new]
 
 
 def _divided(plan: Plan, whole: PartitionSlice) -> Iterator[PartitionSlice]:

@@ -91,11 +91,11 @@ class SnapshotArchive:
         with self._converting():
             if self._store.create(OWNER, data):
                 return
-            found = self._owner()
-            if found == owner:
+            present_owner = self._owner()
+            if present_owner == owner:
                 return
-            if not anew or (found.pipeline, found.cluster) != (owner.pipeline, owner.cluster):
-                raise CheckpointError(self._refused(found, owner))
+            if not anew or (present_owner.pipeline, present_owner.cluster) != (owner.pipeline, owner.cluster):
+                raise CheckpointError(self._refused(present_owner, owner))
             for name in list(self._store.list(f"{SNAPSHOTS}/")):
                 self._store.delete(name)
             put_bytes(self._store, OWNER, data)
@@ -103,18 +103,18 @@ class SnapshotArchive:
     def snapshots(self, bucket: int) -> list[StoredSnapshot]:
         prefix = f"{self._prefix}{bucket}/"
         with self._converting():
-            found = list(self._store.list(prefix))
-        return [one for name in found if (one := _named(name.removeprefix(prefix)))]
+            names = list(self._store.list(prefix))
+        return [snapshot for name in names if (snapshot := _named(name.removeprefix(prefix)))]
 
     def all_snapshots(self, buckets: int) -> dict[int, list[StoredSnapshot]]:
         """The snapshots of each bucket, with one request for all."""
-        found: dict[int, list[StoredSnapshot]] = {bucket: [] for bucket in range(buckets)}
+        snapshots: dict[int, list[StoredSnapshot]] = {bucket: [] for bucket in range(buckets)}
         with self._converting():
             for name in self._store.list(self._prefix):
                 bucket, _, last = name.removeprefix(self._prefix).partition("/")
-                if (one := _named(last)) and bucket.isdecimal() and int(bucket) in found:
-                    found[int(bucket)].append(one)
-        return found
+                if (snapshot := _named(last)) and bucket.isdecimal() and int(bucket) in snapshots:
+                    snapshots[int(bucket)].append(snapshot)
+        return snapshots
 
     def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
         copy(self._store, self._name(bucket, snapshot), into, local_name(bucket, snapshot.version))
@@ -139,11 +139,11 @@ class SnapshotArchive:
         """Removes all snapshots, also of other numbers of buckets, whose version is below `before`, except those of
         `used`, by bucket.
         """
-        kept = {self._name(bucket, one) for bucket, some in used.items() for one in some}
+        kept = {self._name(bucket, snapshot) for bucket, some in used.items() for snapshot in some}
         with self._converting():
             for name in list(self._store.list(f"{SNAPSHOTS}/")):
-                found = _named(name.rpartition("/")[2])
-                if found and found.version < before and name not in kept:
+                snapshot = _named(name.rpartition("/")[2])
+                if snapshot and snapshot.version < before and name not in kept:
                     self._store.delete(name)
 
     def remove_incomplete(self, before: int) -> None:
@@ -151,8 +151,8 @@ class SnapshotArchive:
         with self._converting():
             complete = set(self._store.list(f"{SNAPSHOTS}/"))
             for name in set(self._store.list(f"{SNAPSHOTS}/", incomplete=True)) - complete:
-                found = NAME.fullmatch(name.rpartition("/")[2])
-                if found and int(found[1]) < before:
+                match = NAME.fullmatch(name.rpartition("/")[2])
+                if match and int(match[1]) < before:
                     self._store.delete(name)
 
     def location(self) -> str:
@@ -176,11 +176,11 @@ class SnapshotArchive:
             message = f"{self._store.location(OWNER)}: it is damaged ({error})"
             raise CheckpointError(message) from error
 
-    def _refused(self, found: SnapshotOwner, owner: SnapshotOwner) -> str:
+    def _refused(self, present: SnapshotOwner, owner: SnapshotOwner) -> str:
         text = (
-            f"state {self.location()}: it belongs to the checkpoint {found.checkpoint} of the pipeline "
-            f"{found.pipeline!r} in the Kafka cluster {found.cluster}, and this is the checkpoint {owner.checkpoint} "
-            f"of {owner.pipeline!r} in the cluster {owner.cluster}. "
+            f"state {self.location()}: it belongs to the checkpoint {present.checkpoint} of the pipeline "
+            f"{present.pipeline!r} in the Kafka cluster {present.cluster}, and this is the checkpoint "
+            f"{owner.checkpoint} of {owner.pipeline!r} in the cluster {owner.cluster}. "
         )
         return text + "Give each cluster a prefix of its own; or remove this prefix, if nothing needs it any more"
 
@@ -190,8 +190,8 @@ class SnapshotArchive:
 
 def _named(name: str) -> StoredSnapshot | None:
     """The snapshot with this name in the folder of its bucket; None if it is no name of a snapshot."""
-    found = NAME.fullmatch(name)
-    return None if found is None else StoredSnapshot(int(found[1]), found[2])
+    match = NAME.fullmatch(name)
+    return None if match is None else StoredSnapshot(int(match[1]), match[2])
 
 
 def local_name(bucket: int, version: int) -> str:

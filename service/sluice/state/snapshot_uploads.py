@@ -119,8 +119,10 @@ class SnapshotUploads:
         self._archive.claim(self._owner)
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
         self._oldest_plan = min(self._plans, default=-1)
-        found = self._archive.all_snapshots(self._plan.buckets)
-        stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
+        snapshots = self._archive.all_snapshots(self._plan.buckets)
+        stored = {
+            bucket: sorted(snapshot for snapshot in some if self._known(snapshot)) for bucket, some in snapshots.items()
+        }
         self._archive.remove_unused(stored, _oldest_newest(stored))
         self._archive.remove_incomplete(_oldest_newest(stored))
         self._stored, self._listed = stored, self._clock()
@@ -131,22 +133,22 @@ class SnapshotUploads:
         Does not forget those that another instance has removed, which has taken over and has written newer ones.
         """
         self._archive.claim(self._owner or owner_of(self._plan))
-        for bucket, found in self._archive.all_snapshots(self._plan.buckets).items():
-            names, stored = {one.short for one in found}, self._stored[bucket]
-            missing = [one for one in stored if one.short not in names]
-            if missing and max((one.version for one in found), default=0) <= stored[-1].version:
+        for bucket, snapshots in self._archive.all_snapshots(self._plan.buckets).items():
+            names, stored = {snapshot.short for snapshot in snapshots}, self._stored[bucket]
+            missing = [snapshot for snapshot in stored if snapshot.short not in names]
+            if missing and max((snapshot.version for snapshot in snapshots), default=0) <= stored[-1].version:
                 LOGGER.warning(
                     "state %s: somebody else has removed the snapshots of bucket %d, versions %s (a life cycle rule of "
                     "the bucket?); the newest one is copied again. Snapshots must stay until the service removes them",
-                    self._archive.location(), bucket, ", ".join(str(one.version) for one in missing),
+                    self._archive.location(), bucket, ", ".join(str(snapshot.version) for snapshot in missing),
                 )  # fmt: skip
-                self._stored[bucket] = [one for one in stored if one not in missing]
+                self._stored[bucket] = [snapshot for snapshot in stored if snapshot not in missing]
         self._listed = self._clock()
 
-    def _known(self, one: StoredSnapshot) -> bool:
+    def _known(self, snapshot: StoredSnapshot) -> bool:
         """Whether a snapshot belongs to the history in the ledger."""
-        plan = self._plans.get(one.version - 1)
-        return plan is not None and plan.digest.startswith(one.digest)
+        plan = self._plans.get(snapshot.version - 1)
+        return plan is not None and plan.digest.startswith(snapshot.digest)
 
     def _copy(self, bucket: int) -> int:
         """Copies the newest snapshot of a bucket, if that is due. Returns the bytes that were written."""
@@ -154,14 +156,14 @@ class SnapshotUploads:
         stored = self._stored[bucket]
         if version is None or (stored and stored[-1].version >= version) or not self._due(bucket, version):
             return 0
-        one = StoredSnapshot(version, self._plans[version - 1].digest)
+        snapshot = StoredSnapshot(version, self._plans[version - 1].digest)
         try:
-            size = self._archive.save(bucket, one, self._plan.store)
+            size = self._archive.save(bucket, snapshot, self._plan.store)
         except FileNotFoundError:  # the state server has removed it because there are newer ones
             return 0
         self._copied[bucket] = self._clock()
         LOGGER.info("snapshot copied: pipeline=%s bucket=%d version=%d bytes=%d", self._name, bucket, version, size)
-        stored.append(one)
+        stored.append(snapshot)
         return size
 
     def _remove_old_snapshots(self) -> None:
@@ -182,7 +184,7 @@ class SnapshotUploads:
             if version - 1 not in self._plans and version - 1 <= (-1 if committed is None else committed):
                 plan = offset_log.known(self._plan.store, version - 1)
                 self._plans |= {} if plan is None else {version - 1: plan}
-        return max((one for one in versions if one - 1 in self._plans), default=None)
+        return max((version for version in versions if version - 1 in self._plans), default=None)
 
     def _due(self, bucket: int, version: int) -> bool:
         settings, stored = self._plan.pipeline.settings, self._stored[bucket]
@@ -190,7 +192,7 @@ class SnapshotUploads:
             return True
         age = (self._clock() - self._copied.get(bucket, float("-inf"))) * SECOND
         before, now = self._plans[stored[-1].version - 1].offsets, self._plans[version - 1].offsets
-        records = sum(end - before.get(one, 0) for one, end in now.items())
+        records = sum(end - before.get(place, 0) for place, end in now.items())
         return age >= settings.snapshot_interval / 2 or records >= settings.snapshot_records
 
     def _version(self) -> int:
@@ -227,16 +229,16 @@ class SnapshotUploads:
         if start is None or end is None:
             return
         self._looked = self._clock()
-        found = oldest_needed(self._kafka, start.offsets, end.offsets)
+        needed = oldest_needed(self._kafka, start.offsets, end.offsets)
         # A restore reads nothing from the others. Without a value of theirs, an alert about an earlier one would stay.
-        margins = {one: offset.needed - offset.oldest for one, offset in found.items()}
+        margins = {place: offset.needed - offset.oldest for place, offset in needed.items()}
         self._margins = dict.fromkeys(end.offsets, 0) | margins
-        for (topic, partition), one in found.items():
-            if one.oldest > one.needed:
+        for (topic, partition), offset in needed.items():
+            if offset.oldest > offset.needed:
                 LOGGER.warning(
                     "state %s: a restore would need topic %s, topic partition %d, from offset %d on, but Kafka has "
                     "deleted the records before offset %d: if the checkpoint folder is lost now, it cannot be restored",
-                    self._archive.location(), topic, partition, one.needed, one.oldest,
+                    self._archive.location(), topic, partition, offset.needed, offset.oldest,
                 )  # fmt: skip
 
     def _log(self, error: Exception) -> None:

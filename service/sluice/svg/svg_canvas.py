@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from sluice.json_texts import visible
+
 #: width of a letter of the monospaced font of 12 px, the least distance of two baselines, and of texts of one line
 LETTER, LINE, APART = 7.3, 13.0, 2.0
 #: the step from which on a shape is shown, and the first step that does not show it
@@ -113,7 +115,7 @@ class Canvas:
         known = ({"class": kind} if kind else {}) | _texts(attributes) | dict(tag or {})
         element = ET.SubElement(self.element, name, known)
         if title:
-            ET.SubElement(element, "title").text = title
+            ET.SubElement(element, "title").text = "\n".join(map(visible, title.split("\n")))
         return element
 
     def group(self, kind: str = "", *, title: str = "") -> Canvas:
@@ -139,6 +141,7 @@ class Canvas:
 
         Returns whether there was room for it, or for its begin.
         """
+        words = visible(words)
         wide = min(width_of(words, self._letter), most)
         left = x - wide * {"middle": 0.5, "end": 1.0}.get(anchor, 0.0)
         life = _life(tag)

@@ -136,10 +136,10 @@ def _fields(
     if not special.any():
         return columns, rows[whole]
     exact, exact_rows = _exactly(texts.filter(pa.array(special)), rows[special], layout, reasons)
-    found = np.concatenate([rows[~special][whole], exact_rows])
-    order = np.argsort(found)
+    numbers = np.concatenate([rows[~special][whole], exact_rows])
+    order = np.argsort(numbers)
     merged = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(columns, exact, strict=True)]
-    return merged, found[order]
+    return merged, numbers[order]
 
 
 def _wrong_number(expected: int, got: int) -> str:
@@ -150,12 +150,12 @@ def _exactly(
     texts: pa.StringArray, rows: np.ndarray, layout: Layout, reasons: dict[int, str]
 ) -> tuple[list[pa.StringArray], np.ndarray]:
     good: list[int] = []
-    found: list[list[str | None]] = []
+    fields: list[list[str | None]] = []
     count, delimiter, nulls = layout
     for row, text in zip(map(int, rows), texts.to_pylist(), strict=True):
         if not text and nulls and count == 1:
             good.append(row)
-            found.append([None])
+            fields.append([None])
             continue
         if not text:
             reasons[row] = reason(Reason.NO_VALUE, "expected a row of CSV, got nothing")
@@ -171,16 +171,16 @@ def _exactly(
             reasons[row] = _wrong_number(count, len(lines[0]))
         else:
             good.append(row)
-            found.append(_with_nulls(text, lines[0], delimiter) if nulls else [*lines[0]])
-    columns = list(zip(*found, strict=True)) or [()] * count
+            fields.append(_with_nulls(text, lines[0], delimiter) if nulls else [*lines[0]])
+    columns = list(zip(*fields, strict=True)) or [()] * count
     return [pa.array(column, pa.string()) for column in columns], np.array(good, np.int64)
 
 
 def _with_nulls(text: str, fields: list[str], delimiter: str) -> list[str | None]:
     """The fields of a valid row, None for each empty one without quotes."""
     between = re.escape(delimiter)
-    found = re.finditer(rf'(?:^|{between})(?:(?P<quoted>"(?:[^"]|"")*")|[^{between}\r\n]*)', text)
-    quoted = [one["quoted"] is not None for one in found]
+    matches = re.finditer(rf'(?:^|{between})(?:(?P<quoted>"(?:[^"]|"")*")|[^{between}\r\n]*)', text)
+    quoted = [match["quoted"] is not None for match in matches]
     return [field or ("" if in_quotes else None) for field, in_quotes in zip(fields, quoted, strict=False)]
 
 

@@ -40,7 +40,7 @@ def in_order(*parts: Decoded) -> Decoded:
 def nothing(schema: Schema, rows: np.ndarray, why: str) -> Decoded:
     """The result for these rows if none can be decoded, for the same reason."""
     fields = arrow_schema(schema)
-    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
+    empty = record_batch([pa.array([], field.type) for field in fields], fields, 0)
     return Decoded(empty, np.zeros(0, np.int64), [(int(row), why) for row in rows])
 
 

@@ -30,14 +30,14 @@ def kinds(headers: pa.Array) -> np.ndarray:
 
     Of several mark headers the last one counts, as usual in Kafka.
     """
-    found = np.full(len(headers), TUPLE, np.int8)
+    codes = np.full(len(headers), TUPLE, np.int8)
     pairs = pc.list_flatten(headers)
     if len(pairs):
         records = pc.list_parent_indices(headers).to_numpy()
         marked = np.flatnonzero(pc.equal(pairs.field("key"), HEADER).to_numpy(zero_copy_only=False))
         words = pairs.field("value").take(pa.array(marked)).to_pylist()
-        found[records[marked]] = [_kind(word) for word in words]
-    return found
+        codes[records[marked]] = [_kind(word) for word in words]
+    return codes
 
 
 def watermarks(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -46,8 +46,8 @@ def watermarks(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     A value is a number of seconds since 1970 or an ISO 8601 time, as text without quotes. The time of an invalid value
     is 0.
     """
-    found = [_watermark(value) for value in values.to_pylist()]
-    return np.array([time or 0 for time in found], np.int64), np.array([time is not None for time in found], np.bool_)
+    times = [_watermark(value) for value in values.to_pylist()]
+    return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
 
 
 def _watermark(value: bytes | None) -> int | None:

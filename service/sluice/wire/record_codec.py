@@ -100,12 +100,12 @@ class Records:
         if self.key is None:
             msg = f"stream {self.stream.name} is a table without a key"  # `check` refuses it
             raise TypeError(msg)
-        found = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, dict(self.stream.defaults))
-        known = dict(zip(found.tuples.schema.names, found.tuples.columns, strict=True))
-        count = found.tuples.num_rows
+        decoded = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, dict(self.stream.defaults))
+        known = dict(zip(decoded.tuples.schema.names, decoded.tuples.columns, strict=True))
+        count = decoded.tuples.num_rows
         columns = [known.get(name, array_of([kind.empty] * count, kind)) for name, kind in
                    self.stream.schema]  # fmt: skip
-        return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), found.good, found.bad)
+        return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), decoded.good, decoded.bad)
 
     def check(self) -> None:
         """Gets the ids of the schemas for writing, before there are tuples. Raises RegistryError if that fails."""
@@ -137,8 +137,8 @@ class Records:
 def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records:
     defaults, types = dict(stream.defaults), dict(stream.schema)
 
-    def form(coding: Coding, schema: Schema, of: str) -> Codec:
-        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties, members=dict(stream.members)))
+    def form(coding: Coding, schema: Schema, part: str) -> Codec:
+        return codec(Part(coding, schema, defaults, f"{stream.topic}-{part}", properties, members=dict(stream.members)))
 
     of_value = Part(
         stream.value, stream.value_schema, defaults, f"{stream.topic}-value", properties, members=dict(stream.members)
@@ -163,13 +163,13 @@ def _of(tuples: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     """The value of the header `name` in each record, null if a record has none. The last one of several counts."""
-    found = np.full(len(headers), -1)
+    places = np.full(len(headers), -1)
     pairs = pc.list_flatten(headers)
     values = pairs.field("value") if len(pairs) else pa.array([], pa.binary())
     if len(pairs):
         here = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
-        found[pc.list_parent_indices(headers).to_numpy()[here]] = here
-    return values.take(pa.array(found, mask=found < 0))
+        places[pc.list_parent_indices(headers).to_numpy()[here]] = here
+    return values.take(pa.array(places, mask=places < 0))
 
 
 def _timestamps(attribute: str, times: np.ndarray) -> Decoded:
@@ -201,10 +201,10 @@ def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> D
     needed = ((name, type_) for name, type_ in schema if name not in defaults and not type_.optional)
     name, type_ = next(needed, (None, None))
     if name is None:
-        columns = [array_of([defaults.get(one)] * len(rows), kind) for one, kind in schema]
+        columns = [array_of([defaults.get(attribute)] * len(rows), kind) for attribute, kind in schema]
         return Decoded(record_batch(columns, fields, len(rows)), rows, [])
     why = reason(Reason.MISSING, f"{name}: expected {type_}, got nothing")
-    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
+    empty = record_batch([pa.array([], field.type) for field in fields], fields, 0)
     return Decoded(empty, rows[:0], [(int(row), why) for row in rows])
 
 

@@ -29,7 +29,7 @@ from sluice.batch import query_plan
 from sluice.kafka import batch_writer, requests
 from sluice.kafka.librdkafka import enqueue
 from sluice.spark.lanes import direct_lane  # noqa: F401 - one of the modules
-from sluice.state import bucket, checkpoint_start, restore, snapshots  # noqa: F401 - as above
+from sluice.state import bucket, checkpoint_start, restore, snapshot_schedule, snapshots  # noqa: F401 - as above
 from sluice.state.server import pool, state_server  # noqa: F401 - as above
 from sluice.state.upgrade import state_conversion  # noqa: F401 - as above
 from tests.chaos.simulation import simulated_clients as clients
@@ -145,7 +145,7 @@ def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[Non
     put(enqueue, "enqueue", clients.enqueue)
     put(bucket, "Background", Background)
     if eager:
-        put(bucket, "MAX_REPLAY_S", -1.0)
+        put(snapshot_schedule, "MAX_REPLAY_S", -1.0)
     put(pool, "connection", connection)
     put(pool, "reachable", lambda: True)
     put(batch_writer, "_writers", OfProcess("writers"))

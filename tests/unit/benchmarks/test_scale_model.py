@@ -6,10 +6,21 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.plot import Line, svg
+from benchmarks.scale import Run
 from benchmarks.scale_model import Cluster, Costs, driver_seconds, limit, most, rate, stage_seconds
 
 COSTS = Costs(
-    outputs=0.5, source=1.0, decode=2.0, engine=0.5, encode=1.0, returned=0.2, write=0.8, broker=1.0, batch=100, task=1
+    outputs=0.5,
+    source=1.0,
+    decode=2.0,
+    engine=0.5,
+    encode=1.0,
+    returned=0.2,
+    write=0.8,
+    broker=1.0,
+    compilers=0.0,
+    batch=100,
+    task=1,
 )
 
 
@@ -73,3 +84,12 @@ def test_equal_distances_of_a_plot_are_equal_factors():
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
     assert y0 > y1
+
+
+def test_two_sizes_of_batches_give_what_a_batch_costs_beside_its_records():
+    def run(batches, records):
+        return Run(records, records, batches, 1.0, {"driver": 0.5 * batches + 2e-6 * records}, 0.0)
+
+    small, large = run(20, 1_000_000), run(4, 1_100_000)
+    assert small.of_a_batch(large) == pytest.approx({"driver": 0.5})
+    assert large.beside(small.of_a_batch(large)).micro("driver") == pytest.approx(2.0)

@@ -60,7 +60,8 @@ def test_records_of_a_topic_partition_whose_range_has_no_records_are_kept():
 
 def test_too_many_records_behind_the_end_are_dropped_and_read_again_for_the_next_range(monkeypatch):
     """One topic partition comes faster than the other. Its records do not fill the memory."""
-    monkeypatch.setattr(following_reader, "MOST_AHEAD", 2)
+    two = sum(some.nbytes for _, some, _ in Consumer(records(A, 1, 2)).receive(0))
+    monkeypatch.setattr(following_reader, "MAX_KEPT", two // 2)  # of each topic partition
     consumer = Consumer(records(A, 0, 1, 2, 3, 4), records(B, 7), [*records(A, 1, 2), *records(B, 8)])
     of = reader(consumer)
     assert read(of, {A: 0, B: 7}, {A: 1, B: 8}) == [(A, [0]), (B, [7])]
@@ -124,10 +125,10 @@ def test_an_error_of_the_client_is_reported_and_the_next_range_has_a_new_consume
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({}, (65_536, 20)),
+        ({}, (65_536, 5)),
         ({"fetch.min.bytes": "1", "fetch.wait.max.ms": "100"}, ("1", "100")),
     ],
-    ids=["an answer has many records, within 20 ms", "the kafka block decides otherwise"],
+    ids=["an answer has many records, within 5 ms", "the kafka block decides otherwise"],
 )
 def test_how_long_a_broker_waits_with_its_answer(block, expected):
     properties = reader_properties({"bootstrap.servers": "x:1"} | block, 1 << 20)

@@ -16,6 +16,7 @@ from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
+from sluice.state import snapshot_schedule
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.time_units import UNSET
 from tests.unit.state.damage import SEED, flip
@@ -145,7 +146,7 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
 
 
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
-    monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
+    monkeypatch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: False)
     driver.rows(2000)
     first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0)
     missed = driver.rows(10)
@@ -155,7 +156,7 @@ def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path
 
 def test_a_process_that_was_passed_over_goes_on_in_a_new_file_of_the_log(driver, tmp_path, monkeypatch):
     """Its old file has entries that the other process may be about to remove."""
-    monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
+    monkeypatch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: False)
     driver.rows(2000)
     driver.rows(10)
     folder = module.folder_of(driver.bucket.plan, 0)
@@ -268,7 +269,7 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
     for _ in range(20):
         driver.rows(2000)
         driver.maintain()
-    assert len(driver.files()) <= 2 * (module.REPEATABLE_VERSIONS + module.RETAINED_SNAPSHOTS)
+    assert len(driver.files()) <= 2 * (snapshot_schedule.REPEATABLE_VERSIONS + snapshot_schedule.RETAINED_SNAPSHOTS)
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ class StructForm(CompositeForm):
         self.arrow = pa.struct([(name, part.arrow) for name, part in zip(self.names, self.parts, strict=True)])
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a struct
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a struct
         if not pa.types.is_struct(arrow):
             return None
         return StructType(tuple((field.name, inside(field.type)) for field in arrow))
@@ -180,7 +180,7 @@ class MapForm(CompositeForm):
         self.arrow = pa.map_(*(part.arrow for part in self.parts))
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a map
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a map
         return map_of(inside(arrow.key_type), inside(arrow.item_type)) if pa.types.is_map(arrow) else None
 
     def divided(self, array: pa.Array) -> tuple[Sequence[pa.Array], np.ndarray]:

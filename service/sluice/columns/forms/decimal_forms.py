@@ -30,7 +30,7 @@ class DecimalForm(ColumnForm):
         self.value_of = type_.value_of
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it has parameters
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it has parameters
         return DecimalType(arrow.precision, arrow.scale) if pa.types.is_decimal128(arrow) else None
 
     def from_values(self, values: Sequence[Any]) -> pa.Array:

@@ -53,11 +53,11 @@ class ColumnForm(ABC):
         return cls(type_, form)
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - see above
-        """The type of the class `made` that has this Arrow type; None if there is none. `inside` gives the types of the
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - see above
+        """The type of the class `kind` that has this Arrow type; None if there is none. `inside` gives the types of the
         Arrow types inside.
         """
-        return made() if arrow == cls.arrow else None
+        return kind() if arrow == cls.arrow else None
 
     @property
     def handed(self) -> pa.DataType:
@@ -158,9 +158,9 @@ def spread(present: pa.Array, there: pa.BooleanArray) -> pa.Array:
     return present.take(pa.array(np.cumsum(rows) - 1, mask=~rows))
 
 
-def or_none(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[Any]:
-    """What `of` makes of the values that are not null, with None for each null."""
+def or_none(array: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    """What `convert` makes of the values that are not null, with None for each null."""
     if not array.null_count:
-        return of(array)
-    values = iter(of(array.drop_null()))
+        return convert(array)
+    values = iter(convert(array.drop_null()))
     return [next(values) if there else None for there in array.is_valid().to_pylist()]

@@ -29,7 +29,7 @@ class ListForm(BytesForm):
         self.arrow = pa.list_(self.element.arrow)
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a list
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it is a list
         return list_of(inside(arrow.value_type)) if pa.types.is_list(arrow) else None
 
     @property
@@ -100,7 +100,7 @@ def _grouped(rows: Sequence[Sequence[Any]], elements: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
-def _regrouped(array: pa.Array, of: Callable[[pa.Array], list[Any]]) -> list[list[Any]]:
-    elements = or_none(array.flatten(), of)
+def _regrouped(array: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[list[Any]]:
+    elements = or_none(array.flatten(), convert)
     ends = np.cumsum(pc.list_value_length(array).to_numpy(zero_copy_only=False)).tolist()
     return [elements[a:b] for a, b in zip([0, *ends], ends, strict=False)]

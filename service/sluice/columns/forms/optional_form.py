@@ -36,7 +36,7 @@ class OptionalForm(ColumnForm):
         self.present = form(type_.present)
 
     @classmethod
-    def type_of(cls, arrow: pa.DataType, made: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - an Arrow type does not say it
+    def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - an Arrow type does not say it
         return None
 
     def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:

@@ -54,7 +54,6 @@ from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Str
 from sluice.model.stages import stages
 from sluice.model.topology import separated
 from sluice.model.windows.kinds import KINDS, kinds_reading
-from sluice.model.windows.table_window import TableWindow
 
 
 def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -66,13 +65,16 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     check_tables(streams)
     typed, unions = Operators(streams, shaped, report), Unions(streams)
     order = streams.order()
-    operators = tuple(one for index in order for one in (unions.resolve(index), typed.operator(index)) if one)
+    operators = tuple(
+        operator for index in order for operator in (unions.resolve(index), typed.operator(index)) if operator
+    )
     declared = {
         name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
         for name, shape in file.streams.items()
     }
     declared = {
-        name: replace(timed(of, streams.event_times.get(name)), **marks(typed, name)) for name, of in declared.items()
+        name: replace(timed(stream, streams.event_times.get(name)), **marks(typed, name))
+        for name, stream in declared.items()
     }
     declared |= {name: unions.stream(name) for name in unions.found}
     streams.check_watermarks()
@@ -129,9 +131,9 @@ class Operators(ExpressionChecks):
 
     def aggregate(self, index: int, shape: AggregateShape) -> Aggregate:
         scope = self.scope(shape.aggregate)
-        clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
+        clause, operator_window = window(shape.window, self.path(index, "window"), scope, self.report)
         if clause.sizes is not None:
-            scope, found = self.over_event_time(index, shape, shape.aggregate, clause, scope)
+            scope, operator_window = self.over_event_time(index, shape, shape.aggregate, clause, scope)
         elif scope is not None:
             scope = replace(scope, panes=window_functions(clause, None, scope.attributes))
         partition_by, group_by = (
@@ -139,8 +141,9 @@ class Operators(ExpressionChecks):
             for key in ("partition_by", "group_by")
         )
         self.check_window(index, shape, clause)
-        found = over_table(self, index, shape, align(self, index, shape, clause, found), clause)
-        incomplete = (found.sliding or isinstance(found, TableWindow)) and shape.aggregate_incomplete_windows
+        operator_window = over_table(self, index, shape, align(self, index, shape, clause, operator_window), clause)
+        can_be_full = operator_window.sliding or operator_window.table_key is not None
+        incomplete = can_be_full and shape.aggregate_incomplete_windows
         check_empty_panes(self, index, shape, clause)
         filling = Filling(shape.empty_panes, partition_by)
         written = [
@@ -151,9 +154,9 @@ class Operators(ExpressionChecks):
             self.output(index, stream, filling.attributes(given), sound=sound) for stream, given, sound in written
         )
         return Aggregate(
-            shape.name, shape.aggregate, found, outputs, partition_by, group_by,
+            shape.name, shape.aggregate, operator_window, outputs, partition_by, group_by,
             incomplete, shape.aggregate_evicted_partitions,
-            early(self, index, shape, clause, found), emit_rest=emitted_rest(self, index, shape, clause),
+            early(self, index, shape, clause, operator_window), emit_rest=emitted_rest(self, index, shape, clause),
             empty_panes=filling.spec([(stream, given) for stream, given, _ in written]),
         )  # fmt: skip
 

@@ -20,7 +20,9 @@ def check_cut_results(operators: tuple[Operator, ...], paths: Sequence[Path], re
     """`paths` has the path of each operator in the file, which has no unions. `int64(Average(float64(x)))` is the same
     result on purpose.
     """
-    for path, operator in zip(paths, (one for one in operators if not isinstance(one, Union)), strict=True):
+    for path, operator in zip(
+        paths, (operator for operator in operators if not isinstance(operator, Union)), strict=True
+    ):
         for output in operator.outputs if isinstance(operator, Aggregate) else ():
             for name, given in output.attributes:
                 for call in walk(given):

@@ -17,15 +17,15 @@ def early(
     if shape.early is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return None
     path = typed.path(index, "early")
-    found, faults = read_early(shape.early)
+    policies, faults = read_early(shape.early)
     for fault in faults:
         typed.report.fault(path, fault)
     if not window.early:
         typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
     elif why := window.no_early():
         typed.report.problem(path, f"no early, as {why} (rule F8)")
-    counts = [policy.tuples for policy in found if policy.tuples is not None]
-    times = [policy.timer.nanoseconds for policy in found if policy.timer is not None]
+    counts = [policy.tuples for policy in policies if policy.tuples is not None]
+    times = [policy.timer.nanoseconds for policy in policies if policy.timer is not None]
     _warn(typed, index, window, counts, times)
     return Early(next(iter(counts), None), next(iter(times), None))
 

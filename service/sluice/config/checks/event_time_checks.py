@@ -93,7 +93,9 @@ def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Sche
     each input. If several inputs have an event time, all of these must be the same.
     """
     kinds = {
-        (of.attribute, of.tick, of.per_key, dict(read)[of.attribute].present) for of, read in upstream if of is not None
+        (event_time.attribute, event_time.tick, event_time.per_key, dict(read)[event_time.attribute].present)
+        for event_time, read in upstream
+        if event_time is not None
     }
     if len(kinds) != 1:
         return None
@@ -102,23 +104,23 @@ def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Sche
     return EventTime(attribute, tick, per_key=per_key) if own is not None and own.present == kind else None
 
 
-def window_functions(clause: ParsedClause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
+def window_functions(clause: ParsedClause, event_time: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
     """The functions that describe the window which fires, with the type of each (E29, E32).
 
     Over the clock of the operator, times are float64 seconds.
     """
-    time = schema[of.attribute] if of is not None else FLOAT64
+    time = schema[event_time.attribute] if event_time is not None else FLOAT64
     return {function.signature.name: function.type or time for function in clause.kind.functions}
 
 
 def sized_window(
-    clause: ParsedClause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path,
+    clause: ParsedClause, shape: AggregateShape | SortShape | CustomShape, event_time: EventTime | None, path: Path,
     report: Report, *, scope: Scope,
 ) -> Window:  # fmt: skip
-    """The window of a clause without faults. `of` is the event time of the input, None without one."""
+    """The window of a clause without faults. `event_time` is the event time of the input, None without one."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - the callers have checked
-    tick = sizes.kind.tick or (of.tick if of is not None else 1)
+    tick = sizes.kind.tick or (event_time.tick if event_time is not None else 1)
     check_ticks(sizes, tick, (*path, "window"), report)
     options = {key: getattr(shape, key, default) for key, default in sizes.kind.options.items()}
     expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
@@ -126,12 +128,12 @@ def sized_window(
     given = {**sizes.nanoseconds, **expressions, **months}
     if sizes.months is not None:
         check_calendar(sizes, (*path, "window"), report)
-    found = sizes.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
-    for problem in found.problems():
+    window = sizes.kind.of(given, options, partitioned=clause.partitioned, event_time=event_time is not None)
+    for problem in window.problems():
         report.problem((*path, "window"), problem)
-    for caution in found.cautions():
+    for caution in window.cautions():
         report.caution((*path, "window"), caution)
-    return found
+    return window
 
 
 def check_calendar(sizes: Sizes, path: Path, report: Report) -> None:
@@ -145,17 +147,17 @@ def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -
     """A size that is an expression of the tuple, float64 seconds; the constant 0 if it is wrong, which is reported."""
     text, part = sizes.expressions[word], sizes.parts[word]
     try:
-        found = certain(parse(text, replace(scope, no_aggregates="in a window clause")))
+        expression = certain(parse(text, replace(scope, no_aggregates="in a window clause")))
     except ExpressionError as error:
         start = part.column + part.text.index(text, len(word)) - 1
         for fault in error.faults:
             report.fault(path, replace(fault, column=start + (fault.column or 1)))
         return Literal(0.0, FLOAT64)
-    if found.type == INT64:
-        found = Call("float64", (found,), FLOAT64)
-    if found.type != FLOAT64:
-        report.fault(path, part.fault(f"a size that is float64, in seconds, not {found.type}"))
-    return found
+    if expression.type == INT64:
+        expression = Call("float64", (expression,), FLOAT64)
+    if expression.type != FLOAT64:
+        report.fault(path, part.fault(f"a size that is float64, in seconds, not {expression.type}"))
+    return expression
 
 
 def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:

@@ -66,14 +66,14 @@ class ExpressionChecks:
         return None
 
     def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
-        found = None if text is None else self.expression(path, text, scope)
-        if found is not None and found.type.present != BOOLEAN:
-            self.report.problem(path, f"a boolean, not {found.type}", text)
-        return found
+        expression = None if text is None else self.expression(path, text, scope)
+        if expression is not None and expression.type.present != BOOLEAN:
+            self.report.problem(path, f"a boolean, not {expression.type}", text)
+        return expression
 
     def keys(self, path: Path, texts: Sequence[str], scope: Scope | None) -> tuple[Expression, ...]:
-        found = (self.key((*path, position), text, scope) for position, text in enumerate(texts))
-        return tuple(key for key in found if key is not None)
+        keys = (self.key((*path, position), text, scope) for position, text in enumerate(texts))
+        return tuple(key for key in keys if key is not None)
 
     def key(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
         key = self.expression(path, text, scope)
@@ -103,34 +103,36 @@ class ExpressionChecks:
 
         Most of these kinds need an input with an event time (W16). The scope is None if its input is wrong.
         """
-        of = self.streams.event_times.get(stream)
-        if scope is None or (of is None and self.wrong(stream)):
+        event_time = self.streams.event_times.get(stream)
+        if scope is None or (event_time is None and self.wrong(stream)):
             return None, UNKNOWN
-        if of is None and clause.kind.needs_event_time:
+        if event_time is None and clause.kind.needs_event_time:
             what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
             self.report.problem(self.path(index, input_key(shape)), what + self.event_time_hint(stream))
             return None, UNKNOWN
         path = self.path(index)
-        found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)
-        return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
+        window = UNKNOWN if clause.faults else sized_window(clause, shape, event_time, path, self.report, scope=scope)
+        return replace(scope, panes=window_functions(clause, event_time, scope.attributes)), window
 
     def event_time_hint(self, stream: str) -> str:
         """A hint how to give the stream an event time: by a line of the file, or by an attribute of its operator."""
-        if all(self.streams.event_times.get(one) for one in stream.split(PLUS)):
+        if all(self.streams.event_times.get(source) for source in stream.split(PLUS)):
             return "; the streams of a list have one if theirs are equal (rule R3)"
         if stream not in self.streams.writers:
             times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind.time is TimeForm.INSTANT]
             return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""
         writer = self.streams.operators[self.streams.writers[stream]]
         sources = [name for _, name in inputs_of(writer)]
-        attributes = {of.attribute for name in sources if (of := self.streams.event_times.get(name))}
+        attributes = {event_time.attribute for name in sources if (event_time := self.streams.event_times.get(name))}
         if len(attributes) != 1 or attributes <= dict(self.streams.schemas.get(stream, ())).keys():
             return ""
         (time,) = attributes
         value = time
         if isinstance(writer, AggregateShape):
             value = "intervalLast()" if str(writer.window).startswith("timeInterval") else f"Last({time})"
-        elif isinstance(writer, JoinShape) and all(time in dict(self.streams.schemas.get(one, ())) for one in sources):
+        elif isinstance(writer, JoinShape) and all(
+            time in dict(self.streams.schemas.get(source, ())) for source in sources
+        ):
             value = f"left.{time}"
         return f"; {stream} has one if it has the attribute {time}, for example {time}: {value}"
 
@@ -177,14 +179,14 @@ class ExpressionChecks:
     def computed(self, index: int, stream: str, given: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:
         if not given and stream not in self.shaped.unclear:
             self.report.problem(self.path(index, "output", stream), "at least one attribute")
-        found: dict[str, Expression] = {}
+        expressions: dict[str, Expression] = {}
         for name, text in given.items():
             path = self.path(index, "output", stream, *steps_of(name))
             self.streams.check_attribute(path, name, written=True)
             expression = self.expression(path, text, scope, perhaps_text=True)
             if expression is not None:
-                found[name] = expression
-        return found
+                expressions[name] = expression
+        return expressions
 
 
 def as_text(fault: Fault, text: str) -> Fault:

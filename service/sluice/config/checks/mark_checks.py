@@ -32,7 +32,7 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
     """The fields of the Stream about its incoming marks, as the file gives them."""
     shape, path = typed.streams.file.streams[stream], ("streams", stream)
     before, after = None, None
-    of: tuple[Expression, ...] = ()
+    mark_of: tuple[Expression, ...] = ()
     for key in ("mark_when", "marks_in"):
         if key in shape.model_fields_set and stream in typed.streams.writers:
             what = f"no {key}, as an operator writes this stream: its marks are those of the operator"
@@ -41,11 +41,11 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
         inner, scope = (*path, "mark_when"), typed.scope(stream, "in mark_when")
         before = typed.condition((*inner, "before"), shape.mark_when.before, scope)
         after = typed.condition((*inner, "after"), shape.mark_when.after, scope)
-        of = typed.keys((*inner, "of"), shape.mark_when.of, scope)
+        mark_of = typed.keys((*inner, "of"), shape.mark_when.of, scope)
         if shape.mark_when.before is shape.mark_when.after is None and not typed.shaped.partly(inner):
             typed.report.problem(inner, "before or after, or both")
     given = "marks_in" in shape.model_fields_set
-    return Marks(mark_before=before, mark_after=after, mark_of=of, marks_in=shape.marks_in, marks_in_given=given)
+    return Marks(mark_before=before, mark_after=after, mark_of=mark_of, marks_in=shape.marks_in, marks_in_given=given)
 
 
 def check_keys(pipeline: Pipeline, report: Report) -> None:
@@ -53,11 +53,11 @@ def check_keys(pipeline: Pipeline, report: Report) -> None:
     window partition of that key (B9).
     """
     for stream, operator, key in closed_keys(pipeline):
-        of = pipeline.streams[stream].mark_of
-        if of and key != of:
+        mark_key = pipeline.streams[stream].mark_of
+        if mark_key and key != mark_key:
             has = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
             what = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
-            report.problem(("streams", stream, "mark_when", "of"), what, expressions(of))
+            report.problem(("streams", stream, "mark_when", "of"), what, expressions(mark_key))
 
 
 def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> Pipeline:

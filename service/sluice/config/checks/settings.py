@@ -62,29 +62,29 @@ def properties(
 
     If the environment is None or lacks a value, only the names of the properties are checked.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     complete = environment is not None
     for name, text in texts.items():
         try:
-            found[name] = text if environment is None else substitute(text, environment)
+            values[name] = text if environment is None else substitute(text, environment)
         except MissingSecretError as missing:
             report.problem((block, name), missing.args[1], missing.args[0])
-            found[name], complete = text, False
+            values[name], complete = text, False
         else:
-            if is_secret(name) and found[name] == text:
+            if is_secret(name) and values[name] == text:
                 MASKS.add(text, MASK)
-    for fault in FAULTS[block](found, complete=complete):
+    for fault in FAULTS[block](values, complete=complete):
         got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
         hint = fault.hint if got == fault.got else None  # a hint would reveal a part of a masked value
         report.problem((block, fault.name), fault.expected, got, hint)
-    return Properties(found)
+    return Properties(values)
 
 
 def state(location: str, report: Report) -> str:
     """The location of the store for snapshots: a URL with one of the known schemes, or a folder."""
     scheme, is_url, path = location.partition("://")
     if is_url and scheme not in state_settings.SCHEMES:
-        expected = f"a folder, or a URL that begins with {one_of([f'{one}://' for one in state_settings.SCHEMES])}"
+        expected = f"a folder, or a URL that begins with {one_of([f'{known}://' for known in state_settings.SCHEMES])}"
         report.problem(("state",), expected, location)
     elif is_url and (set("?#") & set(path) or "" in path.rstrip("/").split("/")):
         # The client would use the part before these characters, which all pipelines would then share.

@@ -269,7 +269,7 @@ class Streams:
             around = cycle(reads, writers, stuck)
             names = " -> ".join(self.operators[index].name for index in [*around, around[0]])
             before = {stream for _, stream in written_by(self.operators[around[-1]])}
-            inner, stream = next(one for one in inputs_of(self.operators[around[0]]) if one[1] in before)
+            inner, stream = next(read for read in inputs_of(self.operators[around[0]]) if read[1] in before)
             path = self.path(around[0], *inner)
             how = f"with `exchange: true` the tuples of {stream} would return in a later batch (rule M11)"
             self.report.problem(path, f"no cycle of operators ({names}); {how}")
@@ -304,9 +304,9 @@ class Streams:
         if shape is None or shape.event_time is None:
             return False
         path = ("streams", stream, "event_time")
-        found = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
-        if found is not None:
-            self.event_times[stream] = found
+        given = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
+        if given is not None:
+            self.event_times[stream] = given
         return True
 
     def check_watermarks(self) -> None:
@@ -336,9 +336,9 @@ class Streams:
         self.schemas[stream] = derived
         if stream not in self.feedback and not self.state_event_time(stream):
             upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
-            found = inherited(upstream, derived)
-            if found is not None:
-                self.event_times[stream] = found
+            event_time = inherited(upstream, derived)
+            if event_time is not None:
+                self.event_times[stream] = event_time
 
     def compare(
         self, path: Path, writer: str, stated: Mapping[str, Type | None], derived: Mapping[str, Expression]

@@ -235,7 +235,7 @@ class StreamFormats:
         allowed = (TimeForm.INSTANT, TimeForm.COUNT) if written else (TimeForm.INSTANT,)
         if type_ is not None and type_.time not in allowed:
             what = "a timestamp or an int64 with milliseconds since 1970" if written else "a timestamp"
-            others = [name for name, one in stream.schema if one.time in allowed]
+            others = [name for name, kind in stream.schema if kind.time in allowed]
             meant = others[0] if len(others) == 1 else None
             self.report.problem((*path, "record_timestamp"), f"{what}, not {attribute}, a {type_}", attribute, meant)
         if attribute in dict(stream.defaults):

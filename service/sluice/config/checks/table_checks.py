@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.records.member_checks import keys_of
 from sluice.config.checks.stream_checks import Streams
@@ -12,7 +10,6 @@ from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Count, Side, Sliding, Window
-from sluice.model.windows.policies.policy import Policy
 from sluice.model.windows.table_window import TableWindow
 
 #: the keys of a stream that say something about marks and event times, which a table does not have
@@ -107,21 +104,10 @@ def over_table(
             typed.report.problem(path, what, shape.window)
         return window
     key = tuple(keys_of(stream))
-    if isinstance(window, TableWindow) and _plain(window.trigger):
-        return replace(window, key=key)
-    if isinstance(window, Sliding) and _by_count(window):
-        return TableWindow(window.trigger, window.partitioned, window.eviction.tuples, key)
+    rows = window.over_table(key)
+    if rows is not None:
+        return rows
     if not (clause.faults or clause.mistyped):
         what = INSTEAD.get(clause.kind.word, BY_TIME)
         typed.report.problem(path, f"{what} (rule EN15), as {shape.aggregate} is a table", shape.window)
     return TableWindow(key=key)
-
-
-def _by_count(window: Sliding) -> bool:
-    """Whether the window holds a number of tuples."""
-    return window.partition_eviction is None and _plain(window.trigger) and bool(window.eviction.tuples)
-
-
-def _plain(trigger: Policy) -> bool:
-    """Whether neither a value nor a mark triggers the window."""
-    return not (trigger.attributes or trigger.by_marks)

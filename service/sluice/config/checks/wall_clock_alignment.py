@@ -18,7 +18,8 @@ from sluice.config.syntax.sized_clause import article
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.functions import ZONES_OF_THE_MACHINE, is_zone
-from sluice.model.spec import Aligned, TimeInterval, Window
+from sluice.model.spec import Aligned, Window
+from sluice.model.windows.window_kind import Panes
 from sluice.time_units import SECOND
 
 DAY = 86_400 * SECOND
@@ -43,8 +44,8 @@ def align(
         months = timer.aligned.months if timer.aligned else None
         check_period(typed, index, shape.align, DAY if months else timer.nanoseconds)
         return window.with_timer(timer.aligned_to(replace(aligned, months=months)))
-    if isinstance(window, TimeInterval) and typed.streams.event_times.get(getattr(shape, input_key(shape))):
-        return calendar(typed, index, shape.align, window, aligned)
+    if window.panes is not None and typed.streams.event_times.get(getattr(shape, input_key(shape))):
+        return calendar(typed, index, shape.align, clause, window.panes, aligned)
     what = (
         "no align, as the window has no timer, which is tumbling time(...) or a time(...) trigger, and no panes of a "
         "timeInterval"
@@ -53,27 +54,25 @@ def align(
     return window
 
 
-def calendar(
-    typed: ExpressionChecks, index: int, shape: AlignShape, window: TimeInterval, aligned: Aligned
-) -> TimeInterval:
+def calendar(  # noqa: PLR0917 - where it stands, and what it is
+    typed: ExpressionChecks, index: int, shape: AlignShape, clause: ParsedClause, panes: Panes, aligned: Aligned
+) -> Window:
     """The window whose panes are parts of a day, days, weeks or periods of the calendar in a zone (Y3)."""
-    months = window.calendar.months if window.calendar else None
-    path = typed.path(index, "window")
-    if window.period != window.duration and not window.cumulating:
-        typed.report.problem(path, "no creationPeriod, as the panes are aligned (rule Y3)")
-    elif window.offset:
-        what = f"no intervalOffset, as the panes are aligned: they begin at {shape.at}, the key at of align (rule Y3)"
-        typed.report.problem(path, what)
-    elif months is None and window.duration != WEEK and (DAY % window.duration or window.period < SECOND):
-        first = next(iter(window.parts))
+    months = panes.calendar.months if panes.calendar else None
+    path, part = typed.path(index, "window"), panes.no_alignment()
+    if part:
+        begin = f": they begin at {shape.at}, the key at of align" * (part == "intervalOffset")
+        typed.report.problem(path, f"no {part}, as the panes are aligned{begin} (rule Y3)")
+    elif months is None and panes.duration != WEEK and (DAY % panes.duration or panes.period < SECOND):
+        first = next(iter(clause.kind.parts))
         what = (
             f"{article(first)} {first} that divides a day, from 1 s on, or is a day, a week, month, quarter or year, "
             "as the panes are aligned (rule Y3)"
         )
         typed.report.problem(path, what)
     else:
-        check_period(typed, index, shape, DAY if months else window.duration)
-    aligned_window = replace(window, calendar=replace(aligned, months=months))
+        check_period(typed, index, shape, DAY if months else panes.duration)
+    aligned_window = panes.on_calendar(replace(aligned, months=months))
     for problem in aligned_window.problems():
         typed.report.problem(path, problem)
     return aligned_window

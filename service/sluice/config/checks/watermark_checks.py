@@ -32,12 +32,12 @@ def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
 
 def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
     """The streams from Kafka from which the watermarks of a stream come, if their producers must send them."""
-    of = pipeline.streams[stream].event_time
-    if of is not None and (of.lag is not None or of.per_key is not None):
+    event_time = pipeline.streams[stream].event_time
+    if event_time is not None and (event_time.lag is not None or event_time.per_key is not None):
         return
     writer = pipeline.writer_of(stream)
     if writer is None:
-        if of is not None:
+        if event_time is not None:
             yield stream
         return
     for source in writer.inputs:
@@ -50,8 +50,8 @@ def check_unused_event_times(pipeline: Pipeline, report: Report) -> None:
     Its windows then follow the operator clock or count tuples, which may not be intended.
     """
     for stream in pipeline.inputs:
-        of = stream.event_time
-        if of is None or of.lag is None or of.max_future is not None:
+        event_time = stream.event_time
+        if event_time is None or event_time.lag is None or event_time.max_future is not None:
             continue
         readers = list(_downstream(pipeline, stream.name))
         if any(_uses_event_time(operator, pipeline) for operator in readers):

@@ -80,13 +80,13 @@ class Part:
 def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
     for start, piece, alternative in ((s + t, p, n > 0) for s, c in split(text) for n, (t, p) in enumerate(choices(c))):
         column = start + len(piece) - len(piece.lstrip()) + 1
-        if found := PART.fullmatch(piece):
-            arguments = found["arguments"]
-            inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if found["call"] else None
-            word = "sinceFirst" if found["since"] and found["word"] == "time" else found["word"]
-            yield Part(word, inside, found["text"], column, alternative)
-            if found["since"] and found["word"] != "time":
-                faults.append(Fault("since first only behind time(seconds)", found["text"], None, column))
+        if match := PART.fullmatch(piece):
+            arguments = match["arguments"]
+            inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if match["call"] else None
+            word = "sinceFirst" if match["since"] and match["word"] == "time" else match["word"]
+            yield Part(word, inside, match["text"], column, alternative)
+            if match["since"] and match["word"] != "time":
+                faults.append(Fault("since first only behind time(seconds)", match["text"], None, column))
         else:
             given = piece.strip()
             faults.append(
@@ -115,10 +115,10 @@ def suggested(text: str) -> str | None:
 def choices(text: str) -> Iterator[tuple[int, str]]:
     """The pieces between the words `or` outside of parentheses, each with the position of its first character."""
     start = 0
-    for found in OR.finditer(text):
-        if text.count("(", 0, found.start()) == text.count(")", 0, found.start()):
-            yield start, text[start : found.start()]
-            start = found.end()
+    for match in OR.finditer(text):
+        if text.count("(", 0, match.start()) == text.count(")", 0, match.start()):
+            yield start, text[start : match.start()]
+            start = match.end()
     yield start, text[start:]
 
 

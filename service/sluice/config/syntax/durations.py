@@ -42,14 +42,14 @@ def seconds(text: str) -> Decimal | None:
 
 def with_unit(text: str) -> Decimal | None:
     """The exact seconds of a number with a unit; None if the text has another form."""
-    found = DURATION.fullmatch(text)
-    return Decimal(found["number"]) * UNITS[found["unit"]] if found else None
+    match = DURATION.fullmatch(text)
+    return Decimal(match["number"]) * UNITS[match["unit"]] if match else None
 
 
 def spelled_here(text: str) -> str | None:
     """How a duration that is spelled as in another system is written here: `5m` for `5 minutes`; None if unknown."""
-    for found in filter(None, (pattern.fullmatch(text.strip()) for pattern in OTHER_DURATIONS)):
-        word = found["unit"].lower()
+    for match in filter(None, (pattern.fullmatch(text.strip()) for pattern in OTHER_DURATIONS)):
+        word = match["unit"].lower()
         if unit := OTHER_UNITS.get(word) or OTHER_UNITS.get(word.removesuffix("s")):
-            return f"{int(found['number']) * unit[1]}{unit[0]}"
+            return f"{int(match['number']) * unit[1]}{unit[0]}"
     return None

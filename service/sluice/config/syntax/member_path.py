@@ -41,20 +41,20 @@ def _step(text: str, at: int, *, first: bool) -> tuple[str | int, int]:
         return _bracket(text, at)
     if not first and text[at] != ".":
         raise _fault(text, at, "a point or [ between two steps of a path", _with_quotes(text))
-    found = NAME.match(text, at + (not first))
-    if found is None:
+    match = NAME.match(text, at + (not first))
+    if match is None:
         hint = FOREIGN_START.sub("", text, count=1).replace("/", ".") if first else _with_quotes(text)
         raise _fault(text, at + (not first), "the name of a member, or [", hint or None)
-    return found[0], found.end()
+    return match[0], match.end()
 
 
 def _bracket(text: str, at: int) -> tuple[str | int, int]:
-    if found := INDEX.match(text, at):
-        if int(found[1]) > MAX_INDEX:
+    if match := INDEX.match(text, at):
+        if int(match[1]) > MAX_INDEX:
             raise _fault(text, at, f"an index of at most {MAX_INDEX}")
-        return int(found[1]), found.end()
-    if found := QUOTED.match(text, at):
-        return _name(text, at, found[1]), found.end()
+        return int(match[1]), match.end()
+    if match := QUOTED.match(text, at):
+        return _name(text, at, match[1]), match.end()
     raise _fault(text, at, 'an index from 0 on, such as [0], or a name in quotes, such as ["order-id"]')
 
 

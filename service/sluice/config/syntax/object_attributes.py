@@ -21,7 +21,11 @@ def of_side(attributes: Mapping[str, Type], name: str, side: str | None = None) 
 
 def of_objects(attributes: Mapping[str, Type], name: str, side: str | None = None) -> Expression | None:
     """The attributes in an object of an output as a struct: an operator reads what a record of it has (ST14)."""
-    paths = {_path(one): Attribute(one, kind, side) for one, kind in attributes.items() if not NAME.fullmatch(one)}
+    paths = {
+        _path(attribute): Attribute(attribute, kind, side)
+        for attribute, kind in attributes.items()
+        if not NAME.fullmatch(attribute)
+    }
     inside = {path[1:]: value for path, value in paths.items() if path[:1] == (name,) and path[1:]}
     return _struct(inside) if inside else None
 

@@ -368,8 +368,8 @@ OPERATORS = {
 
 def clause_of_another_system(text: str) -> Fault | None:
     """What to write instead of a window clause of another system; None if it is not known as one."""
-    if found := CLAUSES_OF_SPL.match(text):
-        clause = found["clause"].rstrip()
+    if match := CLAUSES_OF_SPL.match(text):
+        clause = match["clause"].rstrip()
         return Fault("the clause without its stream, which another key of the operator names", text.strip(), clause)
     if text.rstrip().endswith(";"):
         return Fault("a clause without a semicolon at its end", text.strip(), text.rstrip().rstrip("; "))
@@ -384,10 +384,10 @@ def clause_of_another_system(text: str) -> Fault | None:
     return Fault(what, text.strip()) if what else None
 
 
-def _or(found: re.Match[str]) -> str:
+def _or(match: re.Match[str]) -> str:
     """The word `or` in place of another sign between two policies. Signs inside of parentheses are not changed."""
-    before = found.string[: found.start()]
-    return " or " if before.count("(") == before.count(")") else found[0]
+    before = match.string[: match.start()]
+    return " or " if before.count("(") == before.count(")") else match[0]
 
 
 def word_of_sql(word: str, *, name: bool = False) -> str | None:
@@ -476,6 +476,6 @@ def param_of_spl(line: str) -> str | None:
 
 def line_of_spl(line: str) -> str | None:
     """The window clause in a line such as `window: trades : sliding, count(5);`, which is no YAML; None without one."""
-    found = re.match(r"(- )?window\w*\s*:\s*(?P<rest>.*)", line)
-    fault = CLAUSES_OF_SPL.match(found["rest"]) if found else None
+    match = re.match(r"(- )?window\w*\s*:\s*(?P<rest>.*)", line)
+    fault = CLAUSES_OF_SPL.match(match["rest"]) if match else None
     return fault["clause"].rstrip() if fault else None

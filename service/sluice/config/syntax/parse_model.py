@@ -120,25 +120,25 @@ def parse_model(report: Report) -> ParsedModel | None:
         file = FileShape.model_validate(data)
         return ParsedModel(file, list(range(len(file.operators))))
     except ValidationError as error:
-        found = error.errors(include_url=False)
-    meant = respelled(data, found) if len(found) <= MAX_FINDINGS else {}
-    for details in found:
+        errors = error.errors(include_url=False)
+    meant = respelled(data, errors) if len(errors) <= MAX_FINDINGS else {}
+    for details in errors:
         if details["type"] != "missing" or path_of(details) not in meant.values():
             report_error(details, report)
-    as_meant = Salvage(data, found, meant).shaped()
+    as_meant = Salvage(data, errors, meant).shaped()
     if as_meant is None:
-        return Salvage(data, found, {}).shaped()
+        return Salvage(data, errors, {}).shaped()
     for path, new in meant.items():
         report.source.rename(path, new)
     return as_meant
 
 
-def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Path, Path]:
+def respelled(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, Path]:
     """For each unknown key that resembles a known key which is missing, or is its name in another system: its path, and
     the path with the known key.
     """
     meant = {}
-    for path, details in ((path_of(details), details) for details in found if details["type"] == "extra_forbidden"):
+    for path, details in ((path_of(details), details) for details in errors if details["type"] == "extra_forbidden"):
         known = keys_at(path[:-1], details)
         other = key_elsewhere(path, known)
         near = other if other in known else None if other else nearest(str(path[-1]), known)
@@ -216,19 +216,19 @@ def example(path: Path, kind: str) -> str:
     """The end of a message about a value of the wrong kind: what such a value looks like; empty if it is not known."""
     if kind not in ("string_type", "list_type", "dict_type", "model_type", "model_attributes_type"):
         return ""
-    found = ""
+    text = ""
     match path:
         case ("streams" | "operators" as key,):
-            found = WHOLE[key]
+            text = WHOLE[key]
         case ("streams", str(name)):
-            found = f", such as {{topic: {name}}}"
+            text = f", such as {{topic: {name}}}"
         case ("operators", _, "output", _, str(name)):
-            found = f" with an expression, such as {name}: {name}"
+            text = f" with an expression, such as {name}: {name}"
         case ("streams", _, "schema", _):
-            found = ", such as string, or a mapping of members and their types for a struct"
+            text = ", such as string, or a mapping of members and their types for a struct"
         case ("kafka",) | ("streams", _, _) | ("operators", _, _):
-            found = f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
-    return found
+            text = f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
+    return text
 
 
 def order_of(given: object) -> str | None:
@@ -237,8 +237,8 @@ def order_of(given: object) -> str | None:
     """
     parts = given if isinstance(given, list) else [given]
     texts = [" ".join(map(str, *part.items())) if isinstance(part, dict) and len(part) == 1 else part for part in parts]
-    found = [ORDER.fullmatch(text) if isinstance(text, str) else None for text in texts]
-    pairs = [f"{one['by']}: {(one['word'] or 'asc').lower()}" for one in found if one]
+    matches = [ORDER.fullmatch(text) if isinstance(text, str) else None for text in texts]
+    pairs = [f"{match['by']}: {(match['word'] or 'asc').lower()}" for match in matches if match]
     return f"{{{', '.join(pairs)}}}" if pairs and len(pairs) == len(parts) else None
 
 

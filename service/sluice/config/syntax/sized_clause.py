@@ -23,7 +23,9 @@ from sluice.time_units import SECOND
 
 #: the parts of all kinds -> the kinds that have each
 PARTS = {
-    part: [word for word, kind in SIZED.items() if part in kind.parts] for of in SIZED.values() for part in of.parts
+    part: [word for word, kind in SIZED.items() if part in kind.parts]
+    for sized in SIZED.values()
+    for part in sized.parts
 }
 
 
@@ -69,10 +71,10 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
         else:
             faults.append(foreign_part(part, kind))
         seen.setdefault(part.word, part)
-    missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
+    missing = [word for word, size_part in kind.parts.items() if size_part.needed and word not in seen]
     if missing and in_words_of(kind, faults):
         missing = []
-    missing = [word for word in missing if not any(f"{word}(" in f"{one.hint} {one.expected}" for one in faults)]
+    missing = [word for word in missing if not any(f"{word}(" in f"{fault.hint} {fault.expected}" for fault in faults)]
     faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
     return Sizes(kind, sizes, expressions, seen, months)
 
@@ -81,19 +83,19 @@ def in_words_of(kind: type[SizedKind], faults: list[Fault]) -> bool:
     """Adds to the fault of a size without its word, as in `session, 30m`, the words of this kind of window, in place of
     the policies that the fault suggests. Returns whether there is such a fault.
     """
-    words = [word for word, of in kind.parts.items() if of.needed] or [*kind.parts][:1]
-    found = False
+    words = [word for word, size_part in kind.parts.items() if size_part.needed] or [*kind.parts][:1]
+    replaced = False
     for index, fault in enumerate(faults):
         if alone := ALONE.fullmatch(f"time({fault.got})" if NUMBER.fullmatch(fault.got or "") else fault.hint or ""):
             hint = ", ".join(f"{word}({alone['size']})" for word in words)
             faults[index] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
-            found = True
-    return found
+            replaced = True
+    return replaced
 
 
 def with_size(part: Part, kind: type[SizedKind]) -> str | None:
     """What to write for a kind of window that is called with its size, as in `timeInterval(60)`."""
-    needed = [word for word, of in kind.parts.items() if of.needed]
+    needed = [word for word, size_part in kind.parts.items() if size_part.needed]
     if part.word != kind.word or len(needed) != 1 or not part.arguments or len(part.arguments) > 1:
         return None
     return f"{kind.word}, {needed[0]}({spelled_here(part.arguments[0]) or part.arguments[0]})"
@@ -110,34 +112,34 @@ def is_expression(part: Part) -> bool:
     return False
 
 
-def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Fault]) -> None:
-    found = size(part, of)
-    if isinstance(found, Fault):
-        faults.append(found)
+def take_size(part: Part, size_part: SizePart, sizes: dict[str, int], faults: list[Fault]) -> None:
+    value = size(part, size_part)
+    if isinstance(value, Fault):
+        faults.append(value)
     else:
-        sizes[part.word] = found
+        sizes[part.word] = value
 
 
-def size(part: Part, of: SizePart) -> int | Fault:
+def size(part: Part, size_part: SizePart) -> int | Fault:
     match part.arguments:
         case (text,) if (given := seconds(text)) is not None and (
-            -MAX_SECONDS if of.signed else 0
+            -MAX_SECONDS if size_part.signed else 0
         ) <= given <= MAX_SECONDS:
             exact = given * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
-            return int(exact) if exact or of.zero else part.fault(limits(part, of))
+            return int(exact) if exact or size_part.zero else part.fault(limits(part, size_part))
         case (text,) if (given := seconds(text)) is not None and abs(given) > MAX_SECONDS:
             return part.fault(f"{part.word}(seconds) with at most 292 years")
         case _:
-            return part.fault(limits(part, of), part.spelled_here(CALENDAR if of.periods else ()))
+            return part.fault(limits(part, size_part), part.spelled_here(CALENDAR if size_part.periods else ()))
 
 
-def limits(part: Part, of: SizePart) -> str:
+def limits(part: Part, size_part: SizePart) -> str:
     """The values that a size may have, in words (W26)."""
-    least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
-    more = ", or an expression of the tuple" if of.expression else ""
-    return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
+    least = "of any sign" if size_part.signed else "from 0 on" if size_part.zero else "above 0"
+    more = ", or an expression of the tuple" if size_part.expression else ""
+    return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {size_part.rule})"
 
 
 def foreign_part(part: Part, kind: type[SizedKind]) -> Fault:

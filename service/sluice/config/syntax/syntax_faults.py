@@ -83,18 +83,18 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
 def sign_elsewhere(text: str, start: int) -> Fault | None:
     """The fault of a sign of another language at this position; None if it is not known."""
     for pattern, before, expected, hint in SIGNS_ELSEWHERE:
-        if start >= before and (found := pattern.match(text, start - before)):
-            return Fault(expected, found[0], hint or spelled_here(found[0]), found.start() + 1)
+        if start >= before and (match := pattern.match(text, start - before)):
+            return Fault(expected, match[0], hint or spelled_here(match[0]), match.start() + 1)
     return None
 
 
-def method_fault(found: re.Match[str]) -> Fault:
+def method_fault(match: re.Match[str]) -> Fault:
     """The fault of a call of a method, as in `symbol.lower()`: values have no methods."""
-    value, method = found.groups()
+    value, method = match.groups()
     name = method if method in FUNCTIONS else OTHER_NAMES.get(method.lower()) or nearest(method, FUNCTIONS)
     instead = f"{value} == ..." if method.lower() == "equals" else f"{name or 'function'}({value})"
     expected = f"a function or an operator, as in {instead}, as values have no methods"
-    return Fault(expected, f"{value}.{method}", None, found.start() + 1)
+    return Fault(expected, f"{value}.{method}", None, match.start() + 1)
 
 
 def expected_text(terminals: Iterable[str]) -> str:

@@ -115,9 +115,9 @@ class Typing:
             raise ExpressionError([Fault("an expression that is less deeply nested", f"{self.text[:40]} ...")])
         handler = getattr(self, f"of_{tree.data}")
         self.depth += 1
-        found: Expression | None = handler(tree, *tree.children)
+        expression: Expression | None = handler(tree, *tree.children)
         self.depth -= 1
-        return found
+        return expression
 
     # -- leaves --
 
@@ -204,7 +204,9 @@ class Typing:
         return None if value is None else self.member(tree, base, value, str(member))
 
     def is_attribute(self, name: str) -> bool:
-        return any(of_side(one, name) is not None for one in (self.scope.attributes, *self.scope.sides.values()))
+        return any(
+            of_side(attributes, name) is not None for attributes in (self.scope.attributes, *self.scope.sides.values())
+        )
 
     def of_unknown(self, tree: Tree[Token], stream: str, name: str) -> Expression | None:
         """Reports a dotted name whose first part is no side, no stream and no attribute."""
@@ -247,8 +249,8 @@ class Typing:
 
     def of_struct(self, tree: Tree[Token], *fields: Tree[Token]) -> Expression | None:
         """`{id: id, name: name}` (ST10)."""
-        names = [str(one.children[0]) for one in fields]
-        values = [self.of(one.children[1]) for one in fields]
+        names = [str(field.children[0]) for field in fields]
+        values = [self.of(field.children[1]) for field in fields]
         if len(set(names)) < len(names):
             return self.fault(tree, "members of different names")
         given = [value for value in values if value is not None]
@@ -259,8 +261,8 @@ class Typing:
         return Call("{}", tuple(arguments), StructType(members))
 
     def of_map(self, tree: Tree[Token], *entries: Tree[Token]) -> Expression | None:
-        names = [self.of_text(one, one.children[0]) for one in entries]  # type: ignore[arg-type]
-        values = self.alike(tree, [one.children[1] for one in entries])  # type: ignore[misc]
+        names = [self.of_text(entry, entry.children[0]) for entry in entries]  # type: ignore[arg-type]
+        values = self.alike(tree, [entry.children[1] for entry in entries])  # type: ignore[misc]
         if values is None or None in names:
             return None
         arguments = [part for pair in zip(names, values, strict=True) for part in pair if part is not None]
@@ -354,7 +356,7 @@ class Typing:
 
     def compared_with_null(self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]]) -> Expression | None:
         """Reports `x == null`, which is always null."""
-        side = next((one for one in sides if not is_null(one)), sides[0])
+        side = next((side for side in sides if not is_null(side)), sides[0])
         written = f"isPresent({self.text[side.meta.start_pos : side.meta.end_pos]})"
         wanted = f"not {written}" if sign == "==" else written
         return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
@@ -384,9 +386,9 @@ class Typing:
             return value
         faults, before = list(self.faults), self.exact
         self.exact = type_
-        found = self.of(side)
+        exact_value = self.of(side)
         self.exact, self.faults[:] = before, faults
-        return found or value
+        return exact_value or value
 
     def with_conversion(
         self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
@@ -491,8 +493,8 @@ class Typing:
     ) -> list[Expression | None]:
         """The two arguments of coalesce(x, y, ...): of y and more arguments, the second one is their coalesce()."""
         while function.name == "coalesce" and len(values) > 2:  # noqa: PLR2004
-            *values, one, other = values
-            values = [*values, self.apply(tree, function, [one, other], Call)]
+            *values, left, right = values
+            values = [*values, self.apply(tree, function, [left, right], Call)]
         return values
 
     def with_float64(
@@ -515,7 +517,7 @@ class Typing:
             return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
         if self.snapshot:
             return self.fault(tree, f"no aggregate function inside of {self.snapshot}()")
-        conditions = [one for one in given if one.data == "where"]
+        conditions = [argument for argument in given if argument.data == "where"]
         if conditions and given.index(conditions[0]) < len(given) - 1:
             return self.fault(conditions[0], f"one where: behind the other arguments of {function.name}() (rule FN1)")
         if conditions and function.name == "CountAll":
@@ -568,7 +570,7 @@ class Typing:
     def rate(self, tree: Tree[Token], value: Expression, unit: Expression) -> Expression | None:
         """`change(x) / change(t)` as float64, null where t has not changed (PV6)."""
         changes = [
-            self.apply(tree, FUNCTIONS["float64"], [self.change(tree, one)], Call) for one in (value, unit)
+            self.apply(tree, FUNCTIONS["float64"], [self.change(tree, operand)], Call) for operand in (value, unit)
         ]  # fmt: skip
         quotient = self.apply(tree, OPERATORS["/"], [*changes], Call)
         same = self.apply(tree, OPERATORS["=="], [changes[1], Literal(0.0, FLOAT64)], Call)
@@ -581,20 +583,20 @@ class Typing:
         if not isinstance(name, Literal) or name.type != STRING:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
         try:
-            made = custom.load(str(name.value))
+            custom_class = custom.load(str(name.value))
         except ClassError as error:
             return self.fault(given[0], error.expected, error.hint)
-        call = self.aggregate(tree, custom.function(made), given[1:])
+        call = self.aggregate(tree, custom.function(custom_class), given[1:])
         if not isinstance(call, AggregateCall):
             return None
-        return replace(call, arguments=(Literal(versioned(str(name.value), made), STRING), *call.arguments))
+        return replace(call, arguments=(Literal(versioned(str(name.value), custom_class), STRING), *call.arguments))
 
     def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
         kind = self.scope.panes.get(function.name)
         if kind is None:
             described = WINDOW_FUNCTIONS[function.name].describes
-            alike = next((one for one in self.scope.panes if WINDOW_FUNCTIONS[one].describes == described), None)
+            alike = next((name for name in self.scope.panes if WINDOW_FUNCTIONS[name].describes == described), None)
             what = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
             return self.fault(tree, what, None if alike is None else f"{alike}()")
         if given:
@@ -613,10 +615,10 @@ class Typing:
         if len(given) < len(arguments):
             return None
         types = tuple(argument.type for argument in given)
-        found = matching(function, given)
-        if found is not None and (wrong := wrong_constant(found.signature, given)):
+        chosen = matching(function, given)
+        if chosen is not None and (wrong := wrong_constant(chosen.signature, given)):
             return self.fault(tree, f"{wrong[0]} in {function.name}()", got=wrong[1])
-        if found is None or not constants_fit(found.signature, given):
+        if chosen is None or not constants_fit(chosen.signature, given):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
             twin = FUNCTIONS.get(SAME_MEANING.get(function.name, ""))
@@ -625,8 +627,8 @@ class Typing:
             instead = "in place of" if function.name == "not" else "not"
             wrong_call = call(function.name, map(str, types))
             return self.fault(tree, f"{signatures(function, len(types))}, {instead} {wrong_call}", hint)
-        wanted_arguments = tuple(map(converted, given, found.arguments))
-        return node(function.name, wanted_arguments, found.result)
+        wanted_arguments = tuple(map(converted, given, chosen.arguments))
+        return node(function.name, wanted_arguments, chosen.result)
 
     def perhaps_texts(
         self, tree: Tree[Token], sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
@@ -652,8 +654,8 @@ class Typing:
 
     def is_unknown(self, name: Tree[Token]) -> bool:
         """Whether the name was reported as that of no attribute, and resembles none."""
-        found = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
-        return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in found)
+        faults = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
+        return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in faults)
 
     def fault(
         self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None
@@ -666,7 +668,9 @@ class Typing:
 
 def type_where(function: Function, call: AggregateCall) -> Type:
     """The type of the result of a call with a condition: as if its arguments were null where it is not true (FN2)."""
-    types = [optional_of(one.type) for one in call.arguments[:1]] + [one.type for one in call.arguments[1:]]
+    types = [optional_of(argument.type) for argument in call.arguments[:1]] + [
+        argument.type for argument in call.arguments[1:]
+    ]
     return optional_of(call.type) if function.name == "Custom" or function.optional(types) else call.type
 
 
@@ -704,8 +708,8 @@ ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
 
-def unescaped(found: re.Match[str]) -> str:
-    code = found[1]
+def unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES[code]
 
 

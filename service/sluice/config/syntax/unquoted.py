@@ -80,28 +80,28 @@ def quoted_line(line: str) -> str | None:
     """
     if len(line) > MAX_LINE or _is_yaml(line):
         return None
-    if found := LINE.fullmatch(line):
-        value = found["value"]
+    if match := LINE.fullmatch(line):
+        value = match["value"]
         inside = [value[1:-1]] if value[0] in "\"'" and value[-1] == value[0] else []
         for whole in (value, *inside):
             if CLAUSE.match(line) or (whole[0] not in "{[" and _is_expression(whole)):
-                return f"{found['key']}{in_quotes(whole)}"
-    quoted = BRACES.sub(lambda found: f"{{{', '.join(_entry(one) for _, one in split(found[1]))}}}", line)
+                return f"{match['key']}{in_quotes(whole)}"
+    quoted = BRACES.sub(lambda match: f"{{{', '.join(_entry(entry) for _, entry in split(match[1]))}}}", line)
     return quoted if quoted != line and _is_yaml(quoted) else None
 
 
 def _entry(text: str) -> str:
     """An entry of {...} with quotes around its value, if that needs them."""
-    found = ENTRY.fullmatch(text)
-    if found is None or (_is_yaml(f"{{{text}}}") and ("," not in found["value"] or found["value"][0] in "\"'")):
+    match = ENTRY.fullmatch(text)
+    if match is None or (_is_yaml(f"{{{text}}}") and ("," not in match["value"] or match["value"][0] in "\"'")):
         return text.strip()
-    return f"{found['key']}{in_quotes(found['value'])}"
+    return f"{match['key']}{in_quotes(match['value'])}"
 
 
 def sign_at_start(line: str) -> str | None:
     """The sign of YAML with which the value in the line begins, as a text in quotes; None for other lines."""
-    found = SIGN.match(line)
-    return f'"{found["sign"]}"' if found else None
+    match = SIGN.match(line)
+    return f'"{match["sign"]}"' if match else None
 
 
 def in_quotes(text: str) -> str:

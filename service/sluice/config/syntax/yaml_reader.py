@@ -151,8 +151,8 @@ def compose(text: str, file: str) -> yaml.Node | None:
             expected = f"quotes around a value that begins with {sign}, which has a meaning of its own in YAML"
         raise PipelineError([Problem(file, line, "", expected, got, hint)]) from None
     except yaml.YAMLError as error:
-        found = CONTROL.search(text)
-        line = None if found is None else text.count("\n", 0, found.start()) + 1
+        match = CONTROL.search(text)
+        line = None if match is None else text.count("\n", 0, match.start()) + 1
         raise PipelineError([Problem(file, line, "", "YAML", shown(str(error)))]) from None
     return node
 
@@ -193,16 +193,16 @@ def _unclosed(error: yaml.MarkedYAMLError) -> str | None:
 
     YAML finds it at the end of the file, or at the key in the next line.
     """
-    start, found = error.context_mark, error.problem_mark
-    if start is None or found is None or start.line == found.line:
+    start, end = error.context_mark, error.problem_mark
+    if start is None or end is None or start.line == end.line:
         return None
     return UNCLOSED.get(error.context or "")
 
 
 def without_secret(line: str) -> str:
     """The line, in which the value of a key such as `sasl.password` is replaced."""
-    keys = (found for found in KEY.finditer(line) if is_secret(found["name"]))
-    return next((f"{line[: found.end()]} ***" for found in keys), line)
+    keys = (match for match in KEY.finditer(line) if is_secret(match["name"]))
+    return next((f"{line[: match.end()]} ***" for match in keys), line)
 
 
 def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
@@ -259,7 +259,7 @@ class Walk:
         return text
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         entries = whole_entries(node) if path[:1] == OPERATORS else ((entry, False) for entry in node.value)
         for (key, value), cut in entries:
             line = key.start_mark.line + 1
@@ -270,15 +270,15 @@ class Walk:
             if key.value == MERGE and key.style not in ("'", '"'):
                 expected = "the keys themselves: `<<` merges nothing, and an alias such as *name is a whole value"
                 self.problem(line, inner, expected, MERGE)
-            elif key.value in found:
+            elif key.value in content:
                 self.problem(line, inner, f"each key once (the first is in line {self.source.lines[inner]})", key.value)
             else:
                 self.source.lines[inner] = line
-                found[key.value] = self.value(value, inner)
+                content[key.value] = self.value(value, inner)
                 if cut:
                     expected = "quotes around an expression with commas inside of {...}"
                     self.problem(line, inner, expected, value.value, in_quotes(value.value))
-        return found
+        return content
 
     def beginning(self, node: yaml.Node) -> str:
         """The first line of the text of a node, cut to the length that messages show."""
@@ -286,14 +286,14 @@ class Walk:
         return shown(self.text[start : min(end, start + 2 * SHOWN)])
 
     def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
-        found: list[Any] = []
+        values: list[Any] = []
         for item, cut in whole_items(node) if path[:1] == OPERATORS else ((item, False) for item in node.value):
-            inner = (*path, len(found))
-            found.append(self.value(item, inner))
+            inner = (*path, len(values))
+            values.append(self.value(item, inner))
             if cut:
                 expected = "quotes around an expression with commas inside of [...]"
                 self.problem(item.start_mark.line + 1, inner, expected, item.value, in_quotes(item.value))
-        return found
+        return values
 
     def problem(self, line: int, path: Path, expected: str, got: str, hint: str | None = None) -> None:
         self.source.problems.append(Problem(self.source.file, line, spell(path), expected, got, hint))

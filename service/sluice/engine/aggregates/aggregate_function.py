@@ -89,18 +89,18 @@ class Function:
         return [e for e in parts if e is not None and not isinstance(e, int)]
 
 
-def value_of(of: Expression) -> Expression:
-    return Call(VALUE, (of,), of.type.present) if of.type.optional else of
+def value_of(value: Expression) -> Expression:
+    return Call(VALUE, (value,), value.type.present) if value.type.optional else value
 
 
-def presence_of(of: Expression) -> Expression:
+def presence_of(value: Expression) -> Expression:
     """Whether a value of an optional type is present."""
-    return Call(PRESENCE, (of,), BOOLEAN)
+    return Call(PRESENCE, (value,), BOOLEAN)
 
 
-def words_of(of: Expression) -> tuple[Expression, ...]:
+def words_of(value: Expression) -> tuple[Expression, ...]:
     """The words of a value."""
-    return (value_of(of), presence_of(of)) if of.type.optional else (of,)
+    return (value_of(value), presence_of(value)) if value.type.optional else (value,)
 
 
 def stored(word: Expression) -> Expression:
@@ -115,10 +115,10 @@ def stored(word: Expression) -> Expression:
     return word if arguments == word.arguments else Call(word.function, arguments, optional_of(word.type))
 
 
-def results(made: pa.Array | Results) -> Results:
+def results(values: pa.Array | Results) -> Results:
     """The results of `finish`, with the rows that have an error."""
-    if isinstance(made, Results):
-        return made
-    if not made.null_count:
-        return Results(made, np.zeros(len(made), np.bool_))
-    return Results(made, made.is_null().to_numpy(zero_copy_only=False))
+    if isinstance(values, Results):
+        return values
+    if not values.null_count:
+        return Results(values, np.zeros(len(values), np.bool_))
+    return Results(values, values.is_null().to_numpy(zero_copy_only=False))

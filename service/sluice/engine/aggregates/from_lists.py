@@ -30,9 +30,9 @@ def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values, mask=mask)
 
 
-def joined(found: FiredContents, column: int) -> pa.Array:
+def joined(contents: FiredContents, column: int) -> pa.Array:
     """Concatenates the texts of each row in order of arrival."""
-    return pc.binary_join(lists(found.size, from_words(found.listed[:, column], STRING, found.strings)), "")
+    return pc.binary_join(lists(contents.size, from_words(contents.listed[:, column], STRING, contents.strings)), "")
 
 
 # ---- distinct values ------------------------------------------------------------------------------------------------
@@ -54,22 +54,22 @@ class Distinct:
         return Distinct(np.minimum(self.size, most), self.words[place < most], self.times[place < most])
 
 
-def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
+def distinct(contents: FiredContents, column: int, type_: Type) -> Distinct:
     """The distinct values of a listed column. Each NaN is a distinct value (A17), and -0.0 equals 0.0.
 
     Lists are equal if their elements are.
     """
-    words = np.ascontiguousarray(found.listed[:, column])
+    words = np.ascontiguousarray(contents.listed[:, column])
     alike, single = words, np.zeros(len(words), np.bool_)
     if has_floats(type_):
-        values, single = _without_negative_zero(from_words(words, type_, found.strings), type_)
+        values, single = _without_negative_zero(from_words(words, type_, contents.strings), type_)
         alike = to_words(values, type_, Interner())
     same_as, times = np.empty(len(words), np.int64), np.zeros(len(words), np.int64)
-    room = 1 << (2 * int(found.size.max(initial=1))).bit_length()
+    room = 1 << (2 * int(contents.size.max(initial=1))).bit_length()
     chains = np.empty(room, np.int64), np.full(room, -1, np.int64)
-    _first_of_each(read_only(alike), single, found.size, *chains, same_as, times)
+    _first_of_each(read_only(alike), single, contents.size, *chains, same_as, times)
     firsts = same_as == np.arange(len(words))
-    size = np.bincount(found.row()[firsts], minlength=len(found.size))
+    size = np.bincount(contents.row()[firsts], minlength=len(contents.size))
     return Distinct(size, words[firsts], times[firsts])
 
 
@@ -134,60 +134,60 @@ def _first_of_each(
             i += 1
 
 
-def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
+def having(contents: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
     """Which listed tuples have the value that `best` has for their row.
 
     If `best` is NaN, only the first tuple of the row is chosen: it is the NaN that came first (A16).
     """
-    words, row = np.ascontiguousarray(found.listed[:, column]), found.row()
-    wanted = to_words(best, type_, found.strings)[row]
+    words, row = np.ascontiguousarray(contents.listed[:, column]), contents.row()
+    wanted = to_words(best, type_, contents.strings)[row]
     chosen: np.ndarray = words == wanted
     if form(type_).order is not Order.REAL:
         return chosen
     values = wanted.view(np.float64)
-    return np.asarray(np.where(np.isnan(values), found.position_in_row() == 0, words.view(np.float64) == values))
+    return np.asarray(np.where(np.isnan(values), contents.position_in_row() == 0, words.view(np.float64) == values))
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
 
 
-def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
+def percentile(contents: FiredContents, column: int, share: float) -> np.ndarray:
     """The percentile `share` (0 to 1, inclusive) of a listed float64 column; NaN if a row contains NaN.
 
     It interpolates linearly between the two neighbours of position share * (n - 1) in the n sorted values.
     """
-    values, row = np.ascontiguousarray(found.listed[:, column]).view(np.float64), found.row()
+    values, row = np.ascontiguousarray(contents.listed[:, column]).view(np.float64), contents.row()
     values = values[np.lexsort((values, row))]
-    first = np.cumsum(found.size) - found.size
-    place = share * (found.size - 1)
+    first = np.cumsum(contents.size) - contents.size
+    place = share * (contents.size - 1)
     below = np.floor(place)
     part = place - below
     low = values[first + below.astype(np.int64)]
     high = values[first + np.ceil(place).astype(np.int64)]
     with np.errstate(invalid="ignore", over="ignore"):
         between = low * (1 - part) + high * part
-    made = np.where((part == 0) | (low == high), low, between)
-    return np.where(np.isnan(values[first + found.size - 1]), np.nan, made)
+    percentiles = np.where((part == 0) | (low == high), low, between)
+    return np.where(np.isnan(values[first + contents.size - 1]), np.nan, percentiles)
 
 
-def top(found: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:
+def top(contents: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:
     """The contents with the first `most` tuples of each row in the order of a listed column, ascending or descending.
 
     NaN is greater than every number, and equal values stay in order of arrival, as in a Sort (O4, O6).
     """
-    words, of = np.ascontiguousarray(found.listed[:, column]), form(type_)
-    order = np.lexsort((of.ranks(words, found.strings, descending=descending), found.row()))
-    place = found.position_in_row()
+    words, value_form = np.ascontiguousarray(contents.listed[:, column]), form(type_)
+    order = np.lexsort((value_form.ranks(words, contents.strings, descending=descending), contents.row()))
+    place = contents.position_in_row()
     kept = order if most is None else order[place < most]
-    size = found.size if most is None else np.minimum(found.size, most)
-    return replace(found, size=size, listed=found.listed.take(kept, axis=0))
+    size = contents.size if most is None else np.minimum(contents.size, most)
+    return replace(contents, size=size, listed=contents.listed.take(kept, axis=0))
 
 
 # ---- lists as values ------------------------------------------------------------------------------------------------
 
 
 def by_element(
-    found: FiredContents,
+    contents: FiredContents,
     column: int,
     type_: Type,
     layout: Layout,
@@ -199,27 +199,27 @@ def by_element(
     The result is null where the lists of a row differ in size (A22).
     """
     assert type_.element is not None  # noqa: S101 - called for lists only
-    values = from_words(found.listed[:, column], type_, found.strings)
+    values = from_words(contents.listed[:, column], type_, contents.strings)
     lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
-    starts, row = np.cumsum(found.size) - found.size, found.row()
+    starts, row = np.cumsum(contents.size) - contents.size, contents.row()
     unequal = np.minimum.reduceat(lengths, starts) != np.maximum.reduceat(lengths, starts)
     each = np.where(unequal, 0, lengths[starts])
     kept = np.repeat(~unequal[row], lengths)
     place = np.arange(len(kept)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     column_of = (np.repeat((np.cumsum(each) - each)[row], lengths) + place)[kept]
-    words = to_words(values.flatten(), type_.element, found.strings)[kept].reshape(-1, 1)
+    words = to_words(values.flatten(), type_.element, contents.strings)[kept].reshape(-1, 1)
     summary = np.zeros((int(each.sum()), width), np.int64)
     seen = np.zeros(len(summary), np.bool_)
     _fold(
         layout,
-        found.strings.text,
+        contents.strings.text,
         np.ascontiguousarray(words),
         column_of,
         summary,
         np.zeros((1, width), np.int64),
         seen,
     )
-    return lists(each, finish(_columns(np.repeat(found.size, each), summary, found.strings)), unequal)
+    return lists(each, finish(_columns(np.repeat(contents.size, each), summary, contents.strings)), unequal)
 
 
 def _columns(size: np.ndarray, summary: np.ndarray, strings: Interner) -> FiredContents:
@@ -232,14 +232,14 @@ def _columns(size: np.ndarray, summary: np.ndarray, strings: Interner) -> FiredC
 
 @kernel
 def _fold(
-    of: Layout, text: InternedText, rows: np.ndarray, group: np.ndarray,
+    fields: Layout, text: InternedText, rows: np.ndarray, group: np.ndarray,
     into: np.ndarray, scratch: np.ndarray, seen: np.ndarray,
 ) -> None:  # fmt: skip
     for i in range(len(group)):
         g = group[i]
         if seen[g]:
-            lift(of, rows, i, scratch, 0)
-            combine(of, text, into, g, scratch, 0, into, g)
+            lift(fields, rows, i, scratch, 0)
+            combine(fields, text, into, g, scratch, 0, into, g)
         else:
-            lift(of, rows, i, into, g)
+            lift(fields, rows, i, into, g)
             seen[g] = True

@@ -55,21 +55,21 @@ def _count(call: AggregateCall) -> Function:
     """The number of tuples; with an argument, of the tuples in which it is not null (NU19)."""
     if any(e.type.optional for e in call.arguments):
         return Function(_word(INT64), (Kept(summaries.SUM_INT, presence_of(call.arguments[0])),))
-    return Function(lambda found, _: pa.array(found.size.astype(np.int64)))
+    return Function(lambda contents, _: pa.array(contents.size.astype(np.int64)))
 
 
-def _counting(of: Callable[[FiredContents], pa.Array]) -> Callable[[AggregateCall], Function]:
-    return lambda _: Function(lambda found, _: of(found))
+def _counting(count: Callable[[FiredContents], pa.Array]) -> Callable[[AggregateCall], Function]:
+    return lambda _: Function(lambda contents, _: count(contents))
 
 
-def _count_by_group(found: FiredContents) -> pa.Array:
+def _count_by_group(contents: FiredContents) -> pa.Array:
     """The sizes of all groups of the firing in the order of output; without `group_by` that of CountAll (A18)."""
-    if not found.grouped:
-        return from_lists.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
-    groups = found.per_firing(np.ones(len(found.size), np.int64))
-    first = np.arange(len(groups)) - found.position_in_firing()
+    if not contents.grouped:
+        return from_lists.lists(np.ones(len(contents.size), np.int64), pa.array(contents.everything))
+    groups = contents.per_firing(np.ones(len(contents.size), np.int64))
+    first = np.arange(len(groups)) - contents.position_in_firing()
     places = np.repeat(first - np.cumsum(groups) + groups, groups) + np.arange(int(groups.sum()))
-    return from_lists.lists(groups, pa.array(found.size[places].astype(np.int64)))
+    return from_lists.lists(groups, pa.array(contents.size[places].astype(np.int64)))
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def _by_type(rows: ByType) -> Callable[[AggregateCall], Function]:
     return lambda call: rows[type(call.arguments[0].type)](call)
 
 
-def _of_value(of: Callable[[Expression], Function]) -> Callable[[AggregateCall], Function]:
-    return lambda call: of(call.arguments[0])
+def _of_value(make: Callable[[Expression], Function]) -> Callable[[AggregateCall], Function]:
+    return lambda call: make(call.arguments[0])
 
 
 def _sum_of_words(value: Expression) -> Function:
@@ -93,11 +93,13 @@ def _sum_of_words(value: Expression) -> Function:
 
 
 def _sum_of_reals(value: Expression) -> Function:
-    return Function(lambda found, at: pa.array(_total(found, at[0], mean=False)), (Kept(summaries.SUM_REAL, value),))
+    return Function(
+        lambda contents, at: pa.array(_total(contents, at[0], mean=False)), (Kept(summaries.SUM_REAL, value),)
+    )
 
 
 def _joined_texts(value: Expression) -> Function:
-    return Function(lambda found, at: from_lists.joined(found, at[0]), lists=(value,))
+    return Function(lambda contents, at: from_lists.joined(contents, at[0]), lists=(value,))
 
 
 def _mean_of_words(value: Expression) -> Function:
@@ -105,7 +107,9 @@ def _mean_of_words(value: Expression) -> Function:
 
 
 def _mean_of_reals(value: Expression) -> Function:
-    return Function(lambda found, at: pa.array(_total(found, at[0], mean=True)), (Kept(summaries.SUM_REAL, value),))
+    return Function(
+        lambda contents, at: pa.array(_total(contents, at[0], mean=True)), (Kept(summaries.SUM_REAL, value),)
+    )
 
 
 #: the sum and the mean
@@ -119,10 +123,10 @@ MEANS: ByType = {
 }  # fmt: skip
 
 
-def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
+def _total(contents: FiredContents, word: int, *, mean: bool) -> np.ndarray:
     """The compensated sums of a SUM_REAL summary, divided by the number of tuples if `mean`."""
-    totals = np.empty(len(found.size))
-    _add_up(found.summary, word, found.size, mean, totals)
+    totals = np.empty(len(contents.size))
+    _add_up(contents.summary, word, contents.size, mean, totals)
     return totals
 
 
@@ -145,10 +149,10 @@ def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np
 
 
 def _truncated_mean(type_: Type) -> Finish:
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        means = np.empty(len(found.size), np.int64)
-        _divide(found.summary, at[0], found.size, means)
-        return from_words(means, type_, found.strings)
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        means = np.empty(len(contents.size), np.int64)
+        _divide(contents.summary, at[0], contents.size, means)
+        return from_words(means, type_, contents.strings)
 
     return finish
 
@@ -174,9 +178,9 @@ def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) ->
 def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
     """The square root of (sum of squared deviations) / (n - fewer), 0 if n <= fewer (A21)."""
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        divisor = np.maximum(found.size - fewer, 1)
-        return pa.array(np.where(found.size > fewer, np.sqrt(found.real(at[0] + 2) / divisor), 0.0))
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        divisor = np.maximum(contents.size - fewer, 1)
+        return pa.array(np.where(contents.size > fewer, np.sqrt(contents.real(at[0] + 2) / divisor), 0.0))
 
     return lambda call: Function(finish, (Kept(summaries.MOMENTS, _as_real(call.arguments[0])),))
 
@@ -228,7 +232,7 @@ def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
         if form(value.type).order is not Order.REAL:
             return Function(_word(INT64, 1), (extreme,))
         return Function(
-            lambda found, at: pa.array(np.where(np.isnan(found.real(at[1])), 1, found.summary[:, at[0] + 1])),
+            lambda contents, at: pa.array(np.where(np.isnan(contents.real(at[1])), 1, contents.summary[:, at[0] + 1])),
             (extreme, _first(value)),
         )
 
@@ -252,16 +256,18 @@ def _first(value: Expression) -> Kept:
 
 
 def _word(type_: Type, offset: int = 0) -> Finish:
-    return lambda found, at: from_words(found.summary[:, at[0] + offset], type_, found.strings)
+    return lambda contents, at: from_words(contents.summary[:, at[0] + offset], type_, contents.strings)
 
 
 def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
     """The extreme or its companion. If the first value is NaN, the result is this NaN or its companion (A16)."""
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
         extreme, value, first = at
-        words = np.where(np.isnan(found.real(value)), found.summary[:, first], found.summary[:, extreme + offset])
-        return from_words(words, type_, found.strings)
+        words = np.where(
+            np.isnan(contents.real(value)), contents.summary[:, first], contents.summary[:, extreme + offset]
+        )
+        return from_words(words, type_, contents.strings)
 
     return finish
 
@@ -282,13 +288,13 @@ def _values(call: AggregateCall) -> tuple[Expression, ...]:
 def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
     """The values in order of arrival: all, or at most the first `most` (the last `most` if `last`)."""
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        size, words = found.size, found.listed[:, at[0]]
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        size, words = contents.size, contents.listed[:, at[0]]
         if most is not None:
-            place = found.position_in_row()
+            place = contents.position_in_row()
             words = words[place >= np.repeat(size, size) - most if last else place < most]
             size = np.minimum(size, most)
-        return from_lists.lists(size, from_words(words, element(type_), found.strings))
+        return from_lists.lists(size, from_words(words, element(type_), contents.strings))
 
     return finish
 
@@ -305,9 +311,9 @@ def _collect(call: AggregateCall) -> Function:
 def _collect_distinct(call: AggregateCall) -> Function:
     most = _cap(call)
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
-        return from_lists.lists(distinct.size, from_words(distinct.words, call.arguments[0].type, found.strings))
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        distinct = from_lists.distinct(contents, at[0], call.arguments[0].type).first(most)
+        return from_lists.lists(distinct.size, from_words(distinct.words, call.arguments[0].type, contents.strings))
 
     return Function(finish, lists=_values(call))
 
@@ -316,8 +322,8 @@ def _count_by_distinct(call: AggregateCall) -> Function:
     """How often each distinct value occurs, in the order of CollectDistinct: that of first arrival."""
     most = _cap(call)
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        distinct = from_lists.distinct(contents, at[0], call.arguments[0].type).first(most)
         return from_lists.lists(distinct.size, pa.array(distinct.times))
 
     return Function(finish, lists=_values(call))
@@ -332,9 +338,9 @@ def _collect_top(*, least: bool, by_other: bool) -> Callable[[AggregateCall], Fu
         value, most = call.arguments[0], _cap(call)
         key = call.arguments[1] if by_other else value
 
-        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-            top = from_lists.top(found, at[-1], key.type, most, descending=not least)
-            return from_lists.lists(top.size, from_words(top.listed[:, at[0]], value.type, found.strings))
+        def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+            top = from_lists.top(contents, at[-1], key.type, most, descending=not least)
+            return from_lists.lists(top.size, from_words(top.listed[:, at[0]], value.type, contents.strings))
 
         return Function(finish, lists=(value, key) if by_other else (value,))
 
@@ -343,7 +349,9 @@ def _collect_top(*, least: bool, by_other: bool) -> Callable[[AggregateCall], Fu
 
 def _count_distinct(call: AggregateCall) -> Function:
     type_ = call.arguments[0].type
-    return Function(lambda found, at: pa.array(from_lists.distinct(found, at[0], type_).size), lists=call.arguments)
+    return Function(
+        lambda contents, at: pa.array(from_lists.distinct(contents, at[0], type_).size), lists=call.arguments
+    )
 
 
 def _counted_distinct(call: AggregateCall) -> Function:
@@ -351,9 +359,9 @@ def _counted_distinct(call: AggregateCall) -> Function:
     if value.type.parts and from_lists.has_floats(value.type):  # equal values may have different words
         return _count_distinct(call)
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        assert found.counted is not None  # noqa: S101 - called for windows that count values
-        return pa.array(found.counted.distinct(at[0]))
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        assert contents.counted is not None  # noqa: S101 - called for windows that count values
+        return pa.array(contents.counted.distinct(at[0]))
 
     return Function(finish, counted=(Counting(value),))
 
@@ -365,15 +373,15 @@ def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noq
         value, companion = call.arguments
         extreme = function(AggregateCall("Min" if least else "Max", (value,), value.type))
 
-        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
             count = len(extreme.kept)
             value_column, companion_column, *presence = at[count:]
-            best = results(extreme.finish(found, at[:count])).values
-            chosen = from_lists.having(found, value_column, value.type, best)
+            best = results(extreme.finish(contents, at[:count])).values
+            chosen = from_lists.having(contents, value_column, value.type, best)
             for column in presence:  # the list has no null (NU19)
-                chosen &= found.listed[:, column] != 0
-            distinct = from_lists.distinct(found.only(chosen), companion_column, companion.type.present)
-            return from_lists.lists(distinct.size, from_words(distinct.words, companion.type.present, found.strings))
+                chosen &= contents.listed[:, column] != 0
+            distinct = from_lists.distinct(contents.only(chosen), companion_column, companion.type.present)
+            return from_lists.lists(distinct.size, from_words(distinct.words, companion.type.present, contents.strings))
 
         return Function(finish, extreme.kept, (value, *words_of(companion)))
 
@@ -383,11 +391,11 @@ def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noq
 def _custom(call: AggregateCall) -> Function:
     name, *arguments = call.arguments
     assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
-    made = load(str(name.value))
-    type_ = call.type if made.signature.strip().endswith("?") else call.type.present
-    if lifts(made):
-        return _lifted(made, str(name.value), tuple(arguments), type_)
-    finish = custom_functions.results(made, [e.type for e in arguments], type_)
+    custom_class = load(str(name.value))
+    type_ = call.type if custom_class.signature.strip().endswith("?") else call.type.present
+    if lifts(custom_class):
+        return _lifted(custom_class, str(name.value), tuple(arguments), type_)
+    finish = custom_functions.results(custom_class, [e.type for e in arguments], type_)
     return Function(finish, lists=tuple(word for e in arguments for word in words_of(e)))
 
 
@@ -398,24 +406,26 @@ COMBINED = {
 }  # fmt: skip
 
 
-def _lifted(made: type[Any], name: str, arguments: tuple[Expression, ...], type_: Type) -> Function:
+def _lifted(custom_class: type[Any], name: str, arguments: tuple[Expression, ...], type_: Type) -> Function:
     """The function of a class that lifts the tuples as they come (FN11)."""
-    words = made.combine
-    columns = [custom_functions.lift(made, name, number, arguments) for number in range(len(words))]
+    words = custom_class.combine
+    columns = [custom_functions.lift(custom_class, name, number, arguments) for number in range(len(words))]
 
-    def finish(found: FiredContents, at: Sequence[int]) -> Results:
+    def finish(contents: FiredContents, at: Sequence[int]) -> Results:
         numbers = [
-            _total(found, word, mean=False) if how == "sum" else found.real(word)
+            _total(contents, word, mean=False) if how == "sum" else contents.real(word)
             for how, word in zip(words, at, strict=True)
         ]
-        return custom_functions.of_numbers(made, numbers, type_)
+        return custom_functions.of_numbers(custom_class, numbers, type_)
 
-    return Function(finish, tuple(Kept(COMBINED[how], one) for how, one in zip(words, columns, strict=True)))
+    return Function(finish, tuple(Kept(COMBINED[how], column) for how, column in zip(words, columns, strict=True)))
 
 
 def _percentile(call: AggregateCall) -> Function:
     quantile = share_of(call)
-    return Function(lambda found, at: pa.array(from_lists.percentile(found, at[0], quantile)), lists=_values(call))
+    return Function(
+        lambda contents, at: pa.array(from_lists.percentile(contents, at[0], quantile)), lists=_values(call)
+    )
 
 
 PERCENTILES: ByType = {Float64Type: _percentile, DecimalType: decimal_aggregates.percentile_of}
@@ -424,20 +434,20 @@ PERCENTILES: ByType = {Float64Type: _percentile, DecimalType: decimal_aggregates
 def _approximate(call: AggregateCall) -> Function:
     """ApproxPercentile from listed tuples, for windows whose contents cannot count values."""
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        words = found.listed[:, at[0]]
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        words = contents.listed[:, at[0]]
         sound = ~np.isnan(np.ascontiguousarray(words).view(np.float64))
-        size = np.bincount(found.row()[sound], minlength=len(found.size))
-        return _between(share_of(call), size, multisets.rounded(words[sound]), None, found.size > size)
+        size = np.bincount(contents.row()[sound], minlength=len(contents.size))
+        return _between(share_of(call), size, multisets.rounded(words[sound]), None, contents.size > size)
 
     return Function(finish, lists=(_as_real(call.arguments[0]),))
 
 
 def _counted_approximate(call: AggregateCall) -> Function:
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        assert found.counted is not None  # noqa: S101 - called for windows that count values
-        nans = found.counted.counts[:, 2 * at[0] + 1]
-        return _between(share_of(call), *found.counted.values(at[0]), nans > 0)
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        assert contents.counted is not None  # noqa: S101 - called for windows that count values
+        nans = contents.counted.counts[:, 2 * at[0] + 1]
+        return _between(share_of(call), *contents.counted.values(at[0]), nans > 0)
 
     return Function(finish, counted=(Counting(_as_real(call.arguments[0]), rounded=True),))
 
@@ -455,24 +465,24 @@ def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarra
     starts = np.append(0, ends[:-1])
     place = starts + np.floor(share * np.maximum(ends - starts - 1, 0)).astype(np.int64)
     which = np.minimum(np.searchsorted(until, place, "right"), max(0, len(words) - 1))
-    found = multisets.middles(words[order])[which] if len(words) else np.zeros(len(size))
-    return pa.array(np.where(nans, np.nan, found))
+    numbers = multisets.middles(words[order])[which] if len(words) else np.zeros(len(size))
+    return pa.array(np.where(nans, np.nan, numbers))
 
 
-def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
+def _each_element(plain: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
     """The function for lists, applied element by element. The result is null if lists differ in size (A22)."""
 
     def make(call: AggregateCall) -> Function:
         value = call.arguments[0]
-        one = value.type.element
-        if one is None:
-            return of(call)
-        inner = of(AggregateCall(call.function, (Attribute("", one),), element(call.type)))
+        element_type = value.type.element
+        if element_type is None:
+            return plain(call)
+        inner = plain(AggregateCall(call.function, (Attribute("", element_type),), element(call.type)))
         layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
 
-        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
             return from_lists.by_element(
-                found, at[0], value.type, layout, width,
+                contents, at[0], value.type, layout, width,
                 lambda columns: results(inner.finish(columns, layout["word"].tolist())).values,
             )  # fmt: skip
 
@@ -485,13 +495,13 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
 TIMINGS = np.array(["paneEarly", "paneOnComplete", "paneLate"], object)
 
 
-def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
+def _description_of_window(describe: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
     """Functions of the pane that fires: its bounds, index and timing (E29)."""
 
     def make(call: AggregateCall) -> Function:
-        def finish(found: FiredContents, _: Sequence[int]) -> pa.Array:
-            assert found.details is not None  # noqa: S101 - checked with the file (E32)
-            return of(found.details, call.type)
+        def finish(contents: FiredContents, _: Sequence[int]) -> pa.Array:
+            assert contents.details is not None  # noqa: S101 - checked with the file (E32)
+            return describe(contents.details, call.type)
 
         return Function(finish)
 
@@ -500,8 +510,8 @@ def _description_of_window(of: Callable[[FiringDetails, Type], pa.Array]) -> Cal
 
 FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Count": _count,
-    "CountAll": _counting(lambda found: pa.array(found.everything)),
-    "CountGroups": _counting(lambda found: pa.array(found.per_firing((found.size > 0).astype(np.int64)))),
+    "CountAll": _counting(lambda contents: pa.array(contents.everything)),
+    "CountGroups": _counting(lambda contents: pa.array(contents.per_firing((contents.size > 0).astype(np.int64)))),
     "CountByGroup": _counting(_count_by_group),
     "Sum": _each_element(_by_type(SUMS)),
     "Average": _each_element(_by_type(MEANS)),

@@ -78,25 +78,25 @@ def _of_part(call: AggregateCall, where: Expression, make: Make) -> Function:
 def _parts(arguments: Sequence[Expression], holds: Expression) -> tuple[Expression, ...]:
     """The arguments, which are null where `holds` is false. A further one stays as it is if it cannot have an error."""
     return tuple(
-        Call("if", (holds, one, Literal(None, optional_of(one.type))), optional_of(one.type))
-        if place == 0 or not isinstance(one, Literal | Attribute)
-        else one
-        for place, one in enumerate(arguments)
+        Call("if", (holds, argument, Literal(None, optional_of(argument.type))), optional_of(argument.type))
+        if place == 0 or not isinstance(argument, Literal | Attribute)
+        else argument
+        for place, argument in enumerate(arguments)
     )
 
 
-def _of_firing(of: Function, holds: Expression) -> Function:
+def _of_firing(function: Function, holds: Expression) -> Function:
     """The function of the groups that have tuples for which `holds` is true, and of the number of these (FN4)."""
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:
-        return of.finish(replace(found, size=found.summary[:, at[0]], grouped=True), at)
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array | Results:
+        return function.finish(replace(contents, size=contents.summary[:, at[0]], grouped=True), at)
 
     return Function(finish, (Kept(summaries.SUM_INT, holds),))
 
 
 def _taken(call: AggregateCall, place: int, make: Make) -> Function:
     """The function that takes argument `place` as it is, also if that is null."""
-    of = call.arguments[place]
+    argument = call.arguments[place]
 
     def over(word: Expression) -> Function:
         arguments = (*call.arguments[:place], word)
@@ -104,40 +104,42 @@ def _taken(call: AggregateCall, place: int, make: Make) -> Function:
         type_ = optional_of(word.type) if optional else word.type
         return function_of(AggregateCall(call.function, arguments, type_), make)
 
-    values, presence = over(value_of(of)), over(presence_of(of))
+    values, presence = over(value_of(argument)), over(presence_of(argument))
 
-    def finish(found: FiredContents, at: Sequence[int]) -> Results:
+    def finish(contents: FiredContents, at: Sequence[int]) -> Results:
         count = len(values.kept)
-        found_values, failed = results(values.finish(found, at[:count]))
-        present = results(presence.finish(found, at[count:])).values.fill_null(False)  # noqa: FBT003
+        found_values, failed = results(values.finish(contents, at[:count]))
+        present = results(presence.finish(contents, at[count:])).values.fill_null(False)  # noqa: FBT003
         return Results(or_null(found_values, present.to_numpy(zero_copy_only=False)), failed)
 
     return Function(finish, (*values.kept, *presence.kept))
 
 
-def _of_present(of: Function, guards: Sequence[Expression], *, optional: bool) -> Function:
+def _of_present(function: Function, guards: Sequence[Expression], *, optional: bool) -> Function:
     """The function of the tuples for which all guards are true. `optional`: its result is null if there are none."""
-    kept = tuple(replace(one, guard=_single(guards)) for one in of.kept)
-    counted = tuple(replace(one, guard=_single(guards)) for one in of.counted)
-    lists = (*of.lists, *guards) if of.lists or not (kept or counted) else ()
-    before, behind = len(kept) + len(of.lists), len(kept) + len(lists)
+    kept = tuple(replace(summary, guard=_single(guards)) for summary in function.kept)
+    counted = tuple(replace(counting, guard=_single(guards)) for counting in function.counted)
+    lists = (*function.lists, *guards) if function.lists or not (kept or counted) else ()
+    before, behind = len(kept) + len(function.lists), len(kept) + len(lists)
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array | Results:
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array | Results:
         inner = [*at[:before], *at[behind:]]
         if counted:
-            assert found.counted is not None  # noqa: S101 - called for windows that count values
-            size = found.counted.distinct(at[-1])
-            return _masked(of.finish(found, inner), size > 0) if optional else of.finish(found, inner)
+            assert contents.counted is not None  # noqa: S101 - called for windows that count values
+            size = contents.counted.distinct(at[-1])
+            return _masked(function.finish(contents, inner), size > 0) if optional else function.finish(contents, inner)
         if lists:
-            found = found.only(np.logical_and.reduce([found.listed[:, column] != 0 for column in at[before:behind]]))
+            contents = contents.only(
+                np.logical_and.reduce([contents.listed[:, column] != 0 for column in at[before:behind]])
+            )
         else:
-            found = replace(found, size=found.summary[:, at[0] - 1], listed=found.listed[:0])
+            contents = replace(contents, size=contents.summary[:, at[0] - 1], listed=contents.listed[:0])
         if not optional:
-            return of.finish(found, inner)
-        some = found.size > 0
+            return function.finish(contents, inner)
+        some = contents.size > 0
         if some.all():
-            return results(of.finish(found, inner))
-        values, failed = results(of.finish(found.rows(some), inner))
+            return results(function.finish(contents, inner))
+        values, failed = results(function.finish(contents.rows(some), inner))
         errors = np.zeros(len(some), np.bool_)
         errors[some] = failed
         return Results(values.take(pa.array(np.cumsum(some) - 1, mask=~some)), errors)
@@ -145,8 +147,8 @@ def _of_present(of: Function, guards: Sequence[Expression], *, optional: bool) -
     return Function(finish, kept, lists, counted)
 
 
-def _masked(made: pa.Array | Results, present: np.ndarray) -> Results:
-    values, failed = results(made)
+def _masked(unmasked: pa.Array | Results, present: np.ndarray) -> Results:
+    values, failed = results(unmasked)
     return Results(or_null(values, present), failed & present)
 
 

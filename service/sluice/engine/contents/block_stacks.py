@@ -107,20 +107,20 @@ def _leave(c: BlockStacks, p: int, turning: bool, results: Results) -> None:  # 
     The remaining tuples of the block get summaries of their own if this was the first tuple to leave the block, or if
     the back became the front after the block had lost tuples.
     """
-    one, k = c.groups[p], c.blocks
+    group, k = c.groups[p], c.blocks
     block = blocks.pop_oldest(k, c.groups, p)
     if block != NIL:
         free(results, block)
-    if one.oldest == NIL:  # steps run in order: the part is overwritten after the earlier steps have read it
-        blocks.give_part(k, one.spread)
+    if group.oldest == NIL:  # steps run in order: the part is overwritten after the earlier steps have read it
+        blocks.give_part(k, group.spread)
         return
-    before = one.oldest - (one.oldest >> k.shift << k.shift)
-    if one.front and (before == 1 or (turning and before)):
-        if one.spread == NIL:
-            one.spread = blocks.take_part(k)
-        last = one.oldest + one.front - 1
-        behind = k.links[one.oldest >> k.shift].younger >> k.shift if last > last_of_block(k, one.oldest) else ~last
-        append_step(c.sums, SUFFIX_SCAN, one.spread, one.oldest, behind)
+    before = group.oldest - (group.oldest >> k.shift << k.shift)
+    if group.front and (before == 1 or (turning and before)):
+        if group.spread == NIL:
+            group.spread = blocks.take_part(k)
+        last = group.oldest + group.front - 1
+        behind = k.links[group.oldest >> k.shift].younger >> k.shift if last > last_of_block(k, group.oldest) else ~last
+        append_step(c.sums, SUFFIX_SCAN, group.spread, group.oldest, behind)
 
 
 @inlined

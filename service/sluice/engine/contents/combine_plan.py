@@ -133,61 +133,61 @@ def execute(s: Summaries, outputs: np.ndarray) -> None:
 
 
 @inlined
-def _execute_steps(of: SummaryField, s: Summaries, outputs: np.ndarray, first: int, end: int) -> None:
+def _execute_steps(field: SummaryField, s: Summaries, outputs: np.ndarray, first: int, end: int) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(first, end):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:
-            put(of, _of_both(s, of, stack, left, right), outputs, into)
+            put(field, _of_both(s, field, stack, left, right), outputs, into)
         elif what == OUTPUT_SUFFIX:
-            put(of, _of_both(s, of, s.spread, left, right), outputs, into)
+            put(field, _of_both(s, field, s.spread, left, right), outputs, into)
         elif what == ADD:
-            put(of, combined(of, text, words(of, back, into), lifted(of, rows, right)), back, into)
+            put(field, combined(field, text, words(field, back, into), lifted(field, rows, right)), back, into)
         elif what == BEGIN:
-            put(of, lifted(of, rows, right), back, into)
+            put(field, lifted(field, rows, right), back, into)
         elif what == FOLD:
-            put(of, _folded(s, of, into, left, right), stack, into)
+            put(field, _folded(s, field, into, left, right), stack, into)
         elif what == SUFFIX_SCAN:
-            _spread(s, of, into, left, right)
+            _spread(s, field, into, left, right)
         else:
-            put(of, combined(of, text, words(of, stack, into), words(of, stack, right)), stack, into)
+            put(field, combined(field, text, words(field, stack, into), words(field, stack, right)), stack, into)
 
 
 @inlined
-def _of_both(s: Summaries, of: SummaryField, front: np.ndarray, left: int, right: int) -> Words:
+def _of_both(s: Summaries, field: SummaryField, front: np.ndarray, left: int, right: int) -> Words:
     if left == NIL:
-        return words(of, s.back, right)
+        return words(field, s.back, right)
     if right == NIL:
-        return words(of, front, left)
-    return combined(of, s.text, words(of, front, left), words(of, s.back, right))
+        return words(field, front, left)
+    return combined(field, s.text, words(field, front, left), words(field, s.back, right))
 
 
 @inlined
-def _folded(s: Summaries, of: SummaryField, block: int, last: int, behind: int) -> Words:
-    made = _last(s, of, last, behind)
+def _folded(s: Summaries, field: SummaryField, block: int, last: int, behind: int) -> Words:
+    summary = _last(s, field, last, behind)
     for row in range(last - 1, (block << s.shift) - 1, -1):
-        made = combined(of, s.text, lifted(of, s.rows, row), made)
-    return made
+        summary = combined(field, s.text, lifted(field, s.rows, row), summary)
+    return summary
 
 
 @inlined
-def _spread(s: Summaries, of: SummaryField, part: int, first: int, behind: int) -> None:
+def _spread(s: Summaries, field: SummaryField, part: int, first: int, behind: int) -> None:
     most = (1 << s.shift) - 1
     last = ~behind if behind < 0 else first | most
-    made = _last(s, of, last, NIL if behind < 0 else behind)
+    summary = _last(s, field, last, NIL if behind < 0 else behind)
     at = (part << s.shift) + (last & most)
-    put(of, made, s.spread, at)
+    put(field, summary, s.spread, at)
     for row in range(last - 1, first - 1, -1):
         at -= 1
-        made = combined(of, s.text, lifted(of, s.rows, row), made)
-        put(of, made, s.spread, at)
+        summary = combined(field, s.text, lifted(field, s.rows, row), summary)
+        put(field, summary, s.spread, at)
 
 
 @inlined
-def _last(s: Summaries, of: SummaryField, row: int, behind: int) -> Words:
+def _last(s: Summaries, field: SummaryField, row: int, behind: int) -> Words:
     """The summary of the tuple in place `row`, combined with `stack[behind]` unless `behind` is NIL."""
-    made = lifted(of, s.rows, row)
-    return made if behind == NIL else combined(of, s.text, made, words(of, s.stack, behind))
+    summary = lifted(field, s.rows, row)
+    return summary if behind == NIL else combined(field, s.text, summary, words(field, s.stack, behind))
 
 
 @inlined

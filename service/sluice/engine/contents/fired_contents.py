@@ -73,8 +73,8 @@ class CountedValues:
 
     def distinct(self, series: int) -> np.ndarray:
         """The number of distinct values of each row. Each NaN counts as a distinct value (A17)."""
-        found: np.ndarray = self.counts[:, 2 * series] + self.counts[:, 2 * series + 1]
-        return found
+        counts: np.ndarray = self.counts[:, 2 * series] + self.counts[:, 2 * series + 1]
+        return counts
 
     def values(self, series: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For a rounded series: how many distinct values each row has, these values, and how often each occurs."""

@@ -250,8 +250,8 @@ class Table:
 
     def words(self, columns: np.ndarray) -> np.ndarray:
         """The words of all entries whose series counts one of these columns, as an array with one column."""
-        found: np.ndarray = self.entries["word"][self._of(columns)].reshape(-1, 1)
-        return found
+        words: np.ndarray = self.entries["word"][self._of(columns)].reshape(-1, 1)
+        return words
 
     def reword(self, words: np.ndarray, columns: np.ndarray) -> None:
         """Replaces the words that `words` returned for these columns."""
@@ -261,8 +261,8 @@ class Table:
 
     def _of(self, columns: np.ndarray) -> np.ndarray:
         used = self.entries[: self.scalars[TOP]]
-        of = np.flatnonzero(np.isin(self.series["column"], columns))
-        return np.flatnonzero(np.isin(used["series"], of) & (used["group"] != NONE))
+        series = np.flatnonzero(np.isin(self.series["column"], columns))
+        return np.flatnonzero(np.isin(used["series"], series) & (used["group"] != NONE))
 
 
 @kernel
@@ -277,8 +277,8 @@ def _chain(m: Multisets) -> None:
 
 def rounded(words: np.ndarray) -> np.ndarray:
     """The rounded words of float64 words (not NaN), which sort as the numbers do. -0.0 counts as 0.0."""
-    found: np.ndarray = (words ^ ((words >> 63) & LARGEST)) >> SHIFT
-    return np.where(words == SMALLEST, 0, found)
+    shifted: np.ndarray = (words ^ ((words >> 63) & LARGEST)) >> SHIFT
+    return np.where(words == SMALLEST, 0, shifted)
 
 
 def middles(words: np.ndarray) -> np.ndarray:
@@ -290,5 +290,5 @@ def middles(words: np.ndarray) -> np.ndarray:
     bits = (above << SHIFT) + (1 << (SHIFT - 1))
     bits[above == INFINITE >> SHIFT] = INFINITE
     bits[above == 0] = 0
-    found = bits.view(np.float64)
-    return np.where(words < 0, -found, found) + 0.0  # -0.0 + 0.0 is 0.0
+    numbers = bits.view(np.float64)
+    return np.where(words < 0, -numbers, numbers) + 0.0  # -0.0 + 0.0 is 0.0

@@ -126,13 +126,13 @@ def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
 
 
 @inlined
-def _sum_up(of: SummaryField, r: Rings, p: int, into: np.ndarray, row: int) -> None:
+def _sum_up(field: SummaryField, r: Rings, p: int, into: np.ndarray, row: int) -> None:
     rows, text = r.rows, r.text
     first = _place(r, p, 0)
     end = (p + 1) * r.places
-    made = lifted(of, rows, first)
+    summary = lifted(field, rows, first)
     for place in range(first + 1, min(first + r.rings[p].size, end)):
-        made = combined(of, text, made, lifted(of, rows, place))
+        summary = combined(field, text, summary, lifted(field, rows, place))
     for place in range(p * r.places, first + r.rings[p].size - r.places):
-        made = combined(of, text, made, lifted(of, rows, place))
-    put(of, made, into, row)
+        summary = combined(field, text, summary, lifted(field, rows, place))
+    put(field, summary, into, row)

@@ -97,82 +97,86 @@ Words = tuple[int, int, int, int]
 
 def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
     """The layout of the summaries, whose words start at number `first`, and the number of the word behind the last."""
-    made, width = np.zeros(len(summaries), LAYOUT), first
+    fields, width = np.zeros(len(summaries), LAYOUT), first
     for a, (code, value, companion, guard) in enumerate(summaries):
         sequence = arrival if code >= OLDEST else NONE
         word = width + (guard != NONE)
         end = word + WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
-        made[a] = (code, word, end, value, companion, sequence, guard)
+        fields[a] = (code, word, end, value, companion, sequence, guard)
         width = end
-    return made, width
+    return fields, width
 
 
 @inlined
-def summary(of: Layout, a: int, code: int) -> SummaryField:
+def summary(fields: Layout, a: int, code: int) -> SummaryField:
     """Record `a` of a layout, which has no guard. `code` must be its code; a constant lets the compiler drop the other
     codes' branches.
     """
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival, NONE)
+    return SummaryField(
+        code, fields[a].word, fields[a].end, fields[a].value, fields[a].companion, fields[a].arrival, NONE
+    )
 
 
 @inlined
-def guarded(of: Layout, a: int, code: int) -> SummaryField:
+def guarded(fields: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record that may have a guard."""
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival, of[a].guard)
+    return SummaryField(
+        code, fields[a].word, fields[a].end, fields[a].value, fields[a].companion, fields[a].arrival, fields[a].guard
+    )
 
 
 @inlined
-def present(of: Layout, a: int, code: int) -> SummaryField:
+def present(fields: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record with a guard that has neither companion nor sequence number."""
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE, of[a].guard)
+    return SummaryField(code, fields[a].word, fields[a].end, fields[a].value, NONE, NONE, fields[a].guard)
 
 
 @inlined
-def alone(of: Layout, a: int, code: int) -> SummaryField:
+def alone(fields: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record that has neither companion nor sequence number."""
-    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE, NONE)
+    return SummaryField(code, fields[a].word, fields[a].end, fields[a].value, NONE, NONE, NONE)
 
 
 @inlined
-def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-    """Calls `do(one, *arguments)` for each summary of the layout.
+def with_each(fields: Layout, do: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+    """Calls `do(field, *arguments)` for each summary of the layout.
 
     The most frequent codes are passed as constants. The compiler then specializes `do` for them, so that the loops in
     `do` have no branches on the code.
     """
-    for a in range(len(of)):
-        code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
-        if of[a].guard != NONE and code == SUM_REAL:
-            do(present(of, a, SUM_REAL), *arguments)
-        elif of[a].guard != NONE and code == GREATEST_REAL and plain:
-            do(present(of, a, GREATEST_REAL), *arguments)
-        elif of[a].guard != NONE and code == LEAST_REAL and plain:
-            do(present(of, a, LEAST_REAL), *arguments)
-        elif of[a].guard != NONE:
-            do(guarded(of, a, code), *arguments)
+    for a in range(len(fields)):
+        code, plain = fields[a].code, fields[a].companion == NONE and fields[a].arrival == NONE
+        if fields[a].guard != NONE and code == SUM_REAL:
+            do(present(fields, a, SUM_REAL), *arguments)
+        elif fields[a].guard != NONE and code == GREATEST_REAL and plain:
+            do(present(fields, a, GREATEST_REAL), *arguments)
+        elif fields[a].guard != NONE and code == LEAST_REAL and plain:
+            do(present(fields, a, LEAST_REAL), *arguments)
+        elif fields[a].guard != NONE:
+            do(guarded(fields, a, code), *arguments)
         elif code == SUM_REAL:
-            do(alone(of, a, SUM_REAL), *arguments)
+            do(alone(fields, a, SUM_REAL), *arguments)
         elif code == SUM_INT:
-            do(alone(of, a, SUM_INT), *arguments)
+            do(alone(fields, a, SUM_INT), *arguments)
         elif code == GREATEST_REAL and plain:
-            do(alone(of, a, GREATEST_REAL), *arguments)
+            do(alone(fields, a, GREATEST_REAL), *arguments)
         elif code == LEAST_REAL and plain:
-            do(alone(of, a, LEAST_REAL), *arguments)
+            do(alone(fields, a, LEAST_REAL), *arguments)
         else:
-            do(summary(of, a, code), *arguments)
+            do(summary(fields, a, code), *arguments)
 
 
 @inlined
-def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
+def lift(fields: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
     """Writes the summaries of the tuple in `slot` to `into[at]`."""
-    for a in range(len(of)):
-        one = guarded(of, a, of[a].code)
-        put(one, lifted(one, rows, slot), into, at)
+    for a in range(len(fields)):
+        field = guarded(fields, a, fields[a].code)
+        put(field, lifted(field, rows, slot), into, at)
 
 
 @inlined
 def combine(
-    of: Layout,
+    fields: Layout,
     text: InternedText,
     older: np.ndarray,
     left: int,
@@ -182,28 +186,28 @@ def combine(
     d: int,
 ) -> None:
     """Combines the summaries `older[left]` and `younger[right]` into `into[d]`, which may be one of the two."""
-    for a in range(len(of)):
-        code = of[a].code
-        if of[a].guard != NONE and code == SUM_REAL:
-            _combine_one(present(of, a, SUM_REAL), text, older, left, younger, right, into, d)
-        elif of[a].guard != NONE:
-            _combine_one(guarded(of, a, code), text, older, left, younger, right, into, d)
+    for a in range(len(fields)):
+        code = fields[a].code
+        if fields[a].guard != NONE and code == SUM_REAL:
+            _combine_one(present(fields, a, SUM_REAL), text, older, left, younger, right, into, d)
+        elif fields[a].guard != NONE:
+            _combine_one(guarded(fields, a, code), text, older, left, younger, right, into, d)
         elif code == SUM_REAL:  # one branch on the code here instead of one per word
-            _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)
+            _combine_one(alone(fields, a, SUM_REAL), text, older, left, younger, right, into, d)
         elif code == SUM_INT:
-            _combine_one(alone(of, a, SUM_INT), text, older, left, younger, right, into, d)
+            _combine_one(alone(fields, a, SUM_INT), text, older, left, younger, right, into, d)
         elif code < OLDEST:
-            _combine_one(alone(of, a, code), text, older, left, younger, right, into, d)
-        elif of[a].companion == NONE:
-            one = SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival, NONE)
-            _combine_one(one, text, older, left, younger, right, into, d)
+            _combine_one(alone(fields, a, code), text, older, left, younger, right, into, d)
+        elif fields[a].companion == NONE:
+            field = SummaryField(code, fields[a].word, fields[a].end, fields[a].value, NONE, fields[a].arrival, NONE)
+            _combine_one(field, text, older, left, younger, right, into, d)
         else:
-            _combine_one(summary(of, a, code), text, older, left, younger, right, into, d)
+            _combine_one(summary(fields, a, code), text, older, left, younger, right, into, d)
 
 
 @inlined
 def _combine_one(
-    of: SummaryField,
+    field: SummaryField,
     text: InternedText,
     older: np.ndarray,
     left: int,
@@ -212,81 +216,81 @@ def _combine_one(
     into: np.ndarray,
     d: int,
 ) -> None:
-    put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
+    put(field, combined(field, text, words(field, older, left), words(field, younger, right)), into, d)
 
 
 # ---- one summary, as values in registers -----------------------------------------------------------------------------
 
 
 @inlined
-def words(of: SummaryField, table: np.ndarray, at: int) -> Words:
-    o = of.word
-    count = table[at, o - 1] if of.guard != NONE else 0
-    if of.code >= OLDEST:
-        companion = table[at, o + 1] if of.companion != NONE else 0
-        return table[at, o], companion, table[at, of.end - 1] if of.arrival != NONE else 0, count
-    if of.code == MOMENTS:
+def words(field: SummaryField, table: np.ndarray, at: int) -> Words:
+    o = field.word
+    count = table[at, o - 1] if field.guard != NONE else 0
+    if field.code >= OLDEST:
+        companion = table[at, o + 1] if field.companion != NONE else 0
+        return table[at, o], companion, table[at, field.end - 1] if field.arrival != NONE else 0, count
+    if field.code == MOMENTS:
         return table[at, o], table[at, o + 1], table[at, o + 2], count
-    return table[at, o], table[at, o + 1] if of.code != SUM_INT else 0, 0, count
+    return table[at, o], table[at, o + 1] if field.code != SUM_INT else 0, 0, count
 
 
 @inlined
-def put(of: SummaryField, made: Words, into: np.ndarray, at: int) -> None:
-    o = of.word
-    if of.guard != NONE:
-        into[at, o - 1] = made[3]
-    into[at, o] = made[0]
-    if of.code >= OLDEST:
-        if of.companion != NONE:
-            into[at, o + 1] = made[1]
-        if of.arrival != NONE:
-            into[at, of.end - 1] = made[2]
-    elif of.code != SUM_INT:
-        into[at, o + 1] = made[1]
-        if of.code == MOMENTS:
-            into[at, o + 2] = made[2]
+def put(field: SummaryField, values: Words, into: np.ndarray, at: int) -> None:
+    o = field.word
+    if field.guard != NONE:
+        into[at, o - 1] = values[3]
+    into[at, o] = values[0]
+    if field.code >= OLDEST:
+        if field.companion != NONE:
+            into[at, o + 1] = values[1]
+        if field.arrival != NONE:
+            into[at, field.end - 1] = values[2]
+    elif field.code != SUM_INT:
+        into[at, o + 1] = values[1]
+        if field.code == MOMENTS:
+            into[at, o + 2] = values[2]
 
 
 @inlined
-def lifted(of: SummaryField, rows: np.ndarray, slot: int) -> Words:
-    value = rows[slot, of.value]
-    count = rows[slot, of.guard] if of.guard != NONE else 0
-    if of.code >= OLDEST:
-        companion = 1 if of.companion == TIMES else rows[slot, of.companion] if of.companion != NONE else 0
-        return value, companion, rows[slot, of.arrival] if of.arrival != NONE else 0, count
-    if of.code == SUM_WIDE:
+def lifted(field: SummaryField, rows: np.ndarray, slot: int) -> Words:
+    value = rows[slot, field.value]
+    count = rows[slot, field.guard] if field.guard != NONE else 0
+    if field.code >= OLDEST:
+        companion = 1 if field.companion == TIMES else rows[slot, field.companion] if field.companion != NONE else 0
+        return value, companion, rows[slot, field.arrival] if field.arrival != NONE else 0, count
+    if field.code == SUM_WIDE:
         return value >> 63, value, 0, count
-    if of.code == MOMENTS:
+    if field.code == MOMENTS:
         return 1, value, as_word(as_real(value) - as_real(value)), count  # 0.0, or NaN if the value is not finite
     return value, 0, 0, count  # the bits of 0.0
 
 
 @inlined
-def combined(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
+def combined(field: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
     """The summary of the older sequence followed by the younger one."""
-    if of.guard == NONE:
-        return _combined(of, text, older, younger)
+    if field.guard == NONE:
+        return _combined(field, text, older, younger)
     if not older[3]:
         return younger
     if not younger[3]:
         return older
-    made = _combined(of, text, older, younger)
-    return made[0], made[1], made[2], older[3] + younger[3]
+    values = _combined(field, text, older, younger)
+    return values[0], values[1], values[2], older[3] + younger[3]
 
 
 @inlined
-def _combined(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
+def _combined(field: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
     """Like `combined`, without the number of tuples behind a guard."""
-    if of.code == SUM_INT:
+    if field.code == SUM_INT:
         return older[0] + younger[0], 0, 0, 0
-    if of.code == SUM_REAL:
+    if field.code == SUM_REAL:
         return _sum_of_reals(older, younger)
-    if of.code == SUM_WIDE:
+    if field.code == SUM_WIDE:
         low = np.uint64(older[1]) + np.uint64(younger[1])
         return older[0] + younger[0] + (1 if low < np.uint64(older[1]) else 0), np.int64(low), 0, 0  # type: ignore[return-value]
-    if of.code == MOMENTS:
+    if field.code == MOMENTS:
         return _moments(older, younger)
-    return _pick(of, text, older, younger)
+    return _pick(field, text, older, younger)
 
 
 @inlined
@@ -348,12 +352,12 @@ def _moments(older: Words, younger: Words) -> Words:
 
 
 @inlined
-def _pick(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
-    code, old, new = of.code, older[0], younger[0]
-    came, later = (older[2], younger[2]) if of.arrival != NONE else (0, 1)
+def _pick(field: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
+    code, old, new = field.code, older[0], younger[0]
+    came, later = (older[2], younger[2]) if field.arrival != NONE else (0, 1)
     younger_one = _is_younger(code, text, old, new, came, later)
     companion = younger[1] if younger_one else older[1]
-    if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
+    if field.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
         companion = older[1] + younger[1]
     return new if younger_one else old, companion, later if younger_one else came, 0
 

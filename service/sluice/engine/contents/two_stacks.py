@@ -68,21 +68,21 @@ def take_from_front(s: Summaries, records: np.ndarray, group: int, links: np.nda
 @inlined
 def plan_output(s: Summaries, records: np.ndarray, group: int, row: int) -> None:
     """Plans the summary of the group as output number `row`: one step."""
-    one, shift = records[group], s.shift
-    back = group if one.front < one.size else NIL
-    block = one.oldest >> shift
-    if not one.front:
+    record, shift = records[group], s.shift
+    back = group if record.front < record.size else NIL
+    block = record.oldest >> shift
+    if not record.front:
         append_step(s, OUTPUT, row, NIL, back)
-    elif one.oldest == block << shift:
+    elif record.oldest == block << shift:
         append_step(s, OUTPUT, row, block, back)
     else:
-        append_step(s, OUTPUT_SUFFIX, row, (one.spread - block << shift) + one.oldest, back)
+        append_step(s, OUTPUT_SUFFIX, row, (record.spread - block << shift) + record.oldest, back)
 
 
 @inlined
 def write_edges(edges: Layout, rows: np.ndarray, records: np.ndarray, group: int, into: np.ndarray, row: int) -> None:
     """Writes the values that are read from the oldest or the youngest tuple of the group to `into[row]`."""
-    one = records[group]
+    record = records[group]
     for a in range(len(edges)):
         edge = edges[a]
-        into[row, edge.word] = rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
+        into[row, edge.word] = rows[record.oldest if edge.code == OLDEST else record.youngest, edge.value]

@@ -54,18 +54,18 @@ class ClockState(LibraryState):
         return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[ClockState]:
-        made = [self.windows.gathered([(self.windows, own)]) for own in self.windows.divided(parts, part_of_key)]
-        states = [ClockState(windows, {}) for windows, _ in made]
+        gathered = [self.windows.gathered([(self.windows, own)]) for own in self.windows.divided(parts, part_of_key)]
+        states = [ClockState(windows, {}) for windows, _ in gathered]
         for name, content in self.contents.items():
             part = part_of_key(name) if self.windows.keyed else 0
-            states[part].contents[name] = self._moved(content, made[part][1][0])
+            states[part].contents[name] = self._moved(content, gathered[part][1][0])
         return states
 
     def merge(self, others: Sequence[ClockState]) -> ClockState:
         windows, maps = self.windows.merged([other.windows for other in others])
         contents = {
-            name: self._moved(content, of)
-            for state, of in zip((self, *others), maps, strict=True)
+            name: self._moved(content, numbers)
+            for state, numbers in zip((self, *others), maps, strict=True)
             for name, content in state.contents.items()
         }
         return ClockState(windows, contents)
@@ -144,8 +144,8 @@ class ClockLibrary:
             now = min(leaves, tick)
             if now > until:
                 return
-            found = (self._leaving(window, now), np.zeros(0, processing_time.FIRING)) if leaves <= tick else None
-            yield from self._events_of(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
+            leaving = (self._leaving(window, now), np.zeros(0, processing_time.FIRING)) if leaves <= tick else None
+            yield from self._events_of(state, leaving or self._brought(window, nothing, now), TIMER, now, freed, None)
 
     def _next(self, window: AggregateState) -> tuple[int, int]:
         """When the next tuple expires, and when the next tick is due."""
@@ -166,32 +166,32 @@ class ClockLibrary:
 
     def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
         """All window events and firings of one item, or of the timer at one time."""
-        found = [(events.copy(), firings) for events, firings in self._windows.window_events(window, arrivals, now)]
-        return np.concatenate([events for events, _ in found]), found[-1][1]
+        batches = [(events.copy(), firings) for events, firings in self._windows.window_events(window, arrivals, now)]
+        return np.concatenate([events for events, _ in batches]), batches[-1][1]
 
     def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
         """The evictions of tuples that expire at this time (S5)."""
-        found = []
+        evictions = []
         while True:
             events, used = np.zeros(64, EVENT), np.zeros(2, np.int64)
             kernel = processing_time.window_of(
                 self._program.clause, window, window.sources, events, np.zeros(64, processing_time.FIRING), used
             )
             done = processing_time.expire_tuples(kernel, now)
-            found.append(events[: used[0]])
+            evictions.append(events[: used[0]])
             if done:
-                return np.concatenate(found)
+                return np.concatenate(evictions)
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def _events_of(
-        self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
+        self, state: ClockState, written: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
         new: tuple[list[object], Row] | None,
     ) -> Iterator[WindowEvent]:  # fmt: skip
         """Converts what the kernel wrote for one item, or for the timer at one time. `new` is the tuple of the item,
         with the values of its key.
         """
-        events, firings = found
+        events, firings = written
         names = state.windows.keys.take(events["partition"].astype(np.int64)).to_pylist() if self._keyed else None
         order = range(len(events)) if new is not None else _by_key(events, names)
         fired = NIL

@@ -39,10 +39,10 @@ LOG = logging.getLogger(__name__)
 class View:
     """What the user's class can read of a window (service/sluice/api/handler.py)."""
 
-    def __init__(self, of: Content, now: int) -> None:
-        self._of = of
-        self.now, self.key, self.full, self.memory = now, of.key, of.full, of.memory
-        self.start, self.end, self.index, self.timing = of.start, of.end, of.index, of.timing
+    def __init__(self, content: Content, now: int) -> None:
+        self._of = content
+        self.now, self.key, self.full, self.memory = now, content.key, content.full, content.memory
+        self.start, self.end, self.index, self.timing = content.start, content.end, content.index, content.timing
 
     @property
     def tuples(self) -> Sequence[Mapping[str, Any]]:
@@ -100,8 +100,8 @@ class HandlerOperator(Stateful[State]):
         if last is not None:
             state.finished = True
             sending.items.append((*last, FINAL, None, 0))
-        made = self._items(sending)
-        return {output.stream: made for output in self.spec.outputs} | joined([unread, self._rejects(sending)])
+        sent = self._items(sending)
+        return {output.stream: sent for output in self.spec.outputs} | joined([unread, self._rejects(sending)])
 
     # ---- an event ---------------------------------------------------------------------------------------------------
 
@@ -121,8 +121,8 @@ class HandlerOperator(Stateful[State]):
         before = json.dumps(view.memory)
         try:
             method = getattr(self._handler, window_event.what)
-            found = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
-            made = None if found is None else [self._row(values) for values in found]
+            returned = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
+            rows = None if returned is None else [self._row(values) for values in returned]
             _remember(view.memory, json.dumps(view.memory))
         except Exception as error:
             _remember(view.memory, before)
@@ -131,10 +131,10 @@ class HandlerOperator(Stateful[State]):
             why = f"{window_event.what}: {type(error).__name__}: {error}"
             sending.rejected.append((window_event.event, window_event.at, why, _text(about)))
             return
-        for row in made or ():
+        for row in rows or ():
             sending.items.append((window_event.event, window_event.at, TUPLE, name, 0))
             sending.rows.append(row)
-        if window_event.what == TRIGGER and made is not None:
+        if window_event.what == TRIGGER and rows is not None:
             sending.items.append((window_event.event, window_event.at, WINDOW, name, 0))
 
     def _row(self, values: Mapping[str, Any]) -> list[Any]:
@@ -154,11 +154,11 @@ class HandlerOperator(Stateful[State]):
         keys = sorted({name for name in names if name is not None})
         numbers = {name: index for index, name in enumerate(keys)}
         columns = list(zip(*sending.rows, strict=True)) or [()] * len(self._types)
-        made = [kind.from_user(column) for column, kind in zip(columns, self._types.values(), strict=True)]
+        values = [kind.from_user(column) for column, kind in zip(columns, self._types.values(), strict=True)]
         return Items(
             np.array(event, np.int64), np.array(at, np.int64), np.array(kind, np.int8),
             np.full(len(event), MADE, np.int32), np.array([numbers.get(name, -1) for name in names], np.int32),
-            pa.array(keys, pa.binary()), pa.record_batch(made, schema=self._schema), np.array(watermark, np.int64),
+            pa.array(keys, pa.binary()), pa.record_batch(values, schema=self._schema), np.array(watermark, np.int64),
         )  # fmt: skip
 
     def _rejects(self, sending: BatchOutput) -> Items | None:

@@ -91,9 +91,9 @@ class PaneLibrary:
 
     def resumed(self, data: Data) -> PaneState:
         windows, contents = unpacked(data)
-        found = restored(contents)
-        came = max((came for (_, came), _ in found), default=0)
-        return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in found}, came)
+        entries = restored(contents)
+        came = max((came for (_, came), _ in entries), default=0)
+        return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in entries}, came)
 
     def due(self, state: PaneState) -> int:
         """Never, because only watermarks and tuples advance event time."""
@@ -158,18 +158,20 @@ class PaneLibrary:
                 content = self._content(state, self._window_key(state, partition), new[0])
                 yield from self._into(state, content, begin, event, at, new[1])
 
-    def _of_key(self, state: PaneState, of: np.void, firings: np.ndarray, event: int, at: int) -> Iterator[WindowEvent]:
+    def _of_key(
+        self, state: PaneState, record: np.void, firings: np.ndarray, event: int, at: int
+    ) -> Iterator[WindowEvent]:
         """A pane of a key with a time of its own fires, or closes (KT2, KT3)."""
-        grid, (_, name) = self._when, self._window_key(state, int(of["partition"]))
+        grid, (_, name) = self._when, self._window_key(state, int(record["partition"]))
         assert isinstance(grid, panes.Grid)  # noqa: S101 - the caller has checked
-        if of["code"] == FIRE:
-            firing = firings[of["slot"]]
+        if record["code"] == FIRE:
+            firing = firings[record["slot"]]
             window = int(firing["end"]), name
             self._empty(state, {window: firing})
             state.contents[window].full, state.contents[window].index = True, 0
             yield WindowEvent(TRIGGER, event, at, state.contents[window])
             return
-        last = panes.last_end(grid, int(of["begin"]), panes.phase_of(grid, int(of["begin"])))
+        last = panes.last_end(grid, int(record["begin"]), panes.phase_of(grid, int(record["begin"])))
         for window in sorted(w for w in state.contents if w[1] == name and w[0] <= last):
             yield WindowEvent(PANE_CLOSE, event, at, state.contents.pop(window))
 
@@ -210,9 +212,9 @@ class PaneLibrary:
 
     def _window_key(self, state: PaneState, partition: int) -> WindowKey:
         """The key in `contents` of a partition of the kernel."""
-        of = state.windows.partitions[partition]
-        name = state.windows.keys.take(of["key"].reshape(1).astype(np.int64))[0].as_py() if self._keyed else b""
-        return int(of["source"]), name
+        record = state.windows.partitions[partition]
+        name = state.windows.keys.take(record["key"].reshape(1).astype(np.int64))[0].as_py() if self._keyed else b""
+        return int(record["source"]), name
 
     @property
     def _keyed(self) -> bool:
@@ -237,7 +239,7 @@ class PaneLibrary:
             return
         self._empty(state, fired)
         for end in sorted({end for end, _ in state.contents if end <= now}):
-            pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
+            pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda entry: entry[0])
             again = [fired[window]["index"] for window, _ in pane if window in fired]
             if end > before or 0 in again:  # E30: also a pane created late
                 for _, content in pane:

@@ -53,21 +53,21 @@ class Tracer:
         """
         items, last, end = until_final(self._state, items, clock)
         items, read, _ = readable(items, self._library.reads, "")
-        found = self._library.events(self._state, items, read, self._rows(items, rows), clock.start, end)  # type: ignore[arg-type]
+        events = self._library.events(self._state, items, read, self._rows(items, rows), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
         return [
-            (one.event, one.at, self._shown(one))
-            for one in found
-            if (isinstance(one.what, str) or one.what == EMPTY_FIRING) and DELETES not in (one.row or ())
+            (event.event, event.at, self._shown(event))
+            for event in events
+            if (isinstance(event.what, str) or event.what == EMPTY_FIRING) and DELETES not in (event.row or ())
         ]
 
     def _rows(self, items: Items, rows: Rows) -> list[Record]:
         """Returns the tuples. Only a tuple that deletes a row has the attribute DELETES."""
-        found = rows(items, self._schema)
-        for row in found:
+        tuples = rows(items, self._schema)
+        for row in tuples:
             if row.get(DELETES) is False:
                 del row[DELETES]
-        return found
+        return tuples
 
     def _shown(self, window_event: WindowEvent) -> Record:
         record = self._about | {"window_event": TRIGGER if window_event.what == EMPTY_FIRING else window_event.what}
@@ -97,26 +97,26 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     def tracer(spec: Windowed, about: Record) -> Tracer:
         return Tracer(spec, about, pipeline.streams[spec.input], partitions.get(spec.input, 1))
 
-    found: dict[str, list[Tracer | None]] = {}
+    by_operator: dict[str, list[Tracer | None]] = {}
     for spec in pipeline.operators:
         about = {"operator": spec.name}
         match spec:
             case Map() | Dedup() | Union() | Delay():
-                found[spec.name] = [None]
+                by_operator[spec.name] = [None]
             case Barrier():
-                found[spec.name] = [None] * len(spec.ports)
+                by_operator[spec.name] = [None] * len(spec.ports)
             case Sort() if spec.window.sliding:
-                found[spec.name] = [None]
+                by_operator[spec.name] = [None]
             case Aggregate() if not spec.window.traced:
-                found[spec.name] = [None]
+                by_operator[spec.name] = [None]
             case Join() if spec.window is not None:
-                found[spec.name] = [None, None]
+                by_operator[spec.name] = [None, None]
             case Join():
                 sides = {"left": spec.left, "right": spec.right}
-                found[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]
+                by_operator[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]
             case _:
-                found[spec.name] = [tracer(spec, about)]
-    return found
+                by_operator[spec.name] = [tracer(spec, about)]
+    return by_operator
 
 
 def _alone(join: Join, side: Side) -> Aggregate:

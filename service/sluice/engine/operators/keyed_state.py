@@ -95,24 +95,24 @@ class KeyedState(Tables):
     def split(self, parts: int, part_of_key: PartOfKey) -> list[Self]:
         """Divides the state by the keys. Without keys everything is in part 0."""
         open_ones = self.open_keys()
-        of = parts_of(self.keys, part_of_key)[open_ones] if self.keys.count else np.zeros(len(open_ones), np.int64)
-        return [self._gathered([self], open_ones[of == part]) for part in range(parts)]
+        part_of = parts_of(self.keys, part_of_key)[open_ones] if self.keys.count else np.zeros(len(open_ones), np.int64)
+        return [self._gathered([self], open_ones[part_of == part]) for part in range(parts)]
 
     def merge(self, others: Sequence[Self]) -> Self:
         return self._gathered([self, *others])
 
     def _gathered(self, states: Sequence[Self], keys: np.ndarray | None = None) -> Self:
         """A new state with the given keys of other states; None: all their open keys."""
-        made = self.new(states)
+        target = self.new(states)
         for state in states:
             chosen = state.open_keys() if keys is None else keys
             if len(chosen):
-                maps = made.numbered(state, chosen)
-                for space, count in made.rows.items():
-                    made.reserve(space, count)
-                made.take(state, maps)
-        made.plan()
-        return made
+                maps = target.numbered(state, chosen)
+                for space, count in target.rows.items():
+                    target.reserve(space, count)
+                target.take(state, maps)
+        target.plan()
+        return target
 
 
 class PartitionedState(KeyedState):

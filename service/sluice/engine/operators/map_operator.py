@@ -80,8 +80,8 @@ def written(
     for output in spec.outputs:
         expressions = [e for _, e in output.attributes]
         schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
-        made = computed([e if lower is None else lower(e) for e in expressions], tuples, schema)
-        whole, columns, bad = complete(items, made, spec.name, output.stream, expressions)
+        values = computed([e if lower is None else lower(e) for e in expressions], tuples, schema)
+        whole, columns, bad = complete(items, values, spec.name, output.stream, expressions)
         outputs[output.stream] = whole.with_tuples(columns)
         rejected.append(bad)
     return outputs, rejected

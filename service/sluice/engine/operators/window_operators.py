@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, TypeAlias
 
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
@@ -14,7 +14,6 @@ from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOp
 from sluice.engine.operators.table_aggregate.row_windows_operator import RowWindowsOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
-from sluice.model.windows.cumulate_window import Cumulate
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import WindowKind
@@ -30,33 +29,31 @@ def _policies(spec: Aggregate, schema: Schema, _: EventTime | None, sources: int
     return AggregateOperator(spec, schema, sources)
 
 
-def _event_time(spec: Aggregate, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
-    return EventAggregateOperator(spec, schema, _needed(of), sources)
+def _event_time(spec: Aggregate, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
+    return EventAggregateOperator(spec, schema, _needed(event_time), sources)
 
 
-def _needed(of: EventTime | None) -> EventTime:
-    assert of is not None  # noqa: S101 - checked with the file (W16)
-    return of
+def _needed(event_time: EventTime | None) -> EventTime:
+    assert event_time is not None  # noqa: S101 - checked with the file (W16)
+    return event_time
 
 
-def _event_time_sort(spec: Sort, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
-    return EventSortOperator(spec, schema, _needed(of), sources)
+def _event_time_sort(spec: Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
+    return EventSortOperator(spec, schema, _needed(event_time), sources)
 
 
 AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     Tumbling: _policies,
     Sliding: _policies,
     TimeInterval: _event_time,
-    Cumulate: _event_time,
     SlidingTime: _event_time,
-    Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
+    Session: lambda spec, schema, event_time, _: SessionOperator(spec, schema, event_time),
     TableWindow: lambda spec, schema, *_: RowWindowsOperator(spec, schema),
 }
 SORTS: Mapping[type[WindowKind], ForSort] = {
     Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),
     Sliding: lambda spec, schema, *_: ProgressiveOperator(spec, schema),
     TimeInterval: _event_time_sort,
-    Cumulate: _event_time_sort,
 }
 
 #: windows of the kinds with sized parts, for the compilation of their kernels ahead of the first use
@@ -66,5 +63,10 @@ SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), Sliding
 def windowed(spec: Aggregate | Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
     """The operator that runs `spec`, by the kind of its window."""
     if isinstance(spec, Sort):
-        return SORTS[type(spec.window)](spec, schema, event_time, sources)
-    return AGGREGATES[type(spec.window)](spec, schema, event_time, sources)
+        return SORTS[row_of(SORTS, type(spec.window))](spec, schema, event_time, sources)
+    return AGGREGATES[row_of(AGGREGATES, type(spec.window))](spec, schema, event_time, sources)
+
+
+def row_of(kinds: Container[type[WindowKind]], kind: type[WindowKind]) -> type[WindowKind]:
+    """The kind whose row is that of `kind`: itself, or one from which it is derived; WindowKind if there is no row."""
+    return next((base for base in kind.__mro__ if base in kinds), WindowKind)

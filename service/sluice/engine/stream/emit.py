@@ -90,14 +90,14 @@ def _write(
                 prefetch(firings, order[turn + AHEAD])
             firing = order[turn]
             row = first[firing]
-        one = firings[firing]
+        record = firings[firing]
         while True:
             is_row = row < len(row_firing) and row_firing[row] == firing
-            if not is_row and one.kind == EARLY_FIRING:
+            if not is_row and record.kind == EARLY_FIRING:
                 break
-            event[item], at[item], keys[item] = one.event, one.at, key[firing]
-            watermark[item] = one.watermark
-            kind[item] = TUPLE if is_row else one.kind
+            event[item], at[item], keys[item] = record.event, record.at, key[firing]
+            watermark[item] = record.watermark
+            kind[item] = TUPLE if is_row else record.kind
             item += 1
             if not is_row:
                 break

@@ -23,25 +23,25 @@ def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]
     are). Null is none (NU27).
     """
     if column.null_count:
-        found, bad = units(pc.fill_null(column, pa.scalar(0, column.type)), type_)
+        times, bad = units(pc.fill_null(column, pa.scalar(0, column.type)), type_)
         null = column.is_null().to_numpy(zero_copy_only=False)
-        return found, null if bad is None else null | bad
+        return times, null if bad is None else null | bad
     if type_.time is TimeForm.SECONDS:
         return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
     return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
 
 
 def ahead_of(
-    tuples: pa.RecordBatch, of: EventTime, type_: Type, now: np.ndarray, most: int | None
+    tuples: pa.RecordBatch, event_time: EventTime, type_: Type, now: np.ndarray, most: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The event times of tuples in nanoseconds, UNSET for a value that is no time; and which are more than `most`
     ahead of the times `now` (None: none is).
     """
-    column = tuples.column(of.attribute)
+    column = tuples.column(event_time.attribute)
     times, bad = units(column, type_)
-    if of.tick > 1:
-        latest = MAX_TIME // of.tick
-        times = np.clip(times, -latest, latest) * of.tick
+    if event_time.tick > 1:
+        latest = MAX_TIME // event_time.tick
+        times = np.clip(times, -latest, latest) * event_time.tick
     if bad is not None:
         times[bad] = UNSET
     if most is None:
@@ -58,11 +58,11 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
     """
     bad = ~(np.abs(seconds) < MAX_SECONDS)
     sound = np.where(bad, 0.0, seconds) if bad.any() else seconds
-    found = np.rint(sound * 1e9).astype(np.int64)
+    times = np.rint(sound * 1e9).astype(np.int64)
     large = np.flatnonzero(np.abs(sound) >= EXACT_BELOW)
     if len(large):
         micro = np.rint(sound[large] * 1e6)
-        found[large] = micro.astype(np.int64) * 1000
+        times[large] = micro.astype(np.int64) * 1000
         for place in large[micro / 1e6 != sound[large]].tolist():  # more than six decimals
-            found[place] = nanoseconds(float(sound[place]))
-    return found, bad if bad.any() else None
+            times[place] = nanoseconds(float(sound[place]))
+    return times, bad if bad.any() else None

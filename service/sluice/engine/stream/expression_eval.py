@@ -46,10 +46,10 @@ def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
 
 def checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors = NO_ERRORS) -> Checked:
     """The values of the expression with their errors. `errors` has the errors in columns of the tuples."""
-    found, rows = _checked(expression, tuples, errors), tuples.num_rows
-    if not is_scalar(found.values):
-        return found
-    return Checked(pa.repeat(found.values, rows), None if found.errors is None else np.full(rows, found.errors))
+    result, rows = _checked(expression, tuples, errors), tuples.num_rows
+    if not is_scalar(result.values):
+        return result
+    return Checked(pa.repeat(result.values, rows), None if result.errors is None else np.full(rows, result.errors))
 
 
 def computed(
@@ -57,10 +57,10 @@ def computed(
     errors: Errors = NO_ERRORS,
 ) -> Computed:  # fmt: skip
     """The values of the expressions, as columns of the schema; without a schema as columns #0, #1 ..."""
-    found = [checked(e, tuples, errors) for e in expressions]
-    columns = [one.values for one in found]
-    made = named(columns, tuples.num_rows) if schema is None else pa.RecordBatch.from_arrays(columns, schema=schema)
-    return Computed(made, [one.errors for one in found])
+    results = [checked(e, tuples, errors) for e in expressions]
+    columns = [result.values for result in results]
+    batch = named(columns, tuples.num_rows) if schema is None else pa.RecordBatch.from_arrays(columns, schema=schema)
+    return Computed(batch, [result.errors for result in results])
 
 
 def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
@@ -91,23 +91,25 @@ def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
         return of_own(OWN[call.function](*[column.values for column in columns]), columns)
     if call.function in INSIDES:
         parts = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
-        return of_inside(kernel(INSIDES[call.function])(*[one.values for one in parts]), parts)
+        return of_inside(kernel(INSIDES[call.function])(*[part.values for part in parts]), parts)
     name = _kernel_of(call.function, tuple([argument.type for argument in call.arguments]))
     arguments = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
     if name in OF_ERRORS:
         return OF_ERRORS[name](*arguments)
-    return of_call(name, kernel(name)(*[one.values for one in arguments]), arguments)
+    return of_call(name, kernel(name)(*[argument.values for argument in arguments]), arguments)
 
 
 @lru_cache(maxsize=1024)
 def _kernel_of(function: str, types: tuple[Type, ...]) -> str:
     """The name of the kernel that computes a function of arguments of these types."""
-    found = match_types(TABLE[function], types)
-    assert found is not None  # noqa: S101 - calls are typed where they are made
-    return found.signature.kernel
+    match = match_types(TABLE[function], types)
+    assert match is not None  # noqa: S101 - calls are typed where they are made
+    return match.signature.kernel
 
 
-def _plain(one: Checked) -> Checked:
+def _plain(value: Checked) -> Checked:
     """Decodes a dictionary column, which some kernels do not accept."""
-    column = one.values
-    return one._replace(values=pc.cast(column, column.type.value_type)) if pa.types.is_dictionary(column.type) else one
+    column = value.values
+    return (
+        value._replace(values=pc.cast(column, column.type.value_type)) if pa.types.is_dictionary(column.type) else value
+    )

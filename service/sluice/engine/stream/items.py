@@ -89,16 +89,16 @@ class Items:
         """The same items with other attributes. `tuples` has one row per TUPLE item."""
         return self._each(lambda column: column, tuples)
 
-    def _each(self, of: Callable[[np.ndarray], np.ndarray], tuples: pa.RecordBatch) -> Items:
+    def _each(self, apply: Callable[[np.ndarray], np.ndarray], tuples: pa.RecordBatch) -> Items:
         return Items(
-            of(self.event),
-            of(self.at),
-            of(self.kind),
-            of(self.source),
-            of(self.key),
+            apply(self.event),
+            apply(self.at),
+            apply(self.kind),
+            apply(self.source),
+            apply(self.key),
             self.keys,
             tuples,
-            of(self.watermark),
+            apply(self.watermark),
         )
 
 

@@ -64,8 +64,10 @@ class AlignmentRounds:
         """
         came = np.flatnonzero((self.turn < len(self.there)) & ~self.mark)
         numbers = np.arange(1, len(self.there))
-        one = np.flatnonzero(self.mark)[:1].repeat(len(numbers))  # any mark can be the template of the stream's mark
-        which, turn = np.concatenate([came, one]), np.concatenate([self.turn[came], numbers])
+        template = np.flatnonzero(self.mark)[:1].repeat(
+            len(numbers)
+        )  # any mark can be the template of the stream's mark
+        which, turn = np.concatenate([came, template]), np.concatenate([self.turn[came], numbers])
         place = np.maximum(np.concatenate([came, self.there[1:]]), self.there[turn])
         is_mark = np.arange(len(which)) >= len(came)
         order = np.lexsort((which, ~is_mark, turn, place))  # a mark precedes the items that waited for it

@@ -31,8 +31,8 @@ def standing(stream: Stream, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.nda
 def _holds(condition: Expression | None, tuples: pa.RecordBatch) -> np.ndarray:
     if condition is None:
         return np.zeros(tuples.num_rows, np.bool_)
-    found = pc.fill_null(evaluate(condition, tuples), False)  # noqa: FBT003
-    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    holds = pc.fill_null(evaluate(condition, tuples), False)  # noqa: FBT003
+    return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def marked(stream: Stream, items: Items) -> Items:
@@ -56,11 +56,11 @@ def marked_by_key(stream: Stream, items: Items) -> Items:
     names = key_bytes([key.values.filter(pa.array(with_marks)) for key in keys])
     key = np.full(len(items), -1, np.int32)
     key[items.kind == TUPLE] = np.where(with_marks, len(items.keys) + np.cumsum(with_marks) - 1, -1)
-    found = _around(items, before, behind, KEY_MARK)
-    is_mark = found.kind == KEY_MARK
+    marked = _around(items, before, behind, KEY_MARK)
+    is_mark = marked.kind == KEY_MARK
     numbers = np.repeat(key, _copies(items, before, behind))
     keys = pa.concat_arrays([items.keys, names.cast(items.keys.type)])
-    return replace(found, keys=keys, key=np.where(is_mark, numbers, found.key).astype(np.int32))
+    return replace(marked, keys=keys, key=np.where(is_mark, numbers, marked.key).astype(np.int32))
 
 
 def _copies(items: Items, before: np.ndarray, behind: np.ndarray) -> np.ndarray:

@@ -38,12 +38,12 @@ def readable(
     """Evaluates the expressions. Returns the items without the tuples for which one of them has no value, the values of
     the others, and the rejected tuples or None.
     """
-    made = computed(expressions, items.tuples)
-    return _without_errors(items, made, operator, lambda n, error: _why(expressions[n], error))
+    values = computed(expressions, items.tuples)
+    return _without_errors(items, values, operator, lambda n, error: _why(expressions[n], error))
 
 
 def complete(
-    items: Items, made: Computed, operator: str, stream: str, expressions: Sequence[Expression], *, quoted: bool = True
+    items: Items, rows: Computed, operator: str, stream: str, expressions: Sequence[Expression], *, quoted: bool = True
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
     """Checks the rows that were computed for an output stream. Returns the items and rows without those that have an
     error, and the rejected tuples or None. Their reasons name the values that are null, and with `quoted` the one of
@@ -51,12 +51,12 @@ def complete(
     """
 
     def reason(number: int, error: Error) -> str:
-        name = f"{stream}.{made.columns.schema.names[number]}"
+        name = f"{stream}.{rows.columns.schema.names[number]}"
         if error == Error.ABSENT:
             return f"{_absent(expressions[number])} {REASONS[error]}, which {name} needs"
         return f"{name} {REASONS[error]}{f': {written(expressions[number])}' if quoted else ''}"
 
-    return _without_errors(items, made, operator, reason)
+    return _without_errors(items, rows, operator, reason)
 
 
 def _why(expression: Expression, error: Error) -> str:
@@ -70,20 +70,20 @@ def _absent(expression: Expression) -> str:
 
 
 def _without_errors(
-    items: Items, made: Computed, operator: str, reason: Callable[[int, Error], str]
+    items: Items, rows: Computed, operator: str, reason: Callable[[int, Error], str]
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """Removes the tuples with an error in `made`, which has one row per tuple of `items`. `reason` gives the reason
+    """Removes the tuples with an error in `rows`, which has one row per tuple of `items`. `reason` gives the reason
     of a column with an error. The first such column of a tuple counts.
     """
-    columns = [(n, errors) for n, errors in enumerate(made.errors) if errors is not None]
+    columns = [(n, errors) for n, errors in enumerate(rows.errors) if errors is not None]
     if not columns:
-        return items, made.columns, None
-    errors = np.array([one for _, one in columns])
+        return items, rows.columns, None
+    errors = np.array([codes for _, codes in columns])
     bad = np.asarray((errors != Error.NONE).any(axis=0))
     firsts = (errors[:, bad] != Error.NONE).argmax(axis=0)
     first_errors = errors[:, bad][firsts, np.arange(len(firsts))].tolist()
     reasons = [reason(columns[place][0], Error(error)) for place, error in zip(firsts, first_errors, strict=True)]
-    return without(bad, items, made.columns, operator, reasons)
+    return without(bad, items, rows.columns, operator, reasons)
 
 
 def without(
@@ -123,7 +123,7 @@ def _shown(column: pa.Array) -> list[Any]:
     """The values as JSON has them, None for null."""
     there = column.is_valid()
     values = iter(written_values(column.filter(there), type_of(column.type)))
-    return [next(values) if one else None for one in there.to_pylist()]
+    return [next(values) if present else None for present in there.to_pylist()]
 
 
 def rejected_late(

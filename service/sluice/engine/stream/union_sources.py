@@ -37,8 +37,8 @@ def topic_partition_of(pipeline: Pipeline, stream: str, source: np.ndarray) -> n
         return source
     if not isinstance(writer, Union):
         return topic_partition_of(pipeline, writer.inputs[0], source)
-    found, width = source.copy(), len(writer.inputs) + 1
+    topic_partitions, width = source.copy(), len(writer.inputs) + 1
     for number, name in enumerate(writer.inputs):
         here = (source >= 0) & (source % width == number + 1)
-        found[here] = topic_partition_of(pipeline, name, source[here] // width)
-    return found
+        topic_partitions[here] = topic_partition_of(pipeline, name, source[here] // width)
+    return topic_partitions

@@ -31,7 +31,7 @@ def unnested(items: Items, values: pa.Array, schema: Schema) -> Items:
 def _elements(values: pa.Array) -> pa.Array:
     if not pa.types.is_map(values.type):
         return pc.list_flatten(values)
-    parts = [pc.list_flatten(of(values)) for of in (keys_of, map_values)]
+    parts = [pc.list_flatten(side(values)) for side in (keys_of, map_values)]
     return pa.StructArray.from_arrays(parts, ["key", "value"])
 
 

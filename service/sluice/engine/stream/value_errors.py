@@ -72,12 +72,12 @@ def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
 
 def _of_function(arguments: Sequence[Checked]) -> np.ndarray:
     """Null says that there is no value if no argument is null."""
-    return ~np.asarray(reduce(np.logical_or, (_null(one.values) for one in arguments)))
+    return ~np.asarray(reduce(np.logical_or, (_null(argument.values) for argument in arguments)))
 
 
 def _of_element(arguments: Sequence[Checked]) -> np.ndarray:
     """There is no value at a position outside of the list; an element inside may be null."""
-    return list_functions.outside(*(one.values for one in arguments))
+    return list_functions.outside(*(argument.values for argument in arguments))
 
 
 def _never(_: Sequence[Checked]) -> np.ndarray:
@@ -98,38 +98,38 @@ def choice(condition: Checked, yes: Checked, no: Checked) -> Checked:
     branch count.
     """
     holds = _holds(condition.values)
-    found = _chosen(holds, yes, no)
-    return found if condition.errors is None else _failing(found, condition.errors)
+    chosen = _chosen(holds, yes, no)
+    return chosen if condition.errors is None else _failing(chosen, condition.errors)
 
 
-def first_present(one: Checked, other: Checked) -> Checked:
-    """`one ?: other` (NU12). A value with an error is not absent."""
-    return _chosen(~_null(one.values) | _failed(one), one, other)
+def first_present(value: Checked, other: Checked) -> Checked:
+    """`value ?: other` (NU12). A value with an error is not absent."""
+    return _chosen(~_null(value.values) | _failed(value), value, other)
 
 
-def value_for_error(one: Checked, other: Checked) -> Checked:
-    """`orElse(one, other)`."""
-    return one if one.errors is None else _chosen(~_failed(one), one, other)
+def value_for_error(value: Checked, other: Checked) -> Checked:
+    """`orElse(value, other)`."""
+    return value if value.errors is None else _chosen(~_failed(value), value, other)
 
 
-def null_for_error(one: Checked) -> Checked:
-    """`try(one)` (NU14): the value of a row with an error is null."""
-    return Checked(one.values)
+def null_for_error(value: Checked) -> Checked:
+    """`try(value)` (NU14): the value of a row with an error is null."""
+    return Checked(value.values)
 
 
-def present(one: Checked) -> Checked:
-    """`one!` (NU13): an error where it is null."""
-    return _with_errors(one.values, np.where(_null(one.values) & ~_failed(one), Error.ABSENT, _errors(one)))
+def present(value: Checked) -> Checked:
+    """`value!` (NU13): an error where it is null."""
+    return _with_errors(value.values, np.where(_null(value.values) & ~_failed(value), Error.ABSENT, _errors(value)))
 
 
-def is_present(one: Checked) -> Checked:
-    """`isPresent(one)` (NU11)."""
-    found = Checked(pc.is_valid(one.values))
-    return found if one.errors is None else _failing(found, one.errors)
+def is_present(value: Checked) -> Checked:
+    """`isPresent(value)` (NU11)."""
+    presence = Checked(pc.is_valid(value.values))
+    return presence if value.errors is None else _failing(presence, value.errors)
 
 
-def has_value(one: Checked) -> Checked:
-    return Checked(pc.is_valid(one.values))
+def has_value(value: Checked) -> Checked:
+    return Checked(pc.is_valid(value.values))
 
 
 #: name of a kernel -> the function that computes its values and errors
@@ -139,17 +139,17 @@ OF_ERRORS: Mapping[str, Callable[..., Checked]] = {
 }
 
 
-def _chosen(first: np.ndarray, one: Checked, other: Checked) -> Checked:
-    """The rows of `one` where `first` is true, else those of `other`."""
-    values = pc.if_else(_column(first), one.values, other.values)
-    return _with_errors(values, np.where(first, _errors(one), _errors(other)))
+def _chosen(first: np.ndarray, value: Checked, other: Checked) -> Checked:
+    """The rows of `value` where `first` is true, else those of `other`."""
+    values = pc.if_else(_column(first), value.values, other.values)
+    return _with_errors(values, np.where(first, _errors(value), _errors(other)))
 
 
-def _failing(found: Checked, errors: np.ndarray) -> Checked:
+def _failing(value: Checked, errors: np.ndarray) -> Checked:
     """The values without those of the rows with an error."""
     failed = errors != Error.NONE
-    values = pc.if_else(_column(failed), pa.scalar(None, found.values.type), found.values)
-    return _with_errors(values, np.where(failed, errors, _errors(found)))
+    values = pc.if_else(_column(failed), pa.scalar(None, value.values.type), value.values)
+    return _with_errors(values, np.where(failed, errors, _errors(value)))
 
 
 def _with_errors(values: Column, errors: np.ndarray) -> Checked:
@@ -169,12 +169,12 @@ def _holds(condition: Column) -> np.ndarray:
     return np.array(filled.as_py()) if is_scalar(condition) else np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
-def _failed(one: Checked) -> np.ndarray:
-    return np.asarray(_errors(one) != Error.NONE)
+def _failed(value: Checked) -> np.ndarray:
+    return np.asarray(_errors(value) != Error.NONE)
 
 
-def _errors(one: Checked) -> np.ndarray:
-    return np.zeros((), np.int8) if one.errors is None else one.errors
+def _errors(value: Checked) -> np.ndarray:
+    return np.zeros((), np.int8) if value.errors is None else value.errors
 
 
 def _null(column: Column) -> np.ndarray:

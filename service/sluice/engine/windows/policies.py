@@ -136,11 +136,11 @@ def clause(
         period=timer.nanoseconds if timer else 0, early=early_policy(early),
     )  # fmt: skip
     if roles.evict is None:
-        most = next((one.tuples for one in roles.flush if one.tuples is not None), -1)
-        compared = [one for one in roles.flush if one.attributes]
+        most = next((flushing.tuples for flushing in roles.flush if flushing.tuples is not None), -1)
+        compared = [flushing for flushing in roles.flush if flushing.attributes]
         assert len(compared) <= 1  # noqa: S101 - of one kind, as the kinds of policies differ
         eviction = policy(compared[0] if compared else None, columns)
-        waits = (policy(one, columns).size for one in roles.flush if ROWS[type(one)].waiting)
+        waits = (policy(flushing, columns).size for flushing in roles.flush if ROWS[type(flushing)].waiting)
         wait = next((EarlyPolicy(wanted=True, every=0, wait=size) for size in waits), NEVER_EARLY)
         return shared._replace(eviction=eviction, most=most, marked=window.flushed_by_marks, wait=wait)
     row = ROWS[type(roles.evict)]
@@ -150,39 +150,39 @@ def clause(
     )  # fmt: skip
 
 
-def policy(of: Policy | None, columns: Columns) -> KernelPolicy:
-    return NOTHING if of is None else ROWS[type(of)].of(of, columns)
+def policy(spec: Policy | None, columns: Columns) -> KernelPolicy:
+    return NOTHING if spec is None else ROWS[type(spec)].of(spec, columns)
 
 
-def early_policy(of: Early | None) -> EarlyPolicy:
+def early_policy(early: Early | None) -> EarlyPolicy:
     """The policy of early results; None: there are none."""
-    return EarlyPolicy(of is not None, (of and of.count) or 0, (of and of.time) or 0)
+    return EarlyPolicy(early is not None, (early and early.count) or 0, (early and early.time) or 0)
 
 
-def delta(of: Delta, columns: Columns) -> KernelPolicy:
-    column, kind = columns[of.attribute]
-    if isinstance(of.size, float):
-        return KernelPolicy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
-    if isinstance(of.size, int):
-        return KernelPolicy(DELTA, of.size, column=column)
+def delta(spec: Delta, columns: Columns) -> KernelPolicy:
+    column, kind = columns[spec.attribute]
+    if isinstance(spec.size, float):
+        return KernelPolicy(DELTA, int(np.float64(spec.size).view(np.int64)), floating=True, column=column)
+    if isinstance(spec.size, int):
+        return KernelPolicy(DELTA, spec.size, column=column)
     distance = kind.distance
     assert distance is not None  # noqa: S101 - `check` refuses other attributes
-    return KernelPolicy(DELTA, 0, distance.unit is None, column, columns[of.size][0], seconds=distance.in_seconds)
+    return KernelPolicy(DELTA, 0, distance.unit is None, column, columns[spec.size][0], seconds=distance.in_seconds)
 
 
 #: the policies of windows
 ROWS: Mapping[type[Policy], KernelRow] = {
-    Count: KernelRow(COUNT, lambda of, _: KernelPolicy(COUNT, of.size)),
-    Time: KernelRow(TIME, lambda of, _: KernelPolicy(TIME, of.nanoseconds), expiring=True),
-    SinceFirst: KernelRow(SINCE_FIRST, lambda of, _: KernelPolicy(SINCE_FIRST, of.nanoseconds), waiting=True),
+    Count: KernelRow(COUNT, lambda spec, _: KernelPolicy(COUNT, spec.size)),
+    Time: KernelRow(TIME, lambda spec, _: KernelPolicy(TIME, spec.nanoseconds), expiring=True),
+    SinceFirst: KernelRow(SINCE_FIRST, lambda spec, _: KernelPolicy(SINCE_FIRST, spec.nanoseconds), waiting=True),
     Delta: KernelRow(DELTA, delta, several=True, by_value=True),
     Punct: KernelRow(PUNCT, lambda *_: KernelPolicy(PUNCT, 0)),
 }
 #: the policies by which whole partitions leave
 LEAVING: Mapping[type[PartitionEviction], Callable[[Any], KernelPolicy]] = {
-    PartitionAge: lambda of: KernelPolicy(PARTITION_AGE, of.seconds),
-    PartitionCount: lambda of: KernelPolicy(PARTITION_COUNT, of.most),
-    TupleCount: lambda of: KernelPolicy(TUPLE_COUNT, of.most),
+    PartitionAge: lambda spec: KernelPolicy(PARTITION_AGE, spec.seconds),
+    PartitionCount: lambda spec: KernelPolicy(PARTITION_COUNT, spec.most),
+    TupleCount: lambda spec: KernelPolicy(TUPLE_COUNT, spec.most),
 }
 #: why a tumbling window emitted a partition, in words; no policy is behind the content that a snapshot shows
 REASONS: Mapping[int, str] = {NONE: "", PARTITION: "partition", EARLY_RESULT: "early", END: "end"} | {
@@ -190,8 +190,8 @@ REASONS: Mapping[int, str] = {NONE: "", PARTITION: "partition", EARLY_RESULT: "e
 }
 
 
-def partition_policy(of: PartitionEviction | None) -> KernelPolicy:
-    return STAY if of is None else LEAVING[type(of)](of)
+def partition_policy(spec: PartitionEviction | None) -> KernelPolicy:
+    return STAY if spec is None else LEAVING[type(spec)](spec)
 
 
 @inlined

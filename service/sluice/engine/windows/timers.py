@@ -52,9 +52,14 @@ class WallClock:
     1970.
     """
 
-    def __init__(self, of: Aligned, every: int) -> None:
-        self._zone, self._weekday, self._every, self._months = ZoneInfo(of.zone), of.weekday, every, of.months
-        self._times = (of.at + np.arange(max(1, DAY // every)) * every) % DAY
+    def __init__(self, aligned: Aligned, every: int) -> None:
+        self._zone, self._weekday, self._every, self._months = (
+            ZoneInfo(aligned.zone),
+            aligned.weekday,
+            every,
+            aligned.months,
+        )
+        self._times = (aligned.at + np.arange(max(1, DAY // every)) * every) % DAY
         self._of = lru_cache(DATES)(self._on)
 
     def after(self, time: int) -> int:
@@ -69,12 +74,12 @@ class WallClock:
         """The ticks from this one on, up to and including the first tick after `end`."""
         if tick > end:
             return np.array([tick])
-        found = []
+        periods = []
         for ticks in self._from(tick):
-            found.append(ticks)
+            periods.append(ticks)
             if len(ticks) and ticks[-1] > end:
                 break
-        whole = np.concatenate(found)
+        whole = np.concatenate(periods)
         return whole[np.searchsorted(whole, tick) : np.searchsorted(whole, end, "right") + 1]
 
     def _from(self, time: int) -> Iterator[np.ndarray]:
@@ -100,7 +105,7 @@ class WallClock:
         offset = self._offset(int(local[0]) - DAY)
         if offset == self._offset(int(local[0]) + 2 * DAY):
             return np.sort(local - offset)
-        return np.unique([tick for one in local.tolist() for tick in self._shown(one)])
+        return np.unique([tick for time in local.tolist() for tick in self._shown(time)])
 
     def _at_an_end(self, start: int) -> np.ndarray:
         """The ticks of the local date that begins at `start`, near an end of the range of times. A tick beyond the end

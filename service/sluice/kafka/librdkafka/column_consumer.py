@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     def _copy(target: int, source: int, size: int) -> int: ...
     def _length(text: int) -> int: ...
     def _timestamp_of(message: int, kind: int) -> int: ...
-    def _headers_of(message: int, found: int) -> int: ...
+    def _headers_of(message: int, target: int) -> int: ...
     def _header_count(headers: int) -> int: ...
     def _header(headers: int, number: int, name: int, value: int, size: int) -> int: ...
     def _destroy(message: int) -> None: ...
@@ -125,8 +125,8 @@ class Queues:
         for place in places:
             if place not in self._of_places:
                 topic, partition = place
-                found = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
-                self._of_places[place] = found
+                queue = LIBRARY.rd_kafka_queue_get_partition(self._client, topic.encode(), partition)
+                self._of_places[place] = queue
         for of_place in self._of_places.values():
             LIBRARY.rd_kafka_queue_forward(of_place, self._queue)
 
@@ -203,9 +203,9 @@ class ColumnConsumer:
 
 def compile_kernels() -> None:
     """Compiles the kernels of this module, or loads them from the cache."""
-    none, table, found = np.zeros(0, np.int64), np.zeros((0, MESSAGE_WORDS), np.int64), np.zeros((0, CELLS), np.int64)
+    none, table, cells = np.zeros(0, np.int64), np.zeros((0, MESSAGE_WORDS), np.int64), np.zeros((0, CELLS), np.int64)
     _look(none, table, none, none, none)
-    _look_at_headers(none, none, found, none)
+    _look_at_headers(none, none, cells, none)
     _gather(none, np.zeros(1, np.int32), np.zeros(0, np.uint8))
     _destroy_each(none)
 
@@ -228,8 +228,10 @@ def _arrivals(messages: np.ndarray) -> Iterator[Arrival]:
                 text = ctypes.string_at(int(table[event, VALUE]), int(table[event, VALUE_SIZE]))
                 raise KafkaException(KafkaError(int(errors[event]), text.decode(errors="replace")))
         reached = int((table[rows, OFFSET] + is_record).max())
-        of = rows[is_record]
-        yield Arrival(place, _columns(place, messages[of], table[of], timestamps[of], headers[of]), reached)
+        records = rows[is_record]
+        yield Arrival(
+            place, _columns(place, messages[records], table[records], timestamps[records], headers[records]), reached
+        )
 
 
 def _columns(
@@ -262,16 +264,16 @@ def _lists(place: Place, offsets: np.ndarray, messages: np.ndarray, counts: np.n
     """The headers of each message, of which it has so many; null without any."""
     ends = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=ends[1:])
-    found = np.zeros((int(ends[-1]), CELLS), np.int64)
-    _look_at_headers(messages, counts, found, np.zeros(1, np.int64))
-    names = _bytes(found[:, NAME], found[:, NAME_SIZE])
+    cells = np.zeros((int(ends[-1]), CELLS), np.int64)
+    _look_at_headers(messages, counts, cells, np.zeros(1, np.int64))
+    names = _bytes(cells[:, NAME], cells[:, NAME_SIZE])
     try:
         texts = names.cast(pa.string())
     except pa.ArrowInvalid as error:
         row = next(row for row, name in enumerate(names.to_pylist()) if not _is_text(name))
         offset = offsets[np.searchsorted(ends, row, "right") - 1]
         raise HeaderNameError(header_name_message(*place, offset)) from error
-    contents = _bytes(found[:, CONTENT], found[:, CONTENT_SIZE])
+    contents = _bytes(cells[:, CONTENT], cells[:, CONTENT_SIZE])
     pairs = pa.StructArray.from_arrays([texts, contents], fields=[*HEADERS.value_type])
     return pa.ListArray.from_arrays(pa.array(ends), pairs, type=HEADERS, mask=pa.array(counts == 0))
 
@@ -300,17 +302,17 @@ def _look(
 
 
 @kernel
-def _look_at_headers(messages: np.ndarray, counts: np.ndarray, found: np.ndarray, room: np.ndarray) -> None:
-    """Fills `found` with the addresses and the sizes of all headers (NAME, ...)."""
+def _look_at_headers(messages: np.ndarray, counts: np.ndarray, cells: np.ndarray, room: np.ndarray) -> None:
+    """Fills `cells` with the addresses and the sizes of all headers (NAME, ...)."""
     row = 0
     for message in range(len(messages)):
         if counts[message] == 0:
             continue
         _headers_of(messages[message], address_of(room))
         for number in range(counts[message]):
-            at = address_of(found) + 8 * CELLS * row
+            at = address_of(cells) + 8 * CELLS * row
             _header(room[0], number, at + 8 * NAME, at + 8 * CONTENT, at + 8 * CONTENT_SIZE)
-            found[row, NAME_SIZE] = _length(found[row, NAME])
+            cells[row, NAME_SIZE] = _length(cells[row, NAME])
             row += 1
 
 

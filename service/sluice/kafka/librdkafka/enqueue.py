@@ -107,15 +107,15 @@ def _enqueue(client: int, arguments: np.ndarray, cells: np.ndarray, headers: np.
         arguments[3, 1], arguments[3, 2] = cell[0], cell[1]
         arguments[4, 1], arguments[4, 2] = cell[2], cell[3]
         arguments[5, 1] = cell[5]
-        found = 0
+        header_list = 0
         if cell[6] < cell[7]:
-            found = _headers_new(cell[7] - cell[6])
-            for one in range(cell[6], cell[7]):
-                _header_add(found, headers[one, 0], headers[one, 1], headers[one, 2], headers[one, 3])
-            arguments[6, 1] = found
-        error = _produce(client, address_of(arguments), len(arguments) - (found == 0))
+            header_list = _headers_new(cell[7] - cell[6])
+            for header in range(cell[6], cell[7]):
+                _header_add(header_list, headers[header, 0], headers[header, 1], headers[header, 2], headers[header, 3])
+            arguments[6, 1] = header_list
+        error = _produce(client, address_of(arguments), len(arguments) - (header_list == 0))
         if error != 0:
-            if found != 0:
-                _headers_destroy(found)
+            if header_list != 0:
+                _headers_destroy(header_list)
             return row, error
     return len(cells), 0

@@ -17,7 +17,7 @@ def reason(part: str, before: object, now: object) -> str:
         return f"{part}: {_of_event_time(before, now)}"
     if _are_attributes(before) and _are_attributes(now):
         return f"{part}: {_of_attributes(before, now)}"
-    texts = [_shown(one, part) for one in (before, now)]
+    texts = [_shown(value, part) for value in (before, now)]
     if texts[0] == texts[1]:
         return f"{part}: {texts[0]}, of attributes with other types"
     return f"{part}: {texts[0]} became {texts[1]}"
@@ -33,8 +33,8 @@ def _shown(value: Any, part: str) -> str:  # noqa: ANN401 - any part of an opera
     if hasattr(value, "clause"):
         return f"`{value.clause() if callable(value.clause) else value.clause}`"
     text = ", ".join(map(_text, value)) if isinstance(value, tuple) else _text(value)
-    one = value[0] if isinstance(value, tuple) else value
-    return f"`{text}`" if isinstance(one, Expression | Order) else text
+    first = value[0] if isinstance(value, tuple) else value
+    return f"`{text}`" if isinstance(first, Expression | Order) else text
 
 
 def _text(value: object) -> str:
@@ -51,20 +51,22 @@ def _text(value: object) -> str:
 
 def _of_event_time(before: EventTimeData, now: EventTimeData) -> str:
     fields = zip(EventTimeData._fields, before, now, strict=True)
-    found = {name: f"{name} was {_text(was)} and is {_text(has)}" for name, was, has in fields if was != has}
-    if "sources" in found:
-        found["sources"] = "its watermarks come from other event times"
-    return ", ".join(found.values())
+    differences = {name: f"{name} was {_text(was)} and is {_text(has)}" for name, was, has in fields if was != has}
+    if "sources" in differences:
+        differences["sources"] = "its watermarks come from other event times"
+    return ", ".join(differences.values())
 
 
 def _are_attributes(value: Any) -> bool:  # noqa: ANN401 - any part of an operator
     """Whether the value is the names and the types of attributes."""
-    return isinstance(value, tuple) and all(isinstance(one, tuple) and isinstance(one[-1], Type) for one in value)
+    return isinstance(value, tuple) and all(isinstance(pair, tuple) and isinstance(pair[-1], Type) for pair in value)
 
 
 def _of_attributes(before: Any, now: Any) -> str:  # noqa: ANN401 - names and types
     was, has = dict(before), dict(now)
-    found = [f"`{name}` is new" for name in has if name not in was]
-    found += [f"`{name}` is gone" for name in was if name not in has]
-    found += [f"`{name}` was {was[name]} and is {has[name]}" for name in has if was.get(name, has[name]) != has[name]]
-    return ", ".join(found) or "their order has changed"
+    differences = [f"`{name}` is new" for name in has if name not in was]
+    differences += [f"`{name}` is gone" for name in was if name not in has]
+    differences += [
+        f"`{name}` was {was[name]} and is {has[name]}" for name in has if was.get(name, has[name]) != has[name]
+    ]
+    return ", ".join(differences) or "their order has changed"

@@ -10,7 +10,7 @@ from sluice.model.changes.operator_changes import Changes
 
 def lines(changes: Changes) -> Iterator[str]:
     """One line for each operator: its name, the word for its state, and the reason."""
-    rows = [(one.name, str(one.word), one.reason) for one in changes.all]
+    rows = [(change.name, str(change.word), change.reason) for change in changes.all]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     for name, word, reason in rows:
         yield f"  {name:{widths[0]}}  {word:{widths[1]}}  {reason}".rstrip()
@@ -22,6 +22,7 @@ def as_json(changes: Changes) -> dict[str, Any]:
         "loses": changes.loses,
         "refused": changes.refused,
         "operators": [
-            {"name": one.name, "word": str(one.word), "reason": one.reason, "loses": one.loses} for one in changes.all
+            {"name": change.name, "word": str(change.word), "reason": change.reason, "loses": change.loses}
+            for change in changes.all
         ],
     }

@@ -22,15 +22,15 @@ from sluice.model.windows.policies.policy_table import POLICIES
 
 #: name of a class -> the class, for all values that a pipeline consists of
 CLASSES: Mapping[str, type] = {
-    one.__name__: one
-    for one in [
-        *(of for module in (spec, expressions, members) for of in vars(module).values()),
+    class_.__name__: class_
+    for class_ in [
+        *(value for module in (spec, expressions, members) for value in vars(module).values()),
         *kinds.KINDS.values(),
         *JOIN_WINDOWS.values(),
         *POLICIES.values(),
         *PARTITION_EVICTIONS.values(),
     ]
-    if isinstance(one, type) and is_dataclass(one)
+    if isinstance(class_, type) and is_dataclass(class_)
 }
 
 
@@ -48,17 +48,17 @@ def pipeline_of(definition: Mapping[str, Any], settings: Settings) -> Pipeline:
     definition.
     """
     try:
-        found: Pipeline = _read({**definition, "settings": _settings(definition["settings"], settings)})
-        streams = {name: _with_defaults(stream) for name, stream in found.streams.items()}
-        operators = tuple(_with_default_tuples(one, streams) for one in found.operators)
-        found = replace(found, streams=streams, operators=operators)
+        pipeline: Pipeline = _read({**definition, "settings": _settings(definition["settings"], settings)})
+        streams = {name: _with_defaults(stream) for name, stream in pipeline.streams.items()}
+        operators = tuple(_with_default_tuples(operator, streams) for operator in pipeline.operators)
+        pipeline = replace(pipeline, streams=streams, operators=operators)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"the definition of the pipeline in the checkpoint cannot be read by this version ({error!r})"
         raise DefinitionError(message) from error
-    if _without_codings(plain(found)) != _without_codings(definition):
+    if _without_codings(plain(pipeline)) != _without_codings(definition):
         message = "the definition of the pipeline in the checkpoint has parts that this version does not know"
         raise DefinitionError(message)
-    return found
+    return pipeline
 
 
 def _settings(definition: Mapping[str, Any], settings: Settings) -> Settings:
@@ -79,13 +79,13 @@ def _read(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
         return value
     if "is" not in value:
         return {name: _read(inner) for name, inner in value.items()}
-    made = CLASSES[value["is"]]
-    if made is Coding:
+    class_ = CLASSES[value["is"]]
+    if class_ is Coding:
         return Coding(value.get("format", Coding().format))
-    own = {name: _READERS.get((made.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"}
-    if made is expressions.Literal:
+    own = {name: _READERS.get((class_.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"}
+    if class_ is expressions.Literal:
         own["value"] = own["type"].from_definition(own["value"])
-    return made(**own)
+    return class_(**own)
 
 
 def _schema(value: list[list[str]]) -> Schema:
@@ -98,7 +98,7 @@ def _real(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
 
 #: class and field -> how its value is read, where JSON does not show the type
 _READERS: Mapping[tuple[str, str], Callable[[Any], Any]] = {
-    **{(one, "type"): parse_type for one in ("Literal", "Attribute", "Call", "AggregateCall")},
+    **{(node, "type"): parse_type for node in ("Literal", "Attribute", "Call", "AggregateCall")},
     ("Stream", "schema"): _schema,
     **{(policy.__name__, name): _real for policy in POLICIES.values() for name in policy.reals},
 }
@@ -127,4 +127,4 @@ def _without_codings(definition: Any) -> Any:  # noqa: ANN401 - JSON
         if definition.get("is") == "Coding":
             return {name: definition[name] for name in ("is", "format") if name in definition}
         return {name: _without_codings(inner) for name, inner in definition.items()}
-    return [_without_codings(one) for one in definition] if isinstance(definition, list) else definition
+    return [_without_codings(item) for item in definition] if isinstance(definition, list) else definition

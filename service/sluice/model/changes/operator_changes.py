@@ -62,16 +62,16 @@ class Changes:
 
     @property
     def refused(self) -> bool:
-        return any(one.word is StateOutcome.REFUSED for one in self.all)
+        return any(change.word is StateOutcome.REFUSED for change in self.all)
 
     @property
     def loses(self) -> bool:
         """Whether the state of an operator is lost, or a part of it."""
-        return any(one.loses for one in self.all)
+        return any(change.loses for change in self.all)
 
     def named(self, *words: StateOutcome) -> frozenset[str]:
         """The names of the operators with one of these words."""
-        return frozenset(one.name for one in self.all if one.word in words)
+        return frozenset(change.name for change in self.all if change.word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,21 @@ class Kept:
 
 def changes_of(old: Pipeline, new: Pipeline) -> Changes:
     """What becomes of the state of each operator if the pipeline `old` continues as `new`."""
-    before = {one.name: one for one in old.operators}
-    there = {one.name for one in new.operators}
+    before = {operator.name: operator for operator in old.operators}
+    there = {operator.name for operator in new.operators}
     earlier = earlier_names(old, new)
-    found = [*_settings(old, new), *_buffers(old, new)]
-    operators = [one for one in new.operators if not isinstance(one, Union)]
-    changed = (_changed(before.get(one.name), old, one, new, earlier) for one in operators)
-    found += [_with_its_table(one, new) for one in changed]
-    gone = [one for one in old.operators if one.name not in there and not isinstance(one, Union)]
-    found += [_gone(one, old, new, earlier) for one in gone]
-    return Changes(tuple(found))
+    changes = [*_settings(old, new), *_buffers(old, new)]
+    operators = [operator for operator in new.operators if not isinstance(operator, Union)]
+    changed = (_changed(before.get(operator.name), old, operator, new, earlier) for operator in operators)
+    changes += [_with_its_table(change, new) for change in changed]
+    gone = [operator for operator in old.operators if operator.name not in there and not isinstance(operator, Union)]
+    changes += [_gone(operator, old, new, earlier) for operator in gone]
+    return Changes(tuple(changes))
 
 
 def _settings(old: Pipeline, new: Pipeline) -> Iterator[Change]:
     for name in FIXED_SETTINGS:
-        before, now = (getattr(one.settings, name) for one in (old, new))
+        before, now = (getattr(pipeline.settings, name) for pipeline in (old, new))
         if before != now:
             why = f"`{name}` was {before} and is {now}: it decides the times and the order of all tuples"
             yield Change(name, StateOutcome.REFUSED, why)
@@ -132,9 +132,11 @@ def kept_of(old: Pipeline, new: Pipeline) -> Kept:
     earlier = _earlier_names(old, new)
     return Kept(
         operators=changes.named(StateOutcome.KEPT) | sized,
-        resized=frozenset(one.name for one in new.operators if one.name in sized and counts_tuples(one)),
+        resized=frozenset(
+            operator.name for operator in new.operators if operator.name in sized and counts_tuples(operator)
+        ),
         progress={now: was for now, was in earlier.items() if event_time_of(old, was) == event_time_of(new, now)},
-        finals={one.name: earlier[one.name] for one in new.inputs if one.name in earlier},
+        finals={stream.name: earlier[stream.name] for stream in new.inputs if stream.name in earlier},
         buffers=_kept_buffers(old, new),
         aligned=_aligned(old, new),
     )
@@ -157,14 +159,14 @@ def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
     another stream if the same operator writes it, perhaps under another name. A union also has the same inputs.
     """
     inputs = {stream.topic: stream.name for stream in old.inputs}
-    found = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
+    names = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
     renamed = earlier_names(old, new)
     for name in new.streams:
         earlier = renamed.streams.get(name, name)
         was, now = old.writer_of(earlier), new.writer_of(name)
         if was and now and was.name == now.name and provenance_of(old, earlier) == provenance_of(new, name, renamed):
-            found[name] = earlier
-    return found
+            names[name] = earlier
+    return names
 
 
 def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline, earlier: EarlierNames) -> Change:
@@ -190,7 +192,7 @@ def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipelin
 
 def _with_its_table(change: Change, new: Pipeline) -> Change:
     """The change of an operator, which is refused if its table would have no rows: these are not read again."""
-    inputs = (name for one in new.operators if one.name == change.name for name in one.inputs)
+    inputs = (name for operator in new.operators if operator.name == change.name for name in operator.inputs)
     tables = any(new.streams[name].table for name in inputs)
     if not tables or change.word not in (StateOutcome.NEW, StateOutcome.EMPTIED):
         return change
@@ -201,9 +203,15 @@ def _with_its_table(change: Change, new: Pipeline) -> Change:
 def _gone(before: Operator, old: Pipeline, new: Pipeline, earlier: EarlierNames) -> Change:
     parts = parts_of(before, old)
     why = "the file has no operator of this name" + ("" if parts else "; it had no state")
-    names = {one.name for one in old.operators}
-    alike = [one.name for one in new.operators if one.name not in names and type(one) is type(before)]
-    same = (one.name for one in new.operators if one.name in alike and parts_of(one, new, earlier) == parts)
+    names = {operator.name for operator in old.operators}
+    alike = [
+        operator.name for operator in new.operators if operator.name not in names and type(operator) is type(before)
+    ]
+    same = (
+        operator.name
+        for operator in new.operators
+        if operator.name in alike and parts_of(operator, new, earlier) == parts
+    )
     other = next(same, None)
     if parts and other is not None:
         why += f"; {other} is the same under another name, and would keep the state under this one"

@@ -128,8 +128,8 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
 def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     """The distinct calls of aggregation functions, in the order of the outputs."""
     written = (e for output in operator.outputs for _, e in output.attributes)
-    found = (one for whole in written for one in walk(whole) if isinstance(one, AggregateCall))
-    return tuple(dict.fromkeys(found))
+    calls = (part for whole in written for part in walk(whole) if isinstance(part, AggregateCall))
+    return tuple(dict.fromkeys(calls))
 
 
 def _of_keyed_map(operator: KeyedMap, pipeline: Pipeline, earlier: EarlierNames) -> Iterator[tuple[str, object]]:
@@ -183,7 +183,7 @@ def _read(operator: Join, port: str, pipeline: Pipeline) -> tuple[tuple[str, Typ
     side: Side = operator.left if port == "left" else operator.right
     over = [e for output in operator.outputs for _, e in output.attributes]
     over += [] if operator.match is None else [operator.match]
-    named = {one.name for e in over for one in walk(e) if isinstance(one, Attribute) and one.port == port}
+    named = {part.name for e in over for part in walk(e) if isinstance(part, Attribute) and part.port == port}
     named |= {*side.window.attributes}
     return tuple((name, kind) for name, kind in pipeline.streams[side.stream].schema if name in named)
 
@@ -216,14 +216,14 @@ def renamed_streams(old: Pipeline, new: Pipeline) -> dict[str, str]:
     """The streams that operators of `new` write and that had another name in `old`, with the earlier name: an operator
     of the same name had as many streams that the other file does not name.
     """
-    before = {one.name: [output.stream for output in one.outputs] for one in old.operators}
-    found = dict[str, str]()
+    before = {operator.name: [output.stream for output in operator.outputs] for operator in old.operators}
+    renamed = dict[str, str]()
     for operator in new.operators:
         written = [output.stream for output in operator.outputs]
         gone = [name for name in before.get(operator.name, ()) if name not in new.streams]
         come = [name for name in written if name not in old.streams]
-        found |= dict(zip(come, gone, strict=True)) if len(come) == len(gone) else {}
-    return found
+        renamed |= dict(zip(come, gone, strict=True)) if len(come) == len(gone) else {}
+    return renamed
 
 
 def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
@@ -231,17 +231,17 @@ def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
     and they have the same parts, read the same and write the same streams. Their own states are not kept, but those of
     their readers are.
     """
-    names_before, names_now = ({one.name for one in of.operators} for of in (old, new))
-    gone = [one for one in old.operators if one.name not in names_now]
-    found = dict[str, str]()
+    names_before, names_now = ({operator.name for operator in pipeline.operators} for pipeline in (old, new))
+    gone = [operator for operator in old.operators if operator.name not in names_now]
+    renamed = dict[str, str]()
     for operator in new.operators:
         if operator.name in names_before:
             continue
-        earlier = EarlierNames(operators=found)
-        alike = next((one.name for one in gone if _alike(one, old, operator, new, earlier)), None)
+        earlier = EarlierNames(operators=renamed)
+        alike = next((candidate.name for candidate in gone if _alike(candidate, old, operator, new, earlier)), None)
         if alike is not None:
-            found[operator.name] = alike
-    return found
+            renamed[operator.name] = alike
+    return renamed
 
 
 def _alike(before: Operator, old: Pipeline, now: Operator, new: Pipeline, earlier: EarlierNames) -> bool:
@@ -256,11 +256,11 @@ def _alike(before: Operator, old: Pipeline, now: Operator, new: Pipeline, earlie
 
 def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
     """The topics from which tuples come to the operator, directly or through other operators."""
-    found = set[str]()
+    topics = set[str]()
     for stream in operator.inputs:
         writer = pipeline.writer_of(stream)
-        found |= input_topics(pipeline, writer) if writer else {str(pipeline.streams[stream].topic)}
-    return found
+        topics |= input_topics(pipeline, writer) if writer else {str(pipeline.streams[stream].topic)}
+    return topics
 
 
 def _marking(pipeline: Pipeline, stream: str) -> list[str]:
@@ -269,19 +269,20 @@ def _marking(pipeline: Pipeline, stream: str) -> list[str]:
     """
     writer = pipeline.writer_of(stream)
     if isinstance(writer, Passing):
-        return [name for one in writer.inputs for name in _marking(pipeline, one)]
+        return [name for source in writer.inputs for name in _marking(pipeline, source)]
     return [] if writer else [stream]
 
 
 def event_time_of(pipeline: Pipeline, stream: str) -> EventTimeData | None:
     """What the readers' states depend on; None for a stream without event time."""
-    of: EventTime | None = pipeline.streams[stream].event_time
-    if of is None:
+    event_time: EventTime | None = pipeline.streams[stream].event_time
+    if event_time is None:
         return None
     writer = pipeline.writer_of(stream)
-    before = writer.inputs if writer is not None and of.lag is None else ()
+    before = writer.inputs if writer is not None and event_time.lag is None else ()
     return EventTimeData(
-        of.attribute, dict(pipeline.streams[stream].schema)[of.attribute], of.tick, follows_clock(pipeline, stream),
+        event_time.attribute, dict(pipeline.streams[stream].schema)[event_time.attribute], event_time.tick,
+        follows_clock(pipeline, stream),
         tuple(event_time_of(pipeline, name) for name in dict.fromkeys(before)),
-        None if of.per_key is None else (of.per_key.idle_after, of.per_key.forget_after),
+        None if event_time.per_key is None else (event_time.per_key.idle_after, event_time.per_key.forget_after),
     )  # fmt: skip

@@ -83,7 +83,7 @@ def row_schema(event: str) -> str | None:
     schema = json.loads(event)
     fields = schema.get("fields", []) if isinstance(schema, dict) else []
     types = {field.get("name"): field.get("type") for field in fields if isinstance(field, dict)}
-    defined = [one for member in ("after", "before") for one in _records(types.get(member))]
+    defined = [record for member in ("after", "before") for record in _records(types.get(member))]
     if not ("op" in types and "after" in types and defined):
         return None
     namespace = {"namespace": schema["namespace"]} if "namespace" in schema else {}

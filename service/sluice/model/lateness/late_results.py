@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sluice.model.expressions import Expression
-from sluice.model.lateness.emissions import Case, JoinSide, View, of_aggregate, of_barrier, of_join, own_tuples
+from sluice.model.lateness.emissions import JoinSide, of_aggregate, of_barrier, of_join, own_tuples
+from sluice.model.lateness.output_cases import Case, View
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
@@ -60,28 +61,28 @@ def lateness(pipeline: Pipeline) -> dict[str, Lateness]:
             known[name] = ON_TIME
     for operator in pipeline.operators:
         for output in operator.outputs:
-            of = pipeline.streams[output.stream].event_time
-            if of is not None and output.stream not in known:
-                found = _of_output(pipeline, operator, output, of, known)
-                known |= {} if found is None else {output.stream: found}
+            event_time = pipeline.streams[output.stream].event_time
+            if event_time is not None and output.stream not in known:
+                late = _of_output(pipeline, operator, output, event_time, known)
+                known |= {} if late is None else {output.stream: late}
     return known
 
 
 def _of_output(
-    pipeline: Pipeline, operator: Operator, output: Output, of: EventTime, known: Mapping[str, Lateness]
+    pipeline: Pipeline, operator: Operator, output: Output, event_time: EventTime, known: Mapping[str, Lateness]
 ) -> Lateness | None:
     """The lateness of an output. If it is due to that of an input alone, the input's operator is named."""
     if isinstance(operator, Union):
         return _of_union(pipeline, operator, known)
-    expression = dict(output.attributes).get(of.attribute)
+    expression = dict(output.attributes).get(event_time.attribute)
     if expression is None:
         return None
-    found = emitted(pipeline, operator, output, expression, known)
-    if found is None or found.behind <= 0:
-        return found
+    late = emitted(pipeline, operator, output, expression, known)
+    if late is None or late.behind <= 0:
+        return late
     on_time = emitted(pipeline, operator, output, expression, dict.fromkeys(known, ON_TIME))
     passed = next((known[name] for name in operator.inputs if name in known and known[name].behind > 0), None)
-    return found if passed is None or on_time is None or on_time.behind > 0 else passed
+    return late if passed is None or on_time is None or on_time.behind > 0 else passed
 
 
 def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -> Lateness | None:
@@ -91,7 +92,7 @@ def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -
         return Lateness(math.inf, union, untimed)
     if any(name not in known for name in union.inputs):
         return None
-    return max((known[name] for name in union.inputs), key=lambda one: one.behind)
+    return max((known[name] for name in union.inputs), key=lambda late: late.behind)
 
 
 # ---- an operator -----------------------------------------------------------------------------------------------------
@@ -103,10 +104,10 @@ def emitted(
     """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` is
     that of the operator's inputs.
     """
-    cases, of = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
-    if not cases or of is None:
+    cases, event_time = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
+    if not cases or event_time is None:
         return None
-    unit, held, worst = _units(of, expression.type), operator.holds, None
+    unit, held, worst = _units(event_time, expression.type), operator.holds, None
     for case in cases:
         behind, lag = _of_case(case, expression, unit)
         if behind is None:
@@ -116,24 +117,24 @@ def emitted(
     return worst
 
 
-def _units(of: EventTime, type_: Type) -> Fraction:
+def _units(event_time: EventTime, type_: Type) -> Fraction:
     """Units of the event time in a nanosecond."""
-    return Fraction(1, {TIMESTAMP: 1, FLOAT64: SECOND}.get(type_, of.tick))
+    return Fraction(1, {TIMESTAMP: 1, FLOAT64: SECOND}.get(type_, event_time.tick))
 
 
 def _of_case(case: Case, expression: Expression, unit: Fraction) -> tuple[Bound | None, Bound]:
     """How far the event time is behind the watermark at most, by the best view, None if nothing is known; and the lag
     with which none is late.
     """
-    found: list[Bound] = []
+    distances: list[Bound] = []
     lags: list[Bound] = []
     for view in case.views:
         value = bounds(expression, view.known)
         if value is None or value.scale not in (0, unit):
             continue
-        found.append(view.behind - value.low / unit if value.scale else math.inf)
+        distances.append(view.behind - value.low / unit if value.scale else math.inf)
         lags.append(_lag(view, value, unit))
-    return (min(found) if found else None), min(lags, default=math.inf)
+    return (min(distances) if distances else None), min(lags, default=math.inf)
 
 
 def _lag(view: View, value: Value, unit: Fraction) -> Bound:
@@ -160,10 +161,10 @@ def _cases(
         case Custom() | Union():
             return None
         case _:
-            of = streams[operator.input].event_time
-            if of is None or operator.input not in known:
+            event_time = streams[operator.input].event_time
+            if event_time is None or operator.input not in known:
                 return None
-            return tuple(_of_one_input(pipeline, operator, of, known[operator.input].behind))
+            return tuple(_of_one_input(pipeline, operator, event_time, known[operator.input].behind))
 
 
 def _arriving(stream: str, known: Mapping[str, Lateness]) -> Bound:
@@ -171,27 +172,29 @@ def _arriving(stream: str, known: Mapping[str, Lateness]) -> Bound:
 
 
 def _of_one_input(
-    pipeline: Pipeline, operator: Aggregate | Map | Sort | Dedup | Delay, of: EventTime, arriving: Bound
+    pipeline: Pipeline, operator: Aggregate | Map | Sort | Dedup | Delay, event_time: EventTime, arriving: Bound
 ) -> Iterator[Case]:
     match operator:
         case Aggregate():
-            yield from of_aggregate(operator, of, own_tuples(pipeline, operator.input), arriving)
+            yield from of_aggregate(operator, event_time, own_tuples(pipeline, operator.input), arriving)
         case Map():
-            yield _tuple(of, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf)
+            yield _tuple(
+                event_time, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf
+            )
         case Sort(window=window) if window.accepts is None:
             at_once = [policy.tuples for policy in window.policies] == [1]
             stale = "the sort holds tuples while the watermark advances"
-            yield _tuple(of, arriving if at_once else math.inf, stale)
+            yield _tuple(event_time, arriving if at_once else math.inf, stale)
         case Dedup(keep="last", accepts=None):
-            yield _tuple(of, math.inf, "keep: last holds tuples by the clock")
+            yield _tuple(event_time, math.inf, "keep: last holds tuples by the clock")
         case Dedup(accepts=None) | Delay():
-            yield _tuple(of, arriving)
+            yield _tuple(event_time, arriving)
         case Sort() | Dedup():
-            yield _tuple(of, operator.holds)
+            yield _tuple(event_time, operator.holds)
 
 
-def _tuple(of: EventTime, behind: Bound, stale: str = "", goes_back: Bound = math.inf) -> Case:
+def _tuple(event_time: EventTime, behind: Bound, stale: str = "", goes_back: Bound = math.inf) -> Case:
     """An output made of one tuple, whose event time is the anchor."""
     span = Span(0, 0)
-    known = Known({None: TupleTimes(of.attribute, of.tick, span, span, span)}, {}, of.tick)
+    known = Known({None: TupleTimes(event_time.attribute, event_time.tick, span, span, span)}, {}, event_time.tick)
     return Case((View(behind, known, goes_back),), stale)

@@ -19,18 +19,15 @@ from sluice.model.spec import (  # fmt: skip
     Operator,
     Output,
     Pipeline,
-    SlidingTime,
     Sort,
     Stream,
-    TimeInterval,
-    Tumbling,
     Union,
     Windowed,
 )
 from sluice.model.topology import follows_clock
 from sluice.model.types import INT64, Type
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.session_window import MAX_GAP, Session
+from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import MILLISECOND
 
 
@@ -53,12 +50,12 @@ def findings(pipeline: Pipeline) -> Iterator[Finding]:
     known = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):
-        found = known.get(stream)
-        if found is not None and found.behind > accepted and found.operator is not None:
-            late[found.operator.name, found.stream].append((found, reader))
-    for of in late.values():
-        found = max((one for one, _ in of), key=lambda one: one.behind)
-        yield _finding(pipeline, found, list(dict.fromkeys(reader for _, reader in of)), known)
+        worst = known.get(stream)
+        if worst is not None and worst.behind > accepted and worst.operator is not None:
+            late[worst.operator.name, worst.stream].append((worst, reader))
+    for pairs in late.values():
+        worst = max((candidate for candidate, _ in pairs), key=lambda candidate: candidate.behind)
+        yield _finding(pipeline, worst, list(dict.fromkeys(reader for _, reader in pairs)), known)
     yield from _in_the_next_pane(pipeline, set(late))
 
 
@@ -88,20 +85,20 @@ def _accepts(operator: Operator, stream: str, pipeline: Pipeline) -> int | None:
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _finding(pipeline: Pipeline, found: Lateness, readers: list[str], known: Mapping[str, Lateness]) -> Finding:
-    operator = found.operator
+def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], known: Mapping[str, Lateness]) -> Finding:
+    operator = late.operator
     assert operator is not None  # noqa: S101 - the caller has checked
     if isinstance(operator, Union):
-        return _of_union(pipeline, operator, found.stream, readers)
-    stream = pipeline.streams[found.stream]
-    how_far = "" if found.behind >= MAX_GAP else f"up to {_seconds(found.behind)} s "
-    which = _name(operator, found.expression, _attribute(stream))
+        return _of_union(pipeline, operator, late.stream, readers)
+    stream = pipeline.streams[late.stream]
+    how_far = "" if late.behind >= MAX_GAP else f"up to {_seconds(late.behind)} s "
+    which = _name(operator, late.expression, _attribute(stream))
     text = (
-        f"{which} is {how_far}behind the watermark {_when(operator, found)}, so the result is late for {_all(readers)}"
+        f"{which} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
     )
     instead = list(_instead(pipeline, operator, stream, known))
-    advice = "; or ".join([*instead, *_lags(pipeline, operator, found, stream, alone=not instead)])
-    return Finding(operator, found.stream, _attribute(stream), f"{text}; {advice} (Q9)")
+    advice = "; or ".join([*instead, *_lags(pipeline, operator, late, stream, alone=not instead)])
+    return Finding(operator, late.stream, _attribute(stream), f"{text}; {advice} (Q9)")
 
 
 def _of_union(pipeline: Pipeline, union: Union, untimed: str, readers: list[str]) -> Finding:
@@ -123,19 +120,10 @@ def _name(operator: Operator, e: Expression | None, attribute: str) -> str:
     return attribute if e is None or isinstance(operator, Sort | Dedup) else expression(e)
 
 
-def _when(operator: Operator, found: Lateness) -> str:
-    if found.stale:
-        return f"as {found.stale}"
-    match operator:
-        case Aggregate(window=TimeInterval(discard_age=0)):
-            return "when the pane fires"
-        case Aggregate(window=TimeInterval()):
-            return "when the pane fires again for late tuples"
-        case Aggregate(window=Session()):
-            return "when the session is over"
-        case Aggregate():
-            return "when the window fires"
-    return "when it comes out"
+def _when(operator: Operator, late: Lateness) -> str:
+    if late.stale:
+        return f"as {late.stale}"
+    return operator.window.emitted if isinstance(operator, Aggregate) else "when it comes out"
 
 
 # ---- what to write instead -------------------------------------------------------------------------------------------
@@ -144,11 +132,8 @@ def _when(operator: Operator, found: Lateness) -> str:
 def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapping[str, Lateness]) -> Iterator[str]:
     """Another event time that is not late, or another operator."""
     match operator:
-        case Aggregate(window=TimeInterval(discard_age=age)) if age:
-            readers = f"`discardAge({number(age)})` in what reads {stream.name}"
-            yield f"write `{_attribute(stream)}: intervalLast()`, and {readers}"
-        case Aggregate(window=Session(gap=gap)) if not isinstance(gap, int):
-            yield f"write `{_attribute(stream)}: sessionEnd()` plus the longest gap and the grace"
+        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name):
+            yield text
         case Aggregate() | Join():
             output = next(output for output in operator.outputs if output.stream == stream.name)
             right = next(_right(pipeline, operator, output, stream, known), None)
@@ -171,14 +156,18 @@ def _right(
     pipeline: Pipeline, operator: Aggregate | Join, output: Output, stream: Stream, known: Mapping[str, Lateness]
 ) -> Iterator[str]:
     """The expressions that are not late, the usual ones first."""
-    of = stream.event_time
-    assert of is not None  # noqa: S101 - it has a lateness
-    for candidate in _candidates(pipeline, operator, dict(stream.schema)[of.attribute]):
-        found = emitted(pipeline, operator, output, candidate, known)
-        if found is not None and found.behind <= 0:
+    event_time = stream.event_time
+    assert event_time is not None  # noqa: S101 - it has a lateness
+    for candidate in _candidates(pipeline, operator, dict(stream.schema)[event_time.attribute]):
+        late = emitted(pipeline, operator, output, candidate, known)
+        if late is not None and late.behind <= 0:
             yield expression(candidate)
-        elif found is not None and isinstance(operator.window, Session | SlidingTime) and not math.isinf(found.behind):
-            yield f"{expression(candidate)} + {_units(found.behind, stream)}"
+        elif late is not None and _can_be_moved(operator) and not math.isinf(late.behind):
+            yield f"{expression(candidate)} + {_units(late.behind, stream)}"
+
+
+def _can_be_moved(operator: Aggregate | Join) -> bool:
+    return isinstance(operator, Aggregate) and operator.window.latest_can_be_moved
 
 
 def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> Iterator[Expression]:
@@ -186,23 +175,25 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
     if isinstance(operator, Join):
         sides = {"left": operator.left, "right": operator.right}
         timed = {port: pipeline.streams[side.stream].event_time for port, side in sides.items()}
-        times = [Attribute(of.attribute, type_, port) for port, of in timed.items() if of is not None]
+        times = [
+            Attribute(event_time.attribute, type_, port) for port, event_time in timed.items() if event_time is not None
+        ]
         yield from times
         if len(times) == len(sides):
             yield Call("max", tuple(times), type_)
         return
-    words = {TimeInterval: "intervalLast", SlidingTime: "intervalEnd", Session: "sessionEnd"}
-    yield from (AggregateCall(word, (), type_) for kind, word in words.items() if isinstance(operator.window, kind))
-    of = pipeline.streams[operator.input].event_time
-    for word in ("Last", "Max") if of is not None else ():
-        yield AggregateCall(word, (Attribute(of.attribute, type_),), type_)  # type: ignore[union-attr]
+    if operator.window.latest:
+        yield AggregateCall(operator.window.latest, (), type_)
+    event_time = pipeline.streams[operator.input].event_time
+    for word in ("Last", "Max") if event_time is not None else ():
+        yield AggregateCall(word, (Attribute(event_time.attribute, type_),), type_)  # type: ignore[union-attr]
 
 
-def _lags(pipeline: Pipeline, operator: Operator, found: Lateness, stream: Stream, *, alone: bool) -> Iterator[str]:
+def _lags(pipeline: Pipeline, operator: Operator, late: Lateness, stream: Stream, *, alone: bool) -> Iterator[str]:
     """A lag of the output, with which its own tuples make the watermark (E3). Without a limit it is named only if there
     is no other advice.
     """
-    lag, more = found.lag, ""
+    lag, more = late.lag, ""
     if math.isinf(lag):
         lag, more = _held_by_clock(operator) + _newest(pipeline, operator), " or more"
     if not math.isinf(lag):
@@ -226,7 +217,7 @@ def _held_by_clock(operator: Operator) -> Bound:
     match operator:
         case Dedup(within=within):
             return within
-        case Aggregate(window=Tumbling() as window) | Sort(window=Tumbling() as window) if window.timer is not None:
+        case Aggregate(window=window) | Sort(window=window) if window.tumbling and window.timer is not None:
             return window.timer.nanoseconds
     return math.inf
 
@@ -254,24 +245,28 @@ def _seconds(nanoseconds: Bound) -> str:
 def _in_the_next_pane(pipeline: Pipeline, late: set[tuple[str, str]]) -> Iterator[Finding]:
     """Results that have the end of their pane as event time, which is not late but may be in the next pane (E39)."""
     for operator in pipeline.operators:
-        if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+        if not isinstance(operator, Aggregate) or not operator.window.paned:
             continue
         for output in operator.outputs:
-            of = pipeline.streams[output.stream].event_time
-            if of is None:
+            event_time = pipeline.streams[output.stream].event_time
+            if event_time is None:
                 continue
-            e = dict(output.attributes).get(of.attribute)
+            e = dict(output.attributes).get(event_time.attribute)
             if e != AggregateCall("intervalEnd", (), e.type if e is not None else INT64):
                 continue
             if (operator.name, output.stream) not in late and _in_panes(pipeline, output.stream):
-                where = f"where a window reads {output.stream}"
-                text = f"intervalEnd() may be in the next pane, {where}; write `{of.attribute}: intervalLast()` (E39)"
-                yield Finding(operator, output.stream, of.attribute, text)
+                instead = f"write `{event_time.attribute}: intervalLast()`"
+                text = f"intervalEnd() may be in the next pane, where a window reads {output.stream}; {instead} (E39)"
+                yield Finding(operator, output.stream, event_time.attribute, text)
 
 
 def _in_panes(pipeline: Pipeline, stream: str) -> bool:
     """Whether a window over event time reads the stream, by itself or among others."""
-    unions = (one.name for one in pipeline.operators if isinstance(one, Union) and stream in one.inputs)
+    unions = (
+        operator.name for operator in pipeline.operators if isinstance(operator, Union) and stream in operator.inputs
+    )
     names = {stream, *unions}
-    readers = (one for one in pipeline.operators if isinstance(one, Windowed) and one.input in names)
+    readers = (
+        operator for operator in pipeline.operators if isinstance(operator, Windowed) and operator.input in names
+    )
     return any(reader.accepts is not None for reader in readers)

@@ -189,9 +189,9 @@ def _difference(values: Sequence[Value | None], e: Call) -> Value | None:
     if left is None or right is None:
         return None
     right = right.times(_unit(e))
-    found = Value(left.scale - right.scale, left.low - right.high, left.high - right.low)
+    difference = Value(left.scale - right.scale, left.low - right.high, left.high - right.low)
     seconds = e.type == FLOAT64 and e.arguments[0].type == TIMESTAMP
-    return found.times(Fraction(1, SECOND)) if seconds else found
+    return difference.times(Fraction(1, SECOND)) if seconds else difference
 
 
 def _unit(e: Call) -> Fraction:
@@ -201,10 +201,10 @@ def _unit(e: Call) -> Fraction:
 
 
 def _multiple(values: Sequence[Value | None], _: Call) -> Value | None:
-    for one, other in (values, values[::-1]):
-        factor = _constant(other)
-        if one is not None and factor is not None:
-            return one.times(factor)
+    for value, constant in (values, values[::-1]):
+        factor = _constant(constant)
+        if value is not None and factor is not None:
+            return value.times(factor)
     return None
 
 

@@ -95,20 +95,20 @@ def form_of(type_: Type) -> ProtoForm:
     return FORMS[type(type_)]
 
 
-def kind_of(proto: Protobuf, one: ProtoField) -> str:
+def kind_of(proto: Protobuf, field: ProtoField) -> str:
     """The kind of a value: that of the field, or what its message stands for (PB7)."""
-    if one.type_name == TIMESTAMP_MESSAGE:
+    if field.type_name == TIMESTAMP_MESSAGE:
         return TIME
-    if one.type_name == DURATION_MESSAGE:
+    if field.type_name == DURATION_MESSAGE:
         return SPAN
-    if one.type_name == SCALED_MESSAGE:
+    if field.type_name == SCALED_MESSAGE:
         return SCALED
-    return wrapped(proto, one).kind
+    return wrapped(proto, field).kind
 
 
-def wrapped(proto: Protobuf, one: ProtoField) -> ProtoField:
+def wrapped(proto: Protobuf, field: ProtoField) -> ProtoField:
     """The field `value` of a message such as Int64Value; the field itself if it has another type."""
-    return proto.message_of(one).fields[0] if one.type_name in WRAPPERS else one
+    return proto.message_of(field).fields[0] if field.type_name in WRAPPERS else field
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -134,51 +134,51 @@ def message_of(proto: Protobuf, name: str) -> ProtoMessage:
 
 def attributes_of(proto: Protobuf, message: ProtoMessage) -> Schema:
     """The attributes that the fields of a message give. Raises ProtobufError for a field that fits no type."""
-    return tuple((one.name, attribute_type(proto, one)) for one in message.fields)
+    return tuple((field.name, attribute_type(proto, field)) for field in message.fields)
 
 
-def attribute_type(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> Type:
+def attribute_type(proto: Protobuf, field: ProtoField, around: tuple[str, ...] = ()) -> Type:
     """The type of the attribute that a field gives. Raises ProtobufError if it fits no type.
 
     `around` are the names of the messages in which the field stands; a message inside of itself is JSON.
 
     Implements PB10 of the reference.
     """
-    if (entry := entry_of(proto, one)) is not None:
+    if (entry := entry_of(proto, field)) is not None:
         key, value = (attribute_type(proto, part, around).present for part in entry)
         return map_of(key, value)
-    type_ = _given(proto, one, around)
+    type_ = _given(proto, field, around)
     if type_ is None:
-        what = f"the field {one.name} ({one.shown}) stands for none"
+        what = f"the field {field.name} ({field.shown}) stands for none"
         raise ProtobufError(f"a schema that names the attributes and their types, as {what}")
-    if one.repeated:
+    if field.repeated:
         return list_of(type_)
-    return optional_of(type_) if one.presence and not one.required else type_
+    return optional_of(type_) if field.presence and not field.required else type_
 
 
-def _given(proto: Protobuf, one: ProtoField, around: tuple[str, ...]) -> Type | None:
-    if kind_of(proto, one) != "message":
-        return GIVEN.get(kind_of(proto, one))
-    message = proto.message_of(one)
-    if not is_plain_message(proto, replace(one, repeated=False), around):
+def _given(proto: Protobuf, field: ProtoField, around: tuple[str, ...]) -> Type | None:
+    if kind_of(proto, field) != "message":
+        return GIVEN.get(kind_of(proto, field))
+    message = proto.message_of(field)
+    if not is_plain_message(proto, replace(field, repeated=False), around):
         return JSON
     inner = (*around, message.name)
     return StructType(tuple((member.name, attribute_type(proto, member, inner)) for member in message.fields))
 
 
-def is_plain_message(proto: Protobuf, one: ProtoField, around: tuple[str, ...] = ()) -> bool:
+def is_plain_message(proto: Protobuf, field: ProtoField, around: tuple[str, ...] = ()) -> bool:
     """Whether the field is a message of fields: not repeated, no value such as a time, and not one of those around."""
-    if one.repeated or kind_of(proto, one) != "message":
+    if field.repeated or kind_of(proto, field) != "message":
         return False
-    message = proto.message_of(one)
+    message = proto.message_of(field)
     return bool(message.fields) and message.name not in JSON_MESSAGES and message.name not in around
 
 
-def entry_of(proto: Protobuf, one: ProtoField) -> tuple[ProtoField, ProtoField] | None:
+def entry_of(proto: Protobuf, field: ProtoField) -> tuple[ProtoField, ProtoField] | None:
     """The fields of the keys and of the values if the field is a map."""
-    if one.kind != "message" or not proto.message_of(one).map_entry:
+    if field.kind != "message" or not proto.message_of(field).map_entry:
         return None
-    key, value = proto.message_of(one).fields
+    key, value = proto.message_of(field).fields
     return key, value
 
 
@@ -193,41 +193,41 @@ def field_at(proto: Protobuf, message: ProtoMessage, path: Steps, *, read: bool 
     """
     if not path:
         raise ProtobufError("a path with the name of a field")
-    one = _field(message, path[:1])
+    field = _field(message, path[:1])
     for place, step in enumerate(path[1:], 1):
-        if read and one.repeated:
-            one = _inside(proto, one, step)
-        elif one.kind == "message" and not one.repeated:
-            one = _field(proto.message_of(one), path[: place + 1])
+        if read and field.repeated:
+            field = _inside(proto, field, step)
+        elif field.kind == "message" and not field.repeated:
+            field = _field(proto.message_of(field), path[: place + 1])
         else:
-            raise ProtobufError(f"a message {text_of(path[:place])}, which is {one.shown}")
-    return one
+            raise ProtobufError(f"a message {text_of(path[:place])}, which is {field.shown}")
+    return field
 
 
 def _field(message: ProtoMessage, path: Steps) -> ProtoField:
-    one = message.named(path[-1]) if isinstance(path[-1], str) else None
-    if one is None:
+    field = message.named(path[-1]) if isinstance(path[-1], str) else None
+    if field is None:
         raise ProtobufError(f"a field {text_of(path)}")
-    return one
+    return field
 
 
-def _inside(proto: Protobuf, one: ProtoField, step: str | int) -> ProtoField:
+def _inside(proto: Protobuf, field: ProtoField, step: str | int) -> ProtoField:
     """What the step finds in a list or a map: the field of one item, or that of the values of the entries."""
-    key_of(proto, one, step)
-    entry = entry_of(proto, one)
-    return replace(one, repeated=False) if entry is None else entry[1]
+    key_of(proto, field, step)
+    entry = entry_of(proto, field)
+    return replace(field, repeated=False) if entry is None else entry[1]
 
 
-def key_of(proto: Protobuf, one: ProtoField, step: str | int) -> str | int | bool:
+def key_of(proto: Protobuf, field: ProtoField, step: str | int) -> str | int | bool:
     """The index in a list, or the key in a map, that a step of a path names. Raises ProtobufError if it names none."""
-    entry = entry_of(proto, one)
+    entry = entry_of(proto, field)
     if entry is None:
         if isinstance(step, str):
-            raise ProtobufError(f"{one.name}[0], as {one.name} is {one.shown}")
+            raise ProtobufError(f"{field.name}[0], as {field.name} is {field.shown}")
         return step
     key, type_ = _key(str(step), entry[0].kind), attribute_type(proto, entry[0]).present
     if isinstance(step, int) or key is None:
-        raise ProtobufError(f"a key of {one.name}, such as {one.name}[{quoted(str(type_.empty or 'x'))}] ({type_})")
+        raise ProtobufError(f"a key of {field.name}, such as {field.name}[{quoted(str(type_.empty or 'x'))}] ({type_})")
     return key
 
 
@@ -240,29 +240,29 @@ def _key(text: str, kind: str) -> str | int | bool | None:
     return int(text) if WHOLE_NUMBER.fullmatch(text) else None
 
 
-def check_field(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
+def check_field(proto: Protobuf, field: ProtoField, type_: Type, *, item: bool = False) -> None:
     """Raises ProtobufError if the field, or with `item` an item of it, gives no value of the type."""
-    present, entry = type_.present, entry_of(proto, one)
-    repeated = one.repeated and not item
+    present, entry = type_.present, entry_of(proto, field)
+    repeated = field.repeated and not item
     match present:
         case ListType() if repeated and entry is None:
-            check_field(proto, one, present.element, item=True)
+            check_field(proto, field, present.element, item=True)
         case MapType() if repeated and entry is not None:
             check_field(proto, entry[0], present.key)
             check_field(proto, entry[1], present.value)
-        case StructType() if not repeated and kind_of(proto, one) == "message":
+        case StructType() if not repeated and kind_of(proto, field) == "message":
             for name, member in present.members:
-                check_member(proto, one, name, member)
-        case _ if repeated or kind_of(proto, one) not in form_of(present).readable:
-            raise ProtobufError(f"{type_}, which {one.shown} does not give")
+                check_member(proto, field, name, member)
+        case _ if repeated or kind_of(proto, field) not in form_of(present).readable:
+            raise ProtobufError(f"{type_}, which {field.shown} does not give")
 
 
-def check_member(proto: Protobuf, one: ProtoField, name: str, type_: Type) -> None:
-    member = proto.message_of(one).named(name)
+def check_member(proto: Protobuf, field: ProtoField, name: str, type_: Type) -> None:
+    member = proto.message_of(field).named(name)
     if member is not None:
         check_field(proto, member, type_)
     elif not type_.optional:
-        raise ProtobufError(f"a field {name} of {one.type_name}")
+        raise ProtobufError(f"a field {name} of {field.type_name}")
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -273,33 +273,33 @@ def check_writing(proto: Protobuf, message: ProtoMessage, path: Steps, type_: Ty
     check_holds(proto, field_at(proto, message, path), type_)
 
 
-def check_holds(proto: Protobuf, one: ProtoField, type_: Type, *, item: bool = False) -> None:
+def check_holds(proto: Protobuf, field: ProtoField, type_: Type, *, item: bool = False) -> None:
     """Raises ProtobufError if the field, or with `item` an item of it, does not hold each value of the type (PB9)."""
-    if type_.optional and (item or not one.presence):
-        raise ProtobufError(f"{type_.present}, as null in {one.name} ({one.shown}) would become a default")
-    present, entry = type_.present, entry_of(proto, one)
-    repeated = one.repeated and not item
+    if type_.optional and (item or not field.presence):
+        raise ProtobufError(f"{type_.present}, as null in {field.name} ({field.shown}) would become a default")
+    present, entry = type_.present, entry_of(proto, field)
+    repeated = field.repeated and not item
     match present:
         case ListType() if repeated and entry is None:
-            check_holds(proto, one, present.element, item=True)
+            check_holds(proto, field, present.element, item=True)
         case MapType() if repeated and entry is not None:
             check_holds(proto, entry[0], present.key, item=True)
             check_holds(proto, entry[1], present.value, item=True)
-        case StructType() if not repeated and kind_of(proto, one) == "message":
+        case StructType() if not repeated and kind_of(proto, field) == "message":
             for name, member in present.members:
-                check_writing(proto, proto.message_of(one), (name,), member)
-            if lacking := missing(proto.message_of(one), [name for name, _ in present.members]):
-                raise ProtobufError(f"a member for each required field of {one.type_name} ({', '.join(lacking)})")
-        case JsonType() if not repeated and one.type_name in JSON_MESSAGES:
+                check_writing(proto, proto.message_of(field), (name,), member)
+            if lacking := missing(proto.message_of(field), [name for name, _ in present.members]):
+                raise ProtobufError(f"a member for each required field of {field.type_name} ({', '.join(lacking)})")
+        case JsonType() if not repeated and field.type_name in JSON_MESSAGES:
             pass
-        case _ if repeated or kind_of(proto, one) not in form_of(present).written:
-            raise ProtobufError(f"{type_}, which {one.shown} does not hold without loss")
+        case _ if repeated or kind_of(proto, field) not in form_of(present).written:
+            raise ProtobufError(f"{type_}, which {field.shown} does not hold without loss")
 
 
 def missing(message: ProtoMessage, names: Sequence[str]) -> list[str]:
     """The names of the required fields that are not among the attributes `names`."""
     known = set(names)
-    return [one.name for one in message.fields if one.required and one.name not in known]
+    return [field.name for field in message.fields if field.required and field.name not in known]
 
 
 # ---- a generated schema ----------------------------------------------------------------------------------------------

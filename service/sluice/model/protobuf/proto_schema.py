@@ -109,7 +109,7 @@ class ProtoMessage:
     map_entry: bool = False
 
     def named(self, name: str) -> ProtoField | None:
-        return next((one for one in self.fields if one.name == name), None)
+        return next((field for field in self.fields if field.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ class Protobuf:
     enums: Mapping[str, ProtoEnum] = field(default_factory=dict)
     order: Mapping[tuple[int, ...], str] = field(default_factory=dict)
 
-    def message_of(self, one: ProtoField) -> ProtoMessage:
-        return self.messages[one.type_name]
+    def message_of(self, field: ProtoField) -> ProtoMessage:
+        return self.messages[field.type_name]
 
     def path_of(self, message: str) -> tuple[int, ...] | None:
         """The message indexes of a message; None if it is not in the last file."""
@@ -149,7 +149,7 @@ class Protobuf:
 def parse(sources: tuple[Source, ...]) -> Protobuf:
     """The schema in these files; the last one is the main one. Raises ProtobufError."""
     files = [file_of(*source) for source in sources]
-    named = {one.name for one in files}
+    named = {file.name for file in files}
     provided = [read_text(name, text) for name, text in PROVIDED.items() if name not in named]
     return _Resolver([*provided, *files]).schema()
 
@@ -207,31 +207,31 @@ class _Resolver:
     def resolve(self, scope: str, message: MessageText, features: Features) -> None:
         features = features | message.features
         name = _full(scope, message.name)
-        fields = sorted((self.field(name, one, features) for one in message.fields), key=lambda one: one.number)
+        fields = sorted((self.field(name, field, features) for field in message.fields), key=lambda field: field.number)
         for what in ("number", "name"):
-            if len({getattr(one, what) for one in fields}) < len(fields):
+            if len({getattr(field, what) for field in fields}) < len(fields):
                 raise ProtobufError(f"a {what} of its own for each field of {name}")
         self.messages[name] = ProtoMessage(name, tuple(fields), message.map_entry)
         for inner in message.messages:
             self.resolve(name, inner, features)
 
-    def field(self, scope: str, one: FieldText, features: Features) -> ProtoField:
-        if not 1 <= one.number <= MAX_NUMBER:
-            raise ProtobufError(f"a number from 1 to {MAX_NUMBER} for the field {one.name} of {scope}")
-        features = features | one.features
-        repeated = one.label == "repeated"
-        kind, type_name = self.type_of(scope, one.type)
+    def field(self, scope: str, text: FieldText, features: Features) -> ProtoField:
+        if not 1 <= text.number <= MAX_NUMBER:
+            raise ProtobufError(f"a number from 1 to {MAX_NUMBER} for the field {text.name} of {scope}")
+        features = features | text.features
+        repeated = text.label == "repeated"
+        kind, type_name = self.type_of(scope, text.type)
         packable = repeated and kind in VARINTS | FIXED.keys()
-        packed = one.packed if one.packed is not None else features["repeated_field_encoding"] == "PACKED"
+        packed = text.packed if text.packed is not None else features["repeated_field_encoding"] == "PACKED"
         presence = (
-            kind == "message" or bool(one.oneof) or one.label in ("optional", "required")
+            kind == "message" or bool(text.oneof) or text.label in ("optional", "required")
             or features["field_presence"] != "IMPLICIT"
         )  # fmt: skip
         return ProtoField(
-            one.name, one.number, kind, type_name, repeated, presence and not repeated,
-            one.label == "required" or features["field_presence"] == "LEGACY_REQUIRED", packable and packed,
-            self.default(kind, type_name, one), one.default is not None, one.oneof,
-            one.group or (kind == "message" and features["message_encoding"] == "DELIMITED"),
+            text.name, text.number, kind, type_name, repeated, presence and not repeated,
+            text.label == "required" or features["field_presence"] == "LEGACY_REQUIRED", packable and packed,
+            self.default(kind, type_name, text), text.default is not None, text.oneof,
+            text.group or (kind == "message" and features["message_encoding"] == "DELIMITED"),
         )  # fmt: skip
 
     def type_of(self, scope: str, text: str) -> tuple[str, str]:
@@ -249,18 +249,18 @@ class _Resolver:
             scope = scope.rpartition(".")[0]
         return text
 
-    def default(self, kind: str, type_name: str, one: FieldText) -> bool | int | float | str:
+    def default(self, kind: str, type_name: str, text: FieldText) -> bool | int | float | str:
         """The value of a field that is not set. Of an enum it is the number."""
         if kind == "enum":
             values = self.enums[type_name].values
-            return dict(values).get(one.default or "", values[0][1])
+            return dict(values).get(text.default or "", values[0][1])
         empty: dict[str, bool | float | str] = {"bool": False, "string": "", "bytes": "", "float": 0.0, "double": 0.0}
-        if one.default is None:
+        if text.default is None:
             return empty.get(kind, 0)
         try:
-            return _default(kind, one.default)
+            return _default(kind, text.default)
         except ValueError:
-            raise ProtobufError(f"a default of the type {kind} for the field {one.name}, got {one.default}") from None
+            raise ProtobufError(f"a default of the type {kind} for the field {text.name}, got {text.default}") from None
 
 
 def _default(kind: str, text: str) -> bool | int | float | str:

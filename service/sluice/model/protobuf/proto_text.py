@@ -74,9 +74,9 @@ class _Reader:
 
     def has(self, text: str) -> bool:
         """Whether the next token is this word or sign; then it is taken."""
-        found = self.next.text == text and self.next.kind != "text"
-        self.at += found
-        return found
+        taken = self.next.text == text and self.next.kind != "text"
+        self.at += taken
+        return taken
 
     def need(self, text: str) -> None:
         if not self.has(text):

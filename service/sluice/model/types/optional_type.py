@@ -73,13 +73,13 @@ def takes(type_: Type, given: Type) -> bool:
     return united(type_, given) == type_
 
 
-def united(one: Type, other: Type) -> Type | None:
+def united(first: Type, second: Type) -> Type | None:
     """The type with the values of both, if they differ only in their `?`, at any depth; else None (NU33)."""
-    if one.optional or other.optional:
-        present = united(one.present, other.present)
+    if first.optional or second.optional:
+        present = united(first.present, second.present)
         return None if present is None else optional_of(present)
-    if not one.parts or type(one) is not type(other) or one.with_parts(other.parts) != other:
-        return one if one == other else None
-    parts = [united(*both) for both in zip(one.parts, other.parts, strict=True)]
+    if not first.parts or type(first) is not type(second) or first.with_parts(second.parts) != second:
+        return first if first == second else None
+    parts = [united(*both) for both in zip(first.parts, second.parts, strict=True)]
     known = [part for part in parts if part is not None]
-    return one.with_parts(known) if len(known) == len(parts) else None
+    return first.with_parts(known) if len(known) == len(parts) else None

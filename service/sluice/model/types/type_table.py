@@ -73,16 +73,16 @@ def similar_type(text: str) -> str | None:
     is known. The text may say that a value can be absent: `int64?` for `Nullable(Int64)` and `INT NULL`.
     """
     word = text.strip().lower()
-    if found := _OPTIONAL.fullmatch(word):
-        present = similar_type(next(filter(None, found.groups())))
+    if match := _OPTIONAL.fullmatch(word):
+        present = similar_type(next(filter(None, match.groups())))
         return None if present is None else f"{present}?"
     if named := next(filter(None, (row.similar(word) for row in TYPES)), None):
         return named
-    if found := _LISTS.fullmatch(word):
-        element = similar_type(found["of"] or found["of_brackets"])
+    if match := _LISTS.fullmatch(word):
+        element = similar_type(match["of"] or match["of_brackets"])
         return None if element is None else f"list<{element}>"
-    if found := _MAPS.fullmatch(word):
-        key, value = similar_type(found["key"]), similar_type(found["value"])
+    if match := _MAPS.fullmatch(word):
+        key, value = similar_type(match["key"]), similar_type(match["value"])
         return None if key is None or value is None else f"map<{key}, {value}>"
     word = word.partition("(")[0].strip()
     near = nearest(word, _WORDS, 0.75)

@@ -32,6 +32,7 @@ class Cumulate(TimeInterval):
     #: each of its panes but the longest is an early result by itself
     early = False
     cumulating = True
+    no_empty_panes_of_calendar = "no empty_panes with cumulating panes of the calendar (rule EP8)"
 
     @classmethod
     def lengths(cls, sizes: Mapping[str, int]) -> tuple[int, int]:

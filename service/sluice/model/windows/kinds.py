@@ -45,9 +45,9 @@ def kinds_with_early() -> str:
     return one_of([word for word, kind in KINDS.items() if kind.early])
 
 
-def kinds_with_empty_panes() -> str:
-    """The kinds of windows whose empty panes can have results, in words."""
-    return one_of([word for word, kind in KINDS.items() if kind.empty_panes])
+def kinds_with_panes() -> str:
+    """The kinds of windows that have panes of event time, in words."""
+    return one_of([word for word, kind in KINDS.items() if kind.paned])
 
 
 def kinds_of(operator: str) -> str:

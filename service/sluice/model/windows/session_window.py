@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sluice.model.expressions import Expression
 from sluice.model.functions import row
+from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
+from sluice.model.lateness.time_bounds import Known, Span
 from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.window_kind import (  # fmt: skip
@@ -56,6 +59,8 @@ class Session(SizedKind):
         IS_EARLY,
     )
     early = True
+    latest = "sessionEnd"
+    latest_can_be_moved = True
     partition_in_words = "window partition with one session"
 
     gap: int | Expression
@@ -117,6 +122,35 @@ class Session(SizedKind):
     def falls_due(self, *, evictions: bool) -> bool:
         del evictions
         return self.clock and self.emit == "final"
+
+    def cases(self, reading: Reading) -> Iterator[Case]:
+        """The anchor is the last time of the session, or with `maximumDuration` also the watermark less grace and
+        maximum duration, after which a session that is open at this watermark begins (G9).
+        """
+        if self.clock:
+            return
+        gap, _, grace = self.sizes
+        inside, last = Span(-math.inf if self.longest is None else -self.longest, 0), Span(0, 0)
+        ends = {"sessionStart": inside, "sessionEnd": last}
+        known = Known(reading.times(inside, inside, last), ends, reading.tick)
+        if self.emit == "updates" and not reading.early:
+            yield Case((View(0, known),))
+            return
+        in_order = isinstance(self.gap, int) and self.longest is None and not reading.early
+        views = [View(gap + grace, known, 0 if in_order else math.inf)]
+        if self.longest is not None:
+            ends = {"sessionStart": FROM_ANCHOR, "sessionEnd": FROM_ANCHOR}
+            views.append(View(grace + self.longest, Known(reading.times(FROM_ANCHOR), ends, reading.tick)))
+        yield Case(tuple(views))
+
+    @property
+    def emitted(self) -> str:
+        return "when the session is over"
+
+    def late_instead(self, attribute: str, stream: str) -> str:
+        del stream
+        fixed = isinstance(self.gap, int)
+        return "" if fixed else f"write `{attribute}: sessionEnd()` plus the longest gap and the grace"
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete

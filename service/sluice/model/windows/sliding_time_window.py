@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sluice.model.lateness.output_cases import Case, Reading, View
+from sluice.model.lateness.time_bounds import Bound, Known, Span
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -36,6 +39,8 @@ class SlidingTime(SizedKind):
     timed_by_topic_partition = True
     late_if = "if no open window holds it"
     functions = TimeInterval.functions[:2]
+    latest = "intervalEnd"
+    latest_can_be_moved = True
 
     difference: int
     grace: int = 0
@@ -67,6 +72,21 @@ class SlidingTime(SizedKind):
     @property
     def holds(self) -> int:
         return self.difference + self.grace
+
+    def cases(self, reading: Reading) -> Iterator[Case]:
+        """The anchor is the end of the window. A window closes by stream time, which is ahead of the watermark by the
+        lag if the watermark is made from the same tuples. An update comes with a tuple at or before the end.
+        """
+        behind: Bound = math.inf
+        if self.emit == "updates":
+            behind = 0
+        elif reading.own is not None:
+            behind = self.grace - (0 if reading.own.advances else reading.own.lag)
+        start = Span(-self.difference, -self.difference)
+        ends = {"intervalStart": start, "intervalEnd": Span(0, 0)}
+        known = Known(reading.times(Span(-self.difference, 0)), ends, reading.tick)
+        stale = "its watermark does not follow the tuples of the window" if math.isinf(behind) else ""
+        yield Case((View(behind, known),), stale)
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del lag, incomplete

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sluice.model.windows.policies.count_policy import Count
 from sluice.model.windows.policies.partition_policies import PartitionEviction
 from sluice.model.windows.policies.policy import Policy, Resizing, Timer
+from sluice.model.windows.table_window import TableWindow
 from sluice.model.windows.window_kind import Roles, WindowKind
 
 
@@ -30,8 +31,18 @@ class Sliding(WindowKind):
     def roles(self) -> Roles:
         return Roles((), self.eviction, self.trigger, self.partitioned, self.partition_eviction)
 
+    def over_table(self, key: tuple[str, ...]) -> TableWindow | None:
+        """One that holds a number of tuples has the rows that came last."""
+        if self.partition_eviction is not None or not self.eviction.tuples:
+            return None
+        return TableWindow.of_rows(self.trigger, self.eviction.tuples, key, partitioned=self.partitioned)
+
     def with_timer(self, timer: Timer) -> Sliding:
         return replace(self, trigger=timer)
+
+    @property
+    def fired_by_last(self) -> bool:
+        return self.trigger.tuples is not None and not self.eviction.keeps_nothing
 
     def resized(self, later: object, *, one_by_one: bool) -> Resizing:
         if not isinstance(later, Sliding) or replace(self, eviction=later.eviction) != later:

@@ -33,6 +33,20 @@ class TableWindow(WindowKind):
     newest: int | None = None
     key: tuple[str, ...] = ()
 
+    @classmethod
+    def of_rows(
+        cls, trigger: Policy, newest: int | None, key: tuple[str, ...], *, partitioned: bool
+    ) -> TableWindow | None:
+        """None if a value or a mark triggers the window, which has no meaning over a table."""
+        return None if trigger.attributes or trigger.by_marks else cls(trigger, partitioned, newest, key)
+
+    @property
+    def table_key(self) -> tuple[str, ...]:
+        return self.key
+
+    def over_table(self, key: tuple[str, ...]) -> TableWindow | None:
+        return TableWindow.of_rows(self.trigger, self.newest, key, partitioned=self.partitioned)
+
     def clause(self) -> str:
         head = [self.word] if self.newest is None else ["sliding", Count(self.newest).clause()]
         return ", ".join([*head, self.trigger.clause(), *["partitioned"] * self.partitioned])

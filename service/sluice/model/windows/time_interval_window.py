@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import ClassVar
 
 from sluice.model.functions import row
+from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
+from sluice.model.lateness.time_bounds import Known, Span
 from sluice.model.types import BOOLEAN, INT64, STRING
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import Aligned
@@ -86,7 +88,8 @@ class TimeInterval(SizedKind):
         IS_EARLY,
     )
     early = True
-    empty_panes = True
+    paned = True
+    latest = "intervalLast"
     #: whether the panes of one `duration` begin together, each one `period` longer than the one before
     cumulating: ClassVar[bool] = False
 
@@ -108,13 +111,22 @@ class TimeInterval(SizedKind):
             calendar = Aligned(0, "UTC", months=sizes[MONTHS])
             sizes = {next(iter(cls.parts)): dict(CALENDAR.values())[sizes[MONTHS]] * DAY} | dict(sizes)
         duration, period = cls.lengths(sizes)
-        offset = sizes.get("intervalOffset", 0) % (duration if cls.cumulating else period)
+        offset = sizes.get("intervalOffset", 0) % cls.apart(duration, period)
         return cls(duration, period, sizes.get("discardAge", 0), offset, partitioned, calendar)
 
     @classmethod
     def lengths(cls, sizes: Mapping[str, int]) -> tuple[int, int]:
         """The length of panes and the distance of their starts, which is the length by default (W2)."""
         return sizes["intervalDuration"], sizes.get("creationPeriod", sizes["intervalDuration"])
+
+    @classmethod
+    def apart(cls, duration: int, period: int) -> int:
+        """The distance of the starts of panes that have this duration and this period."""
+        return duration if cls.cumulating else period
+
+    @property
+    def panes(self) -> TimeInterval:
+        return self
 
     def clause(self) -> str:
         return ", ".join(self._clause_parts())
@@ -146,7 +158,39 @@ class TimeInterval(SizedKind):
         """The length of the shortest pane, in nanoseconds; nominal with `calendar`."""
         return self.duration
 
+    # ---- event times of results ----
+
+    def cases(self, reading: Reading) -> Iterator[Case]:
+        """The anchor is the end of the pane, which is at least one unit after the watermark before. In one pane for all
+        tuples of a stream without lag, the tuple that has made this watermark is the newest one, unless the pane begins
+        later.
+        """
+        tick, longest, own = reading.tick, self.longest, reading.own_whole
+        start = Span(-longest, -tick if self.calendar else -self.shortest)
+        ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
+        known = Known(reading.times(Span(-longest, -tick)), ends, tick)
+        views = [View(self.discard_age - tick, known, self.discard_age)]
+        if own is not None and not (own.lag or own.advances or self.discard_age):
+            views.append(View(0, Known(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
+        yield Case(tuple(views))
+
+    @property
+    def emitted(self) -> str:
+        return "when the pane fires" + " again for late tuples" * (self.discard_age > 0)
+
+    def late_instead(self, attribute: str, stream: str) -> str:
+        readers = f"`discardAge({number(self.discard_age)})` in what reads {stream}"
+        return f"write `{attribute}: intervalLast()`, and {readers}" if self.discard_age else ""
+
     # ---- the calendar ----
+
+    def no_alignment(self) -> str:
+        if self.period != self.duration and not self.cumulating:
+            return "creationPeriod"
+        return "intervalOffset" if self.offset else ""
+
+    def on_calendar(self, aligned: Aligned) -> TimeInterval:
+        return replace(self, calendar=aligned)
 
     @property
     def slot(self) -> int:

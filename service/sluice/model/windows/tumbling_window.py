@@ -56,6 +56,14 @@ class Tumbling(WindowKind):
         return replace(self, eviction=first, others=tuple(others))
 
     @property
+    def holds_one_tuple(self) -> bool:
+        return any(policy.tuples == 1 for policy in self.policies)
+
+    @property
+    def fired_by_last(self) -> bool:
+        return all(policy.tuples is not None for policy in self.policies)
+
+    @property
     def only_stores(self) -> bool:
         return all(policy.by_marks for policy in self.policies) and self.partition_eviction is None
 

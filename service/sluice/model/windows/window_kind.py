@@ -10,10 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from sluice.model.expressions import Expression
 from sluice.model.functions import Function, row
+from sluice.model.lateness.output_cases import ANY_TIME, Case, Reading, View
+from sluice.model.lateness.time_bounds import Known, Span
 from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.partition_policies import PartitionEviction
@@ -74,6 +76,46 @@ class Roles(NamedTuple):
     leave: PartitionEviction | None = None
 
 
+class Panes(Protocol):
+    """Panes of event time, of a window that has some: [start, start + `duration`), `period` apart, or if they are
+    `cumulating`, all [start, start + k * `period`) up to `duration`. All in nanoseconds; nominal with a `calendar`.
+    """
+
+    cumulating: ClassVar[bool]
+
+    @property
+    def duration(self) -> int: ...
+    @property
+    def period(self) -> int: ...
+    @property
+    def discard_age(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def calendar(self) -> Aligned | None: ...
+    @property
+    def slots(self) -> int:
+        """With `calendar`: the greatest number of steps of a pane; 1 if panes do not grow."""
+        ...
+
+    @property
+    def panes_of_a_day(self) -> int:
+        """With `calendar`: the greatest number of panes that begin on a day; 1 if a pane is not shorter."""
+        ...
+
+    def apart(self, duration: int, period: int) -> int:
+        """The distance of the starts of panes that have this duration and this period, in any unit."""
+        ...
+
+    def no_alignment(self) -> str:
+        """What a clause must not have whose panes are aligned, in words (Y3); empty if it has none of it."""
+        ...
+
+    def on_calendar(self, aligned: Aligned) -> WindowKind:
+        """The window whose panes are those of this calendar."""
+        ...
+
+
 class WindowKind(ABC):
     """A window of a pipeline. The defaults are those of a window without sized parts that needs no event time."""
 
@@ -105,8 +147,15 @@ class WindowKind(ABC):
 
     #: whether the open window can emit early results (F8)
     early: ClassVar[bool] = False
-    #: whether the window has panes that come without tuples, too, so that empty ones can have results (EP1)
-    empty_panes: ClassVar[bool] = False
+    #: whether the window has panes of event time, which come without tuples, too: empty ones can have results (EP1),
+    #: and each key can have a time of its own (KT6)
+    paned: ClassVar[bool] = False
+    #: why panes of the calendar can have no results if they are empty, for messages; empty if they can (EP8)
+    no_empty_panes_of_calendar: ClassVar[str] = ""
+    #: the function of the latest event time that belongs to a result; empty if there is none
+    latest: ClassVar[str] = ""
+    #: whether `latest` plus a constant is never behind the watermark
+    latest_can_be_moved: ClassVar[bool] = False
 
     # ---- how it behaves ----
     #: whether tuples leave one by one, so that it fires again with the same tuples
@@ -124,9 +173,30 @@ class WindowKind(ABC):
     #: whether `sluice replay --trace` can show its events
     traced: ClassVar[bool] = True
 
+    @classmethod
+    def narrowed(cls, window: WindowKind) -> Self:
+        """The same window, which is one of this kind."""
+        assert isinstance(window, cls)  # noqa: S101 - the caller was chosen by the kind
+        return window
+
     @abstractmethod
     def clause(self) -> str:
         """The window clause as text."""
+
+    @property
+    def panes(self) -> Panes | None:
+        """Its panes of event time; None if it has none."""
+        return None
+
+    @property
+    def table_key(self) -> tuple[str, ...] | None:
+        """The key of the table whose rows it has; None for a window of a stream."""
+        return None
+
+    def over_table(self, key: tuple[str, ...]) -> WindowKind | None:
+        """The window over the rows of a table with this key; None if it has no meaning there (EN15)."""
+        del key
+        return None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -231,6 +301,44 @@ class WindowKind(ABC):
     def by_clock(self) -> bool:
         """Whether it waits for the operator clock."""
         return self.timer is not None
+
+    # ---- event times of results ----
+
+    def cases(self, reading: Reading) -> Iterator[Case]:
+        """When it emits, and what is then known of the event times in its results.
+
+        By default as windows by count, clock, delta and marks: they hold tuples for a time that has nothing to do with
+        event time. The tuple that came last is on time if it fires the window, or if only tuples of the window make the
+        watermark.
+        """
+        arrived, own = Span(-reading.arriving), reading.own_whole
+        followed = own is not None and not (own.idles or own.advances)
+        last = arrived if (self.fired_by_last and reading.at_once) or followed else ANY_TIME
+        known = Known(reading.times(arrived if self.holds_one_tuple else ANY_TIME, last, last), {}, reading.tick)
+        held = "while the watermark advances" if self.timer is None else "by the clock"
+        yield Case((View(0, known),), f"the window holds tuples {held}")
+
+    @property
+    def holds_one_tuple(self) -> bool:
+        """Whether each firing has one tuple."""
+        return False
+
+    @property
+    def fired_by_last(self) -> bool:
+        """Whether each firing is caused by the arrival of a tuple which is then the last one in the window."""
+        return False
+
+    @property
+    def emitted(self) -> str:
+        """When a result comes out, in words that follow one about its event time."""
+        return "when the window fires"
+
+    def late_instead(self, attribute: str, stream: str) -> str:
+        """What to write if results with the event time `attribute` are late for the readers of `stream`, and no other
+        event time alone helps; empty if one may.
+        """
+        del attribute, stream
+        return ""
 
     # ---- changes ----
 

@@ -50,7 +50,7 @@ def command(environment: Mapping[str, str]) -> list[str]:
 
 def _options(environment: Mapping[str, str]) -> Iterator[str]:
     """Java's options of `spark.executor.extraJavaOptions` and of Spark itself, in their order; these win."""
-    numbers = {int(found[1]): value for name, value in environment.items() if (found := OPTION.fullmatch(name))}
+    numbers = {int(match[1]): value for name, value in environment.items() if (match := OPTION.fullmatch(name))}
     yield from (numbers[number] for number in sorted(numbers))
 
 

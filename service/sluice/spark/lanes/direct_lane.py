@@ -138,7 +138,7 @@ class DirectLane:
         work = []
         for reader in range(self._readers):
             own = places[reader :: self._readers]
-            starts, ends = ({place: of.offsets[place] for place in own} for of in (before, now))
+            starts, ends = ({place: planned.offsets[place] for place in own} for planned in (before, now))
             if starts != ends:
                 ranges = Ranges(batch, now.time, starts, ends, held)
                 work.append(self._threads.submit(self._read, self._plan, reader, ranges))
@@ -190,17 +190,17 @@ class RecordFeed:
         Both have the same topic partitions. Topic partitions without records are left out. Raises TooManyBytesError if
         the records have more than MAX_BYTES, and RecordsNotReadError if they cannot be read here.
         """
-        found: defaultdict[Place, list[pa.RecordBatch]] = defaultdict(list)
+        batches: defaultdict[Place, list[pa.RecordBatch]] = defaultdict(list)
         size = 0
         with closing(self._reader.read(starts, ends)) as read:
             for place, records in read:
-                found[place].append(records)
+                batches[place].append(records)
                 size += records.nbytes
                 if size > MAX_BYTES:
-                    self._expected_size = size / sum(map(len, found.values()))
+                    self._expected_size = size / sum(map(len, batches.values()))
                     message = f"the records of a batch have more than {MAX_BYTES} bytes"
                     raise TooManyBytesError(message)
-        return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in found.items()}
+        return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in batches.items()}
 
     def rest(self) -> None:
         """Lets the Kafka client request nothing until the next `take`."""

@@ -51,11 +51,11 @@ class Clients:
 
     @classmethod
     def of(cls, plan: Plan) -> Clients:
-        found = cls._open.pop(plan.server_name, None) or cls(plan)
-        cls._open[plan.server_name] = found
+        opened = cls._open.pop(plan.server_name, None) or cls(plan)
+        cls._open[plan.server_name] = opened
         if len(cls._open) > MOST_CLIENTS:
             cls._open.pop(next(iter(cls._open))).close()
-        return found
+        return opened
 
     def routed(self, before: Planned, now: Planned, places: Iterable[Place]) -> Iterator[tuple[int, Packed]]:
         """The packed rows of the records of these topic partitions, each with the number of its bucket.
@@ -66,7 +66,7 @@ class Clients:
         filled = [place for place in places if before.offsets[place] < now.offsets[place]]
         if not filled:
             return
-        starts, ends = ({place: of.offsets[place] for place in filled} for of in (before, now))
+        starts, ends = ({place: planned.offsets[place] for place in filled} for planned in (before, now))
         with without_garbage_collection(), closing(self._reader.read(starts, ends)) as records:
             yield from route_places(self._plan, now.time, joined(records, self._plan.bounds.piece))
         self._check.passed()

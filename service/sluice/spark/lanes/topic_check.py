@@ -79,13 +79,13 @@ class TopicCheck:
         raises TopicCreatedAgainError in place of the former.
         """
         try:
-            found = _ids(self._begun)
+            ids = _ids(self._begun)
         except KafkaException:
             self._renew()
-            found = _present(self._kafka, self._ids)
-        if None in found.values():
-            found = self._created(found)
-        self._compare(found)
+            ids = _present(self._kafka, self._ids)
+        if None in ids.values():
+            ids = self._created(ids)
+        self._compare(ids)
 
     def passed(self) -> None:
         """The whole check at once, where a part of the batch is written before `require`."""
@@ -105,12 +105,12 @@ class TopicCheck:
         elif all(answer.done() for answer in self._looking.values()):
             answers, self._looking = self._looking, None
             try:
-                found = _ids(answers)
+                ids = _ids(answers)
             except KafkaException as error:
                 self._not_answered(error.args[0])
             else:
                 self._failing = None
-                self._compare(self._created(found) if None in found.values() else found)
+                self._compare(self._created(ids) if None in ids.values() else ids)
 
     def close(self) -> None:
         with self._lock:
@@ -138,18 +138,18 @@ class TopicCheck:
             what = f"the brokers {servers(self._kafka)} do not answer" if transient(error) else "cannot describe topics"
             raise UnavailableError(f"{what}: {error.str()}")
 
-    def _created(self, found: Ids) -> Ids:
+    def _created(self, ids: Ids) -> Ids:
         """The ids as soon as no topic is missing any more, or after MISSING_S."""
         deadline = self._clock() + MISSING_S
-        while None in found.values() and self._clock() < deadline:
+        while None in ids.values() and self._clock() < deadline:
             time.sleep(PAUSE_S)
             with suppress(UnavailableError):
-                found = _present(self._kafka, self._ids)
-        return found
+                ids = _present(self._kafka, self._ids)
+        return ids
 
-    def _compare(self, found: Ids) -> None:
-        missing = sorted(name for name, its_id in found.items() if its_id is None)
-        anew = sorted(name for name, its_id in found.items() if its_id not in (None, self._ids[name]))
+    def _compare(self, ids: Ids) -> None:
+        missing = sorted(name for name, its_id in ids.items() if its_id is None)
+        anew = sorted(name for name, its_id in ids.items() if its_id not in (None, self._ids[name]))
         if anew:
             what = created_again(anew, "while the service ran")
             raise TopicCreatedAgainError(what) if self._may_lose else refused(what)

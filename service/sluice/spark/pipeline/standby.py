@@ -83,11 +83,11 @@ class Standby:
 
         If the lead is lost inside the context, sets `stop`. At its end the locks are released and the lead is given up.
         """
-        found = [(stage, check_topics(stage)) for stage in placed_stages(self._pipeline)]
+        stages = [(stage, check_topics(stage)) for stage in placed_stages(self._pipeline)]
         kafka, name = self._pipeline.settings.kafka, self._pipeline.name
         self._lead = Lead(kafka, name, lambda: self._lost(stop))
         with self._lead, ExitStack() as stack:
-            yield self._granted(self._lead, found, stop) and self._locked(locks, stack, stop)
+            yield self._granted(self._lead, stages, stop) and self._locked(locks, stack, stop)
 
     @property
     def waiting(self) -> bool:
@@ -98,7 +98,7 @@ class Standby:
         """Whether a run ended, with this error or none, because another instance has the lead or has started."""
         return isinstance(error, FencedError) or (self._lead is not None and self._lead.lost)
 
-    def _granted(self, lead: Lead, found: list[tuple[Pipeline, dict[str, Topic]]], stop: StopRequest) -> bool:
+    def _granted(self, lead: Lead, stages: list[tuple[Pipeline, dict[str, Topic]]], stop: StopRequest) -> bool:
         def ended() -> bool:
             return lead.wait(INTERVAL_S) or stop.is_set()
 
@@ -106,14 +106,14 @@ class Standby:
         while time.monotonic() < soon and not ended():
             pass
         if not ended():
-            self._warm_up(found, ended)
+            self._warm_up(stages, ended)
         granted = False
         while not (granted := granted or lead.wait(INTERVAL_S)) and not stop.is_set():
             require_java()
             if time.monotonic() < due:
                 continue
             began = time.monotonic()
-            self._follow(found)
+            self._follow(stages)
             due = time.monotonic() + max(FOLLOW_S, FOLLOW_SHARE * (time.monotonic() - began))
             if not self._waiting:
                 LOGGER.info("standby: waiting for the lead", extra={"pipeline": self._pipeline.name})
@@ -123,8 +123,8 @@ class Standby:
             self._be(Role.LEADER)
         return granted
 
-    def _warm_up(self, found: list[tuple[Pipeline, dict[str, Topic]]], interrupted: Callable[[], bool]) -> None:
-        for stage, topics in found:
+    def _warm_up(self, stages: list[tuple[Pipeline, dict[str, Topic]]], interrupted: Callable[[], bool]) -> None:
+        for stage, topics in stages:
             if self._spark is None or interrupted():
                 return
             try:
@@ -138,10 +138,10 @@ class Standby:
         self._waiting = role is Role.STANDBY
         self._report(role, trouble)
 
-    def _follow(self, found: list[tuple[Pipeline, dict[str, Topic]]]) -> None:
+    def _follow(self, stages: list[tuple[Pipeline, dict[str, Topic]]]) -> None:
         """Brings the checkpoint of each stage to the ledger's position. A failure is logged and reported."""
         try:
-            for stage, topics in found:
+            for stage, topics in stages:
                 with locked(folder_of(stage), stage.name):
                     follow_ledger(stage, topics)
         except OccupiedError:  # the leader has the same folder: its checkpoint is at the ledger's position
@@ -174,15 +174,15 @@ class Standby:
         stop.set(FINISH)
 
 
-def warm_up(spark: SparkSession, stage: Pipeline, found: Mapping[str, Topic], interrupted: Callable[[], bool]) -> None:
-    """Runs a few batches of the stage's query. `found` has its topics by name. Raises the error of a batch that fails.
+def warm_up(spark: SparkSession, stage: Pipeline, topics: Mapping[str, Topic], interrupted: Callable[[], bool]) -> None:
+    """Runs a few batches of the stage's query. `topics` has its topics by name. Raises the error of a batch that fails.
 
     Ends early as soon as `interrupted` says so, which is called again and again and should wait for a moment.
     """
     began = time.monotonic()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-warm-", ignore_cleanup_errors=True))
-        plan = _plan(stage, found, folder)
+        plan = _plan(stage, topics, folder)
         stack.callback(end_query, plan.query)
         opened = OpenLanes()
         stack.callback(opened.close)
@@ -199,7 +199,7 @@ def drop(plan: Plan, batch: int, rows: list[Packed], observe: Observe) -> None:
     """Takes the place of `commit`: the outputs of a warm-up go nowhere."""
 
 
-def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
+def _plan(stage: Pipeline, topics: Mapping[str, Topic], folder: str) -> Plan:
     settings = stage.settings
     buckets = required_buckets(stage) or processors()
     # Without the idle clock: its times would be batches of their own.
@@ -208,7 +208,7 @@ def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
         max_records_per_batch=RECORDS, trigger_interval=0, latency="low",
     )  # fmt: skip
     identity = Identity(stage.name, "", buckets, f"warm-up-{uuid.uuid4()}")
-    return Plan.of(replace(stage, settings=warm), identity, found, str(uuid.uuid4()))
+    return Plan.of(replace(stage, settings=warm), identity, topics, str(uuid.uuid4()))
 
 
 def _warm(query: StreamingQuery) -> bool:

@@ -248,8 +248,8 @@ def received_connection(
     """
     # `select.select` refuses the high numbers that files have in a pool of many state servers
     poll = select.poll()
-    for one in (control,) if kept is None else (control, kept):
-        poll.register(one, select.POLLIN)
+    for connection in (control,) if kept is None else (control, kept):
+        poll.register(connection, select.POLLIN)
     ready = [number for number, _ in poll.poll(None if seconds is None else seconds * 1000)]
     if control.fileno() not in ready:
         return kept if ready else None
@@ -331,7 +331,7 @@ class Pool:
         if version == KEPT:
             return
         for other in [
-            one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
+            idle for idle, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and idle != bucket
         ]:
             servers.pop(other).control.close()
 
@@ -353,8 +353,8 @@ class Pool:
         pid = os.fork()
         if not pid:
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
-            for one in (ours, task, self._inside, *self._controls()):
-                one.close()
+            for end in (ours, task, self._inside, *self._controls()):
+                end.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
             name_process(name)

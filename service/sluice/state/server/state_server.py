@@ -88,31 +88,31 @@ def _served(connection: socket.socket, request: Message, bucket: Bucket | None) 
 def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
     """Applies the rows of a batch to the bucket. The answer holds the packed outputs and the reports of all parts."""
     plan = bucket.plan
-    made: list[Packed] = []
+    outputs: list[Packed] = []
     with Spool(plan.checkpoint, version, plan.returned) as spool:
 
         def part_made(part: Batch, items: dict[str, Items]) -> None:
-            made.extend(map(spool.stored, outgoing(bucket.plan, items, part, bucket.number)))
+            outputs.extend(map(spool.stored, outgoing(bucket.plan, items, part, bucket.number)))
             operators = report_of(bucket.plan.pipeline.operators, part.inputs | items, {})
-            made.append((COUNTS, Report(operators=operators).to_json()))
+            outputs.append((COUNTS, Report(operators=operators).to_json()))
 
         fed = bucket.feed(version, list(in_memory(plan.checkpoint, rows)), part_made)
         if fed is None:
             return Message((DONE,), [])
-        made.extend(map(spool.stored, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
-    made.append((COUNTS, _report(bucket, fed).to_json()))
-    made = _without_part(bucket, version, made)
-    return Message((DONE, *(kind for kind, _ in made)), [body for _, body in made])
+        outputs.extend(map(spool.stored, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
+    outputs.append((COUNTS, _report(bucket, fed).to_json()))
+    outputs = _without_part(bucket, version, outputs)
+    return Message((DONE, *(kind for kind, _ in outputs)), [body for _, body in outputs])
 
 
-def _without_part(bucket: Bucket, batch: int, made: list[Packed]) -> list[Packed]:
+def _without_part(bucket: Bucket, batch: int, outputs: list[Packed]) -> list[Packed]:
     """Writes the bucket's part of the batch, if the buckets write (`commit_part`). Returns the other rows of its
     outputs, with the counts of what it has written.
     """
     plan = bucket.plan
     if not plan.parted:
-        return made
-    own, others = split_parted(plan, made)
+        return outputs
+    own, others = split_parted(plan, outputs)
     report = commit_part(plan, bucket.number, batch, own)
     return [*others, (COUNTS, report.to_json())] if own else others
 

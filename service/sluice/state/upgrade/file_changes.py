@@ -52,13 +52,13 @@ def _owner_files(folder: Path | None) -> dict[Path, tuple[int, int]]:
     """The files of a checkpoint that say of which pipeline and of which stages it is, each with what differs after it
     was written again. A start that goes on with another pipeline file writes them.
     """
-    found: dict[Path, tuple[int, int]] = {}
+    files: dict[Path, tuple[int, int]] = {}
     for part in () if folder is None else (folder, *folder.glob("*/")):
         for name in (FILE, DEFINITION, RETIRED):
             with suppress(FileNotFoundError):
                 stat = (part / name).stat()
-                found[part / name] = (stat.st_ino, stat.st_mtime_ns)
-    return found
+                files[part / name] = (stat.st_ino, stat.st_mtime_ns)
+    return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,9 @@ def file_changes(pipeline: Pipeline) -> Changes | None:
     Raises CheckpointError if the checkpoint belongs to another pipeline.
     """
     wanted = {stage.name: stage for stage in placed_stages(pipeline)}
-    present = {name: found for name, stage in wanted.items() if (found := _present_stage(stage)) is not None}
+    present = {
+        name: present_stage for name, stage in wanted.items() if (present_stage := _present_stage(stage)) is not None
+    }
     former = _former_stages(pipeline, wanted)
     return _together(wanted, present, former) if present or former else None
 
@@ -169,7 +171,9 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
     for line in lines(changes):
         LOGGER.warning("%s", line)
     if changes.refused:
-        what = ", ".join(f"{one.name}: {one.reason}" for one in changes.all if one.word is StateOutcome.REFUSED)
+        what = ", ".join(
+            f"{change.name}: {change.reason}" for change in changes.all if change.word is StateOutcome.REFUSED
+        )
         raise ChangedFileError(
             f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and the service "
             f"cannot go on with it ({what}). Start with the pipeline file that it was made for. Or start anew, with "
@@ -177,7 +181,7 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
             "written again",
             checkpoint_identity.folder_of(pipeline),
         )
-    what = ", ".join(f"{one.name} {one.word}" for one in changes.all if one.loses)
+    what = ", ".join(f"{change.name} {change.word}" for change in changes.all if change.loses)
     raise ChangedFileError(
         f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and state would be lost "
         f"({what}). To go on without this state, start with --accept. Or start with the pipeline file that it was made "
@@ -223,7 +227,7 @@ def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Ite
 def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Change]:
     """What cannot go on because records of the earlier form wait for other records."""
     if new.settings.merge == "timestamp" and old.settings.merge == "timestamp":
-        inputs = [[_waiting_rows(each, one) for one in each.inputs] for each in (old, new)]
+        inputs = [[_waiting_rows(each, stream) for stream in each.inputs] for each in (old, new)]
         moved = buckets_of(new, identity) != identity.buckets or (
             identity.buckets > 1 and spread_by(old) != spread_by(new)
         )
@@ -248,8 +252,8 @@ def buckets_of(pipeline: Pipeline, identity: Identity) -> int:
 def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, FormerStage]:
     """The stages that have a checkpoint of this pipeline's, but not where the file has one, by name."""
     folder = checkpoint_identity.folder_of(pipeline)
-    folders = {checkpoint_identity.folder_of(one) for one in wanted.values()}
-    found = {}
+    folders = {checkpoint_identity.folder_of(stage) for stage in wanted.values()}
+    former = {}
     for path in [folder, *sorted(folder.glob("*/"))]:
         if path in folders or path.name == RESTORING or not (path / FILE).is_file():
             continue
@@ -257,8 +261,8 @@ def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[s
         identity, definition = checkpoint_identity.stored(store), checkpoint_identity.definition_in(store)
         if identity is not None and definition is not None and f"{identity.pipeline}.".startswith(f"{pipeline.name}."):
             stage = pipeline_of(definition, pipeline.settings)
-            found[identity.pipeline] = FormerStage(stage, path, (path / RETIRED).exists())
-    return found
+            former[identity.pipeline] = FormerStage(stage, path, (path / RETIRED).exists())
+    return former
 
 
 def _together(
@@ -266,35 +270,40 @@ def _together(
 ) -> Changes:
     """The changes of all stages, of which some are new and some are gone."""
     before = {
-        **{name: stage.old for name, stage in present.items()}, **{name: one.pipeline for name, one in former.items()},
+        **{name: gone.old for name, gone in present.items()}, **{name: gone.pipeline for name, gone in former.items()},
     }  # fmt: skip
-    found: list[Change] = []
+    kept: list[Change] = []
     for name, stage in wanted.items():
-        found += present[name].changes.all if name in present else _of_new_stage(stage, before)
+        kept += present[name].changes.all if name in present else _of_new_stage(stage, before)
     moved = _moved(wanted, before)
-    changes = [*(one for one in found if one.name not in moved), *moved.values()]
-    there = {one.name for one in changes}
+    changes = [*(change for change in kept if change.name not in moved), *moved.values()]
+    there = {change.name for change in changes}
     changes += [
-        Change(one.name, StateOutcome.REMOVED, f"the stage {name} is gone", loses=has_state(one) and not stage.retired)
+        Change(
+            operator.name,
+            StateOutcome.REMOVED,
+            f"the stage {name} is gone",
+            loses=has_state(operator) and not stage.retired,
+        )
         for name, stage in former.items()
-        for one in _named(stage.pipeline)
-        if one.name not in there
+        for operator in _named(stage.pipeline)
+        if operator.name not in there
     ]
     return Changes(tuple(changes))
 
 
 def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> dict[str, Change]:
     """The operators that are in another stage than before."""
-    owner = {one.name: name for name, pipeline in before.items() for one in _named(pipeline)}
+    owner = {operator.name: name for name, pipeline in before.items() for operator in _named(pipeline)}
     reason = (
         "it was in the stage {} and is in the stage {}, and each stage has its own position in the inputs. Operators "
         "change their stage by `exchange`, by other keys, by their order in the file, and by `buckets: 1`"
     )
     return {
-        one.name: Change(one.name, StateOutcome.REFUSED, reason.format(owner[one.name], name))
+        operator.name: Change(operator.name, StateOutcome.REFUSED, reason.format(owner[operator.name], name))
         for name, stage in wanted.items()
-        for one in _named(stage)
-        if owner.get(one.name, name) != name
+        for operator in _named(stage)
+        if owner.get(operator.name, name) != name
     }
 
 
@@ -303,15 +312,17 @@ def _of_new_stage(stage: Pipeline, before: Mapping[str, Pipeline]) -> Iterator[C
     read = {stream.topic for pipeline in before.values() for stream in pipeline.inputs}
     written = {stream.topic for pipeline in before.values() for stream in pipeline.outputs}
     again = any(stream.topic in read for stream in stage.inputs)
-    for one in _named(stage):
-        topics = [stage.streams[output.stream].topic for output in one.outputs]
+    for operator in _named(stage):
+        topics = [stage.streams[output.stream].topic for output in operator.outputs]
         twice = next((topic for topic in topics if again and topic in written), None)
         if twice is None:
-            yield Change(one.name, StateOutcome.NEW, "its stage is new, and reads its inputs from where `start` says")
+            yield Change(
+                operator.name, StateOutcome.NEW, "its stage is new, and reads its inputs from where `start` says"
+            )
         else:
             reason = f"its stage is new, and would read its inputs and write into the topic {twice} once more"
-            yield Change(one.name, StateOutcome.REFUSED, reason)
+            yield Change(operator.name, StateOutcome.REFUSED, reason)
 
 
 def _named(pipeline: Pipeline) -> list[Operator]:
-    return [one for one in pipeline.operators if not isinstance(one, Union)]
+    return [operator for operator in pipeline.operators if not isinstance(operator, Union)]

@@ -70,8 +70,8 @@ def _moment(before: Planned, batch: int) -> str:
 
 def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
     """What can be read again for a query; None if nothing can. Raises ServersError if the stage names no broker."""
-    found = _searched(stage, query)
-    return None if isinstance(found, str) else found
+    replay = _searched(stage, query)
+    return None if isinstance(replay, str) else replay
 
 
 def _searched(stage: Pipeline, query: str) -> InputReplay | str:
@@ -92,7 +92,9 @@ def _searched(stage: Pipeline, query: str) -> InputReplay | str:
     with clients(kafka, "admin") as requests:
         oldest = beginnings(requests, topic_partitions)
     first = batch + 1
-    while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in topic_partitions):
+    while first - 2 in plans and all(
+        plans[first - 2].offsets.get(place, 0) >= oldest[place] for place in topic_partitions
+    ):
         first -= 1
     if first > batch:
         return _nothing_left(stage, plans, batch)
@@ -122,7 +124,7 @@ def _limit(stage: Pipeline, plans: Mapping[int, Planned], first: int) -> str:
 
 def _only(plan: Planned, wanted: Container[str]) -> Planned:
     """The plan without topics that the changed pipeline does not read."""
-    return plan._replace(offsets={one: offset for one, offset in plan.offsets.items() if one[0] in wanted})
+    return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in wanted})
 
 
 def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: AbstractSet[str] = frozenset()) -> Changes:
@@ -131,11 +133,11 @@ def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: Abstra
     reformed   the topics whose records the stage now reads in another form. Those that were written in the earlier form
                cannot be read again, or not all of them
     """
-    emptied = [one for one in stage.operators if one.name in changes.named(StateOutcome.EMPTIED)]
+    emptied = [operator for operator in stage.operators if operator.name in changes.named(StateOutcome.EMPTIED)]
     if not emptied:
         return changes
     replay = _searched(stage, query)
-    topics_of = {one.name: input_topics(stage, one) for one in emptied}
+    topics_of = {operator.name: input_topics(stage, operator) for operator in emptied}
 
     def decided(change: Change) -> Change:
         if change.name not in topics_of:

@@ -59,11 +59,13 @@ from sluice.time_units import MILLISECOND, UNSET
 Place = tuple[str, int]
 
 
-def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
+def convert_if_changed(
+    pipeline: Pipeline, store: CheckpointStore, topics: Mapping[str, Topic], *, accept: bool
+) -> None:
     """Converts the checkpoint if it was made for an earlier form of the pipeline. First finishes a conversion that was
     killed.
 
-    found    the topics by name
+    topics   the topics by name
     accept   whether the states of operators may be lost
 
     Raises ChangedFileError, before anything is changed, if that is not accepted or not possible; CheckpointError if the
@@ -84,15 +86,15 @@ def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mappin
         _begin_before_the_first_batch(pipeline, store, changed)
     else:
         _require_fitting(store, position)
-        _convert(pipeline, store, found, changed, position.next_batch - 1)
+        _convert(pipeline, store, topics, changed, position.next_batch - 1)
     _finish(pipeline, store)
 
 
-def begin_topics_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
+def begin_topics_anew(plan: Plan, topics: Mapping[str, Topic]) -> None:
     """Lets a query go on with its state, and with its input topics that were created again from their beginnings on.
     That is a change of the pipeline into itself.
 
-    found   the topics by name
+    topics  the topics by name
 
     The checkpoint is at the position of the ledger. Raises CheckpointError if a start of another instance has changed
     the ledger since then.
@@ -105,7 +107,7 @@ def begin_topics_anew(plan: Plan, found: Mapping[str, Topic]) -> None:
         return
     identity = Identity(pipeline.name, plan.fingerprint, plan.buckets, plan.query)
     changed = ChangedStage(pipeline, identity, Changes(()), created_again=plan.created_again)
-    _convert(pipeline, store, found, changed, position.next_batch - 1)
+    _convert(pipeline, store, topics, changed, position.next_batch - 1)
     _finish(pipeline, store)
 
 
@@ -149,7 +151,7 @@ def _require_fitting(store: CheckpointStore, position: LedgerPosition) -> None:
 
 
 def _convert(
-    pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], changed: ChangedStage, batch: int
+    pipeline: Pipeline, store: CheckpointStore, topics: Mapping[str, Topic], changed: ChangedStage, batch: int
 ) -> None:
     began, folder = time.monotonic(), checkpoint_identity.folder_of(pipeline)
     before = _planned(pipeline, store, batch)
@@ -158,19 +160,19 @@ def _convert(
         fingerprint=checkpoint_identity.fingerprint_of(pipeline),
         buckets=buckets_of(pipeline, changed.identity),
     )
-    old_plan, plan = _old_plan(changed, folder, before), Plan.of(pipeline, identity, found)
+    old_plan, plan = _old_plan(changed, folder, before), Plan.of(pipeline, identity, topics)
     buckets = _old_buckets(old_plan)
     states = [bucket.at(batch + 1) for bucket in buckets]
     waiting = [bucket.content()[1] for bucket in buckets]
-    made = _states(buckets[0].graph, states, plan, changed)
+    new_states = _states(buckets[0].graph, states, plan, changed)
     rebuilt = changed.changes.named(StateOutcome.REBUILT)
     replay = input_replay(pipeline, identity.query) if rebuilt else None
     if replay is not None:
-        rebuild(plan, rebuilt, made, replay, changed.old)
+        rebuild(plan, rebuilt, new_states, replay, changed.old)
     planned = _plan_of_change(plan, before, changed.created_again)
     version, new = batch + 2, FolderStore(folder / RESTORING, forced=plan.forced)
     converted_buckets = []
-    for number, state in enumerate(made):
+    for number, state in enumerate(new_states):
         bucket = Bucket(plan, number)
         bucket.take(version, state, waiting[number] if number < len(waiting) and plan.merging else b"")
         bucket.export(new, version)
@@ -185,7 +187,7 @@ def _convert(
     put_bytes(new, CHANGE, entry.to_json())
     put_bytes(new, COMPLETE, b"")
     adopt(folder)
-    words = [f"{one.name} {one.word}" for one in changed.changes.all] or sorted(changed.created_again)
+    words = [f"{change.name} {change.word}" for change in changed.changes.all] or sorted(changed.created_again)
     LOGGER.warning(
         "checkpoint %s: converted to the changed %s after batch %d in %.1f s: %s",
         folder, "topics" if changed.created_again else "pipeline file", batch, time.monotonic() - began,
@@ -258,9 +260,9 @@ def _report(buckets: Sequence[Bucket]) -> Report:
 
 def _planned(pipeline: Pipeline, store: CheckpointStore, batch: int) -> Planned:
     """The plan of the last batch, from Spark's log or, if the log has lost it, from the ledger."""
-    found = offset_log.known(store, batch)
-    entry = None if found is not None else ledger.last_entry(pipeline.settings.kafka, pipeline.name)
-    planned = found or (entry.planned if entry is not None else None)
+    in_log = offset_log.known(store, batch)
+    entry = None if in_log is not None else ledger.last_entry(pipeline.settings.kafka, pipeline.name)
+    planned = in_log or (entry.planned if entry is not None else None)
     if planned is None:
         message = f"checkpoint {store.location()}: neither it nor the ledger has the offsets of batch {batch}"
         raise CheckpointError(message)
@@ -283,13 +285,13 @@ def _plan_of_change(plan: Plan, before: Planned, anew: Collection[str]) -> Plann
 
 
 def _offsets(
-    plan: Plan, of: Callable[[Requests[AdminClient], Sequence[Place]], Offsets], places: Sequence[Place]
+    plan: Plan, read: Callable[[Requests[AdminClient], Sequence[Place]], Offsets], places: Sequence[Place]
 ) -> dict[Place, int]:
     """The beginnings, or the ends, of these topic partitions."""
     if not places:
         return {}
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
-        return dict(of(requests, places))
+        return dict(read(requests, places))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class _Value:
             case "union":
                 return self.read(node.inner[self.long()], depth + 1)
             case "record":
-                return {one.name: self.read(one.node, depth + 1) for one in node.fields}
+                return {field.name: self.read(field.node, depth + 1) for field in node.fields}
             case "array":
                 return [self.read(node.inner[0], depth + 1) for _ in self.items(node.inner[0])]
             case "map":

@@ -222,12 +222,12 @@ class Compiler:
     def _fields(self, fields: Sequence[Field], members: Sequence[Member], *, top: bool) -> None:
         """Emits the code of a record: of its fields, in their order, then of the members that it lacks."""
         taken = {theirs.name: (type_, slot, number, ours) for type_, slot, number, theirs, ours in members if theirs}
-        for one in fields:
-            if one.name in taken:
-                type_, slot, number, ours = taken[one.name]
-                self._take(one.node, ours.node if ours else None, type_, slot, number, top=top)
+        for written in fields:
+            if written.name in taken:
+                type_, slot, number, ours = taken[written.name]
+                self._take(written.node, ours.node if ours else None, type_, slot, number, top=top)
             else:
-                self._pass(one.node)
+                self._pass(written.node)
         for type_, slot, number, theirs, ours in members:
             if theirs is None:
                 self._absent(number, ours, type_, slot, top=top)
@@ -316,12 +316,12 @@ class Compiler:
                 absent.append((tree, ours))
             else:
                 taken[theirs.name] = tree, ours
-        for one in record.fields:
-            if one.name in taken:
-                tree, ours = taken[one.name]
-                self._read(one.node, ours.node if ours else None, tree)
+        for written in record.fields:
+            if written.name in taken:
+                tree, ours = taken[written.name]
+                self._read(written.node, ours.node if ours else None, tree)
             else:
-                self._pass(one.node)
+                self._pass(written.node)
         for tree, ours in absent:
             self._lacks(tree, ours)
 
@@ -386,8 +386,12 @@ class Compiler:
         if entries is not None and step in ours.default:
             return Field(str(step), entries.inner[0], default=ours.default[str(step)], has_default=True)
         record = branch_of_type(self.reader, ours.node, "record")
-        one = named(record.fields, [str(step)]) if record else None
-        return None if one is None else replace(one, default=ours.default.get(one.name, one.default), has_default=True)
+        field = named(record.fields, [str(step)]) if record else None
+        return (
+            None
+            if field is None
+            else replace(field, default=ours.default.get(field.name, field.default), has_default=True)
+        )
 
     # ---- reading a value ----
 
@@ -448,7 +452,9 @@ class Compiler:
         """The name of a branch, and its node in the reader's schema. None if the reader's schema has no such branch."""
         if self.reader is not None and meant is not None:
             return branch_read_by(self.reader, meant, branch)
-        return next((name, None) for name, one in branches_by_name(self.writer, node).items() if one is branch)
+        return next(
+            (name, None) for name, candidate in branches_by_name(self.writer, node).items() if candidate is branch
+        )
 
     def _as_member(
         self, branch: Node, resolved: tuple[str, Node | None] | None, type_: Type, slot: Slot, attribute: int
@@ -627,8 +633,8 @@ class Compiler:
             case "array" | "map":
                 self._pass_items(node)
             case "record":
-                for one in node.fields:
-                    self._pass(one.node)
+                for field in node.fields:
+                    self._pass(field.node)
             case "enum":
                 self._emit(Op.PASS_ENUM, len(node.symbols))
             case "fixed":
@@ -667,20 +673,20 @@ class Compiler:
 
 def _weightless(names: Mapping[str, Node]) -> frozenset[str]:
     """The names of the types whose values take no bytes."""
-    found = frozenset(names)
+    weightless = frozenset(names)
     while True:
         left = frozenset(
             name
-            for name in found
+            for name in weightless
             if _takes_nothing(names[name])
             or (
                 names[name].type == "record"
-                and all(_takes_nothing(f.node) or f.node.name in found for f in names[name].fields)
+                and all(_takes_nothing(f.node) or f.node.name in weightless for f in names[name].fields)
             )
         )
-        if left == found:
-            return found
-        found = left
+        if left == weightless:
+            return weightless
+        weightless = left
 
 
 def _takes_nothing(node: Node) -> bool:
@@ -722,16 +728,16 @@ def _default_scalar(branch: Node, value: Any, form: AvroForm) -> Any:  # noqa: A
 
 
 def _default_branch(avro: Avro, node: Node, branch: Node, value: Any, type_: Type) -> list[Any]:  # noqa: ANN401 - JSON
-    names = [name for name, one in branches_by_name(avro, node).items() if one is branch]
+    names = [name for name, candidate in branches_by_name(avro, node).items() if candidate is branch]
     return [default_of(avro, branch, value, inner) if name in names else None for name, inner in members_of(type_)]
 
 
 def _default_member(avro: Avro, node: Node, value: Mapping[str, Any], name: str, type_: Type) -> Any:  # noqa: ANN401 - JSON
-    _, one = field_for(name, (), node.fields)
-    assert one is not None  # noqa: S101 - else field_of_record raised
-    if name not in value and not one.has_default:
+    _, field = field_for(name, (), node.fields)
+    assert field is not None  # noqa: S101 - else field_of_record raised
+    if name not in value and not field.has_default:
         raise AvroError(f"a default with the field {name}")
-    return default_of(avro, one.node, value.get(name, one.default), type_)
+    return default_of(avro, field.node, value.get(name, field.default), type_)
 
 
 #: in place of the node of a document: the JSON is a text

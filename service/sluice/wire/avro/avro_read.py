@@ -129,33 +129,33 @@ def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, program: Program
         return spread(inner[0], pa.array(_words(to, slot.buffer).astype(np.bool_)))
     if not parts:
         return _values(type_, slot.buffer, to, texts, program)
-    of = form(type_)
+    value_form = form(type_)
     if slot.buffer < 0:
-        return pa.StructArray.from_arrays(inner, fields=list(of.arrow))
+        return pa.StructArray.from_arrays(inner, fields=list(value_form.arrow))
     ends = _words(to, slot.buffer)
     if len(ends) and ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("more than 2 billion items in the lists of one batch")
     counts = np.diff(ends, prepend=0)
-    if isinstance(of, MapForm):
+    if isinstance(value_form, MapForm):
         keys, items = inner
-        return of.in_order(keys, items, counts)
+        return value_form.in_order(keys, items, counts)
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), *inner)
 
 
 def _without_value(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
     """Which values are null without being absent, or have such a value inside."""
     if type_.optional:
-        found = _words(to, slot.buffer).astype(np.bool_)
-        found[found] = _without_value(column.filter(pa.array(found)), type_.present, slot.inner[0], to)
-        return found
+        without = _words(to, slot.buffer).astype(np.bool_)
+        without[without] = _without_value(column.filter(pa.array(without)), type_.present, slot.inner[0], to)
+        return without
     if not type_.parts:
         return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_struct(column.type):
         inner = zip(column.flatten(), type_.parts, slot.inner, strict=True)
-        return np.asarray(np.logical_or.reduce([_without_value(*one, to) for one in inner]))
+        return np.asarray(np.logical_or.reduce([_without_value(*child, to) for child in inner]))
     values = column.items if pa.types.is_map(column.type) else column.values
-    found = np.concatenate([[0], np.cumsum(_without_value(values, type_.parts[-1], slot.inner[-1], to))])
-    return np.asarray(np.diff(found[column.offsets.to_numpy()]) > 0, np.bool_)
+    counts = np.concatenate([[0], np.cumsum(_without_value(values, type_.parts[-1], slot.inner[-1], to))])
+    return np.asarray(np.diff(counts[column.offsets.to_numpy()]) > 0, np.bool_)
 
 
 def _words(to: Buffers, buffer: int) -> np.ndarray:
@@ -164,18 +164,18 @@ def _words(to: Buffers, buffer: int) -> np.ndarray:
 
 
 def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, program: Program) -> pa.Array:
-    words, of, scale = _words(to, buffer), form(type_), program.scales.get(buffer)
-    if scale is None and isinstance(of, WordForm):
-        return of.values(words)
+    words, value_form, scale = _words(to, buffer), form(type_), program.scales.get(buffer)
+    if scale is None and isinstance(value_form, WordForm):
+        return value_form.values(words)
     start = to.base[buffer]
     ends = to.ends[start : start + len(words)]
     if scale is not None:
-        return of.from_digits(_scaled_texts(words, ends, texts, scale))
+        return value_form.from_digits(_scaled_texts(words, ends, texts, scale))
     if type_ == JSON and buffer in program.documents:
         return _documents(texts.cut(words, ends, pa.binary()), words, program.documents[buffer])
     if type_ == JSON:
         return _json_texts(texts.cut(words, ends, pa.string()))
-    return texts.cut(words, ends, of.arrow)
+    return texts.cut(words, ends, value_form.arrow)
 
 
 def _json_texts(texts: pa.StringArray) -> pa.Array:

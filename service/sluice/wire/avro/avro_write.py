@@ -84,14 +84,14 @@ def _parts(avro: Avro, node: Node, tree: PathTree) -> Iterator[tuple[int, Node] 
         yield tree.attributes[0], node
         return
     branches = avro.branches(node)
-    number, record = next((number, one) for number, one in enumerate(branches) if one.type == "record")
+    number, record = next((number, branch) for number, branch in enumerate(branches) if branch.type == "record")
     if avro.meant(node).type == "union":
         yield _varint(number)
-    for one in record.fields:
-        if one.name in tree.inner:
-            yield from _parts(avro, one.node, tree.inner[one.name])
+    for field in record.fields:
+        if field.name in tree.inner:
+            yield from _parts(avro, field.node, tree.inner[field.name])
         else:
-            yield default(avro, one.node, one.default)
+            yield default(avro, field.node, field.default)
 
 
 def default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401 - JSON
@@ -106,8 +106,8 @@ def _plain_default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401
         case "null":
             return b""
         case "record":
-            given = {one.name: value.get(one.name, one.default) for one in node.fields}
-            return b"".join(default(avro, one.node, given[one.name]) for one in node.fields)
+            given = {field.name: value.get(field.name, field.default) for field in node.fields}
+            return b"".join(default(avro, field.node, given[field.name]) for field in node.fields)
         case "array":
             items = [default(avro, node.inner[0], item) for item in value]
             return _block(items)
@@ -183,10 +183,10 @@ def _of_branches(column: pa.StructArray, type_: Type, node: Node, avro: Avro) ->
 def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -> pa.BinaryArray:
     types = dict(type_.members)
     pieces = [
-        _pieces(column.field(one.name), types[one.name], one.node, avro)
-        if one.name in types
-        else pa.scalar(default(avro, one.node, one.default), pa.binary())
-        for one in node.fields
+        _pieces(column.field(field.name), types[field.name], field.node, avro)
+        if field.name in types
+        else pa.scalar(default(avro, field.node, field.default), pa.binary())
+        for field in node.fields
     ]
     return _joined(*pieces)
 
@@ -206,9 +206,9 @@ def _unwritten(column: pa.Array, type_: Type, node: Node, avro: Avro) -> Mask:  
     if isinstance(type_, StructType):
         own_types, fields = dict(type_.members), written.fields
         return either(
-            _unwritten(column.field(one.name), own_types[one.name], one.node, avro)
-            for one in fields
-            if one.name in own_types
+            _unwritten(column.field(field.name), own_types[field.name], field.node, avro)
+            for field in fields
+            if field.name in own_types
         )
     if type_.parts:
         values = column.items if isinstance(type_, MapType) else column.values

@@ -173,11 +173,11 @@ class ConfluentEvents:
         prefixes, framed = prefixes_of(values)
         nothing = pa.nulls(len(values), pa.binary())
         bad = {row: no_prefix(Reason.NOT_AVRO) for row in np.flatnonzero(~framed).tolist()}
-        found = EventParts(np.full(len(values), BAD, np.int8), nothing, nothing, nothing, bad)
+        event_parts = EventParts(np.full(len(values), BAD, np.int8), nothing, nothing, nothing, bad)
         for number in np.unique(prefixes["id"][framed]).tolist():
             rows = np.flatnonzero(framed & (prefixes["id"] == number))
-            found = found.with_rows(rows, self._of_schema(number, values.take(pa.array(rows))))
-        return found
+            event_parts = event_parts.with_rows(rows, self._of_schema(number, values.take(pa.array(rows))))
+        return event_parts
 
     def _of_schema(self, number: int, values: pa.BinaryArray) -> EventParts:
         try:
@@ -187,13 +187,13 @@ class ConfluentEvents:
         except AvroError as error:
             return refused(values, reason(Reason.UNKNOWN_SCHEMA, f"the schema {number}: expected {error}"))
         self.finders[number] = finder
-        found = parts(values, finder, PREFIX)
+        event_parts = parts(values, finder, PREFIX)
         prefix = pa.scalar(bytes([MAGIC]) + number.to_bytes(4, "big"), pa.binary())
         row, event, source = (
             pc.binary_join_element_wise(prefix, part, pa.scalar(b"", pa.binary()))
-            for part in (found.row, found.event, found.source)
+            for part in (event_parts.row, event_parts.event, event_parts.source)
         )
-        return EventParts(found.operation, row, event, source, found.bad)
+        return EventParts(event_parts.operation, row, event, source, event_parts.bad)
 
     def keys(self, values: pa.BinaryArray) -> pa.BinaryArray:
         return values
@@ -209,14 +209,14 @@ class ConfluentEvents:
         return Codec(reader.decode, unwritten)
 
 
-def with_tombstones(values: pa.BinaryArray, of: Callable[[pa.BinaryArray], EventParts]) -> EventParts:
+def with_tombstones(values: pa.BinaryArray, read: Callable[[pa.BinaryArray], EventParts]) -> EventParts:
     """The parts of values, of which some may be null."""
     there = values.is_valid().to_numpy(zero_copy_only=False)
     if there.all():
-        return of(values)
+        return read(values)
     nothing = pa.nulls(len(values), pa.binary())
     empty = EventParts(np.full(len(values), Operation.TOMBSTONE, np.int8), nothing, nothing, nothing, {})
-    return empty.with_rows(np.flatnonzero(there), of(values.filter(pa.array(there))))
+    return empty.with_rows(np.flatnonzero(there), read(values.filter(pa.array(there))))
 
 
 def refused(values: pa.BinaryArray, why: str) -> EventParts:

@@ -85,8 +85,8 @@ class ChangeReader:
 
     def columns(self, parts: EventParts) -> Iterator[tuple[Codec, Schema, pa.BinaryArray]]:
         """What is beside the rows (EN5), as codecs with the columns that they decode."""
-        for one in self.beside:
-            yield one.codec, one.schema, getattr(parts, one.part)
+        for row in self.beside:
+            yield row.codec, row.schema, getattr(parts, row.part)
         if self.letter:
             yield Codec(self._letters, unwritten), self.letter, _letters(parts.operation)
 
@@ -97,8 +97,8 @@ class ChangeReader:
 
 def counts(parts: EventParts) -> Mapping[str, int]:
     """The number of records of each operation, by its name in the metrics."""
-    found = np.bincount(parts.operation[parts.operation >= 0], minlength=len(Operation)).tolist()
-    return {NAMES[operation]: found[operation] for operation in Operation if found[operation]}
+    numbers = np.bincount(parts.operation[parts.operation >= 0], minlength=len(Operation)).tolist()
+    return {NAMES[operation]: numbers[operation] for operation in Operation if numbers[operation]}
 
 
 #: the letters of a column with the operation
@@ -190,7 +190,7 @@ def _beside(stream: Stream, form: EventForm) -> Iterator[BesideRow]:
     types = dict(stream.schema)
     for part in ("event", "source"):
         of_source = part == "source"
-        own = [name for name, of in members.items() if of != OP and of.startswith(SOURCE) == of_source]
+        own = [name for name, member in members.items() if member != OP and member.startswith(SOURCE) == of_source]
         if own:
             schema = tuple((name, types[name]) for name in own)
             units = [unit_of(members[name]) if types[name] == TIMESTAMP else None for name in own]
@@ -204,9 +204,9 @@ def _beside(stream: Stream, form: EventForm) -> Iterator[BesideRow]:
 
 def _decoded(inner: Codec, schema: Schema, units: Sequence[int | None], values: pa.BinaryArray) -> Decoded:
     """Decodes members, and makes times of numbers of a unit."""
-    found = inner.decode(values)
-    columns, beyond = [], np.zeros(found.tuples.num_rows, np.bool_)
-    for column, unit in zip(found.tuples.columns, units, strict=True):
+    decoded = inner.decode(values)
+    columns, beyond = [], np.zeros(decoded.tuples.num_rows, np.bool_)
+    for column, unit in zip(decoded.tuples.columns, units, strict=True):
         if unit is None:
             columns.append(column)
             continue
@@ -214,9 +214,9 @@ def _decoded(inner: Codec, schema: Schema, units: Sequence[int | None], values: 
         beyond |= (count > MAX_TIME // unit) | (count < -(MAX_TIME // unit))
         columns.append(pa.array(count * unit).view(arrow_type(TIMESTAMP)))
     fields = arrow_schema(schema)
-    tuples = record_batch(columns, fields, found.tuples.num_rows)
+    tuples = record_batch(columns, fields, decoded.tuples.num_rows)
     if not beyond.any():
-        return Decoded(tuples, found.good, found.bad)
+        return Decoded(tuples, decoded.good, decoded.bad)
     why = reason(Reason.WRONG_TYPE, "a time of the change event: expected a time before 2262, got a later one")
-    bad = sorted([*found.bad, *((int(row), why) for row in found.good[beyond])])
-    return Decoded(tuples.filter(pa.array(~beyond)), found.good[~beyond], bad)
+    bad = sorted([*decoded.bad, *((int(row), why) for row in decoded.good[beyond])])
+    return Decoded(tuples.filter(pa.array(~beyond)), decoded.good[~beyond], bad)

@@ -74,7 +74,7 @@ def checked(operation: np.ndarray, has_row: np.ndarray, bad: dict[int, str]) -> 
     """The operations, BAD for a row that is created, read or updated and is not in the record, which is added to `bad`
     (EN3).
     """
-    lacking = np.isin(operation, [int(one) for one in EXISTS]) & ~has_row
+    lacking = np.isin(operation, [int(kind) for kind in EXISTS]) & ~has_row
     for row in np.flatnonzero(lacking).tolist():
         bad[row] = NO_ROW_AFTER
     operation[lacking] = BAD

@@ -69,8 +69,8 @@ def parts(values: pa.BinaryArray) -> EventParts:
     operation[~there] = Operation.TOMBSTONE
     sure = (operation != BAD) | ~there
     event[0][~there] = MISSING
-    found = _parts(data, spans, event, operation)
-    return found if sure.all() else _with_exact(found, values, np.flatnonzero(~sure))
+    event_parts = _parts(data, spans, event, operation)
+    return event_parts if sure.all() else _with_exact(event_parts, values, np.flatnonzero(~sure))
 
 
 def keys(values: pa.BinaryArray) -> pa.BinaryArray:
@@ -140,14 +140,16 @@ class Event(NamedTuple):
     why: str = ""
 
 
-def _with_exact(found: EventParts, values: pa.BinaryArray, rows: np.ndarray) -> EventParts:
+def _with_exact(event_parts: EventParts, values: pa.BinaryArray, rows: np.ndarray) -> EventParts:
     """The parts, with those of these rows as Python reads them."""
     events = [exact(value) for value in values.take(pa.array(rows)).to_pylist()]
-    bad = dict(found.bad) | {row: one.why for row, one in zip(rows.tolist(), events, strict=True) if one.why}
-    operation = found.operation.copy()
+    bad = dict(event_parts.bad) | {
+        row: event.why for row, event in zip(rows.tolist(), events, strict=True) if event.why
+    }
+    operation = event_parts.operation.copy()
     operation[rows] = [event.operation for event in events]
     row, event, source = (
-        replaced(getattr(found, part), rows, [getattr(one, part) for one in events])
+        replaced(getattr(event_parts, part), rows, [getattr(event, part) for event in events])
         for part in ("row", "event", "source")
     )
     return EventParts(operation, row, event, source, bad)
@@ -199,16 +201,16 @@ def _part(members: Mapping[str, str], name: str) -> bytes | None:
 
 def _members(text: str) -> dict[str, str]:
     """The texts of the members of the object; of several with one name the last one."""
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     at = _behind_space(text, text.index("{") + 1)
     while text[at] != "}":
         name, at = scanstring(text, at + 1)
         at = _behind_space(text, text.index(":", at) + 1)
         _, end = PARSER.raw_decode(text, at)
-        found[name] = text[at:end]
+        members[name] = text[at:end]
         at = _behind_space(text, end)
         at = _behind_space(text, at + (text[at] == ","))
-    return found
+    return members
 
 
 def _behind_space(text: str, at: int) -> int:

@@ -193,9 +193,9 @@ def _import(name: str, file: Path, folders: list[Path], sources: dict[str, str])
     sources[name] = text  # a file that imports itself, directly or not, is read once
     for imported in file_of(name, text).imports:
         if imported not in sources and imported not in PROVIDED:
-            found = next((place for folder in folders if (place := folder / imported).is_file()), None)
-            if found is not None and found != file:
-                _import(imported, found, folders, sources)
+            path = next((place for folder in folders if (place := folder / imported).is_file()), None)
+            if path is not None and path != file:
+                _import(imported, path, folders, sources)
     sources[name] = sources.pop(name)
 
 
@@ -216,9 +216,9 @@ def _needed(name: str, imports: Mapping[str, list[str]]) -> Iterator[str]:
     """The names of a file and of all files that it imports, directly or not."""
     names, seen = [name], set()
     while names:
-        if (one := names.pop()) not in seen:
-            seen.add(one)
-            names += imports.get(one, [])
+        if (imported := names.pop()) not in seen:
+            seen.add(imported)
+            names += imports.get(imported, [])
     yield from seen
 
 

@@ -90,13 +90,13 @@ def decode_scannable(
     data, starts = bytes_of(values)
     plan = _plan(schema, tuple(members.items()), frozenset(defaults))
     assert plan is not None  # noqa: S101 - the schema is scannable
-    found, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
-    scan(data, starts, plan.wanted, found, sure)
+    spans, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
+    scan(data, starts, plan.wanted, spans, sure)
     arrow = arrow_schema(schema)
     whole = {
         a: _values(
-            plan.forms[a], data, found.first[a, sure], found.last[a, sure],
-            None if number == NO else ~found.present[number, sure],
+            plan.forms[a], data, spans.first[a, sure], spans.last[a, sure],
+            None if number == NO else ~spans.present[number, sure],
         )
         for a, (code, number) in enumerate(zip(plan.wanted.codes, plan.wanted.optional, strict=True))
         if code == json_contract.SCANNED_VALUE
@@ -110,8 +110,8 @@ def decode_scannable(
             code,
             field.type,
             data,
-            (found.first[a, sure], found.last[a, sure], found.escaped[a, sure]),
-            None if number == NO else ~found.present[number, sure],
+            (spans.first[a, sure], spans.last[a, sure], spans.escaped[a, sure]),
+            None if number == NO else ~spans.present[number, sure],
         )
         for a, (code, field, number) in enumerate(zip(plan.wanted.codes, arrow, plan.wanted.optional, strict=True))
     ]
@@ -150,13 +150,13 @@ def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:
 
 
 def _column(
-    code: int, type_: pa.DataType, data: np.ndarray, found: tuple[np.ndarray, np.ndarray, np.ndarray],
+    code: int, type_: pa.DataType, data: np.ndarray, spans: tuple[np.ndarray, np.ndarray, np.ndarray],
     null: np.ndarray | None,
 ) -> pa.Array:  # fmt: skip
-    """The values of an attribute. `found` has what the scanner found: first, last and escaped (see FieldSpans); `null`
+    """The values of an attribute. `spans` has what the scanner found: first, last and escaped (see FieldSpans); `null`
     says where it is null, None if the attribute is not optional.
     """
-    first, last, escaped = found
+    first, last, escaped = spans
     match code:
         case json_contract.SCANNED_BOOLEAN:
             return pa.array(first.astype(np.bool_), mask=null)

@@ -12,14 +12,15 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from sluice.model.errors import cut
 from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order
 from sluice.wire.formats.format_contract import Codec
-from sluice.wire.json.json_schema import JsonSchemaError, parse
+from sluice.wire.json.json_schema import JsonSchemaError, check_comparisons, parse
 from sluice.wire.schema_registry import JSON, Sources, UnknownSchemaError
 
-#: characters of a message about a record that does not follow its schema
+#: characters of a message about a record that does not follow its schema, and of the path in the record
 SHOWN = 200
 #: steps of a regular expression after which it counts as not matching
 BACKTRACKS = 100_000
@@ -70,8 +71,8 @@ def _problem(accepts: jsonschema_rs.Validator, value: bytes) -> str | None:
     if accepts.is_valid(document):
         return None
     error = next(accepts.iter_errors(document))
-    message = error.message if len(error.message) <= SHOWN else error.message[:SHOWN] + "..."
-    return reason(Reason.NOT_VALID, f"/{'/'.join(map(str, error.instance_path))}: {message}")
+    path = "/".join(map(str, error.instance_path))
+    return reason(Reason.NOT_VALID, f"/{cut(path, SHOWN)}: {cut(error.message, SHOWN)}")
 
 
 def validator(sources: Sources) -> jsonschema_rs.Validator:
@@ -81,12 +82,13 @@ def validator(sources: Sources) -> jsonschema_rs.Validator:
     """
     *named, (_, text) = sources
     schema = parse(text)
+    check_comparisons(schema)
     draft = isinstance(schema, dict) and "$schema" in schema
-    made = jsonschema_rs.validator_for if draft else jsonschema_rs.Draft7Validator
+    make = jsonschema_rs.validator_for if draft else jsonschema_rs.Draft7Validator
     try:
         resources = list(_resources(schema, {name: parse(content) for name, content in named}))
         registry = jsonschema_rs.Registry(resources) if resources else None
-        return made(schema, registry=registry, offline=True, validate_formats=False, pattern_options=PATTERNS)
+        return make(schema, registry=registry, offline=True, validate_formats=False, pattern_options=PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise JsonSchemaError(f"a JSON Schema that can be used ({str(error).splitlines()[0]})") from None
 

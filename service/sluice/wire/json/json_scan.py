@@ -93,24 +93,24 @@ class FieldSpans(NamedTuple):
 
 
 @kernel
-def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans, sure: np.ndarray) -> None:
+def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, spans: FieldSpans, sure: np.ndarray) -> None:
     """Reads each row r, which is `data[starts[r]:starts[r + 1]]`; sets `sure[r]` to whether the scanner accepts it."""
     for row in range(len(sure)):
-        for attribute in range(len(found.seen)):
-            found.seen[attribute] = False
+        for attribute in range(len(spans.seen)):
+            spans.seen[attribute] = False
             if wanted.optional[attribute] != NO:
-                _be_null(wanted, found, row, attribute)
-        for node in range(len(found.entered)):
-            found.entered[node] = False
-        complete = _record(data, starts[row], starts[row + 1], wanted, found, row) == starts[row + 1]
-        for attribute in range(len(found.seen)):
-            complete = complete and (found.seen[attribute] or wanted.optional[attribute] != NO)
+                _be_null(wanted, spans, row, attribute)
+        for node in range(len(spans.entered)):
+            spans.entered[node] = False
+        complete = _record(data, starts[row], starts[row + 1], wanted, spans, row) == starts[row + 1]
+        for attribute in range(len(spans.seen)):
+            complete = complete and (spans.seen[attribute] or wanted.optional[attribute] != NO)
         sure[row] = complete
 
 
 @kernel
 def _record(  # noqa: C901, PLR0917 - one loop over the open objects, as kernels do not call themselves
-    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, spans: FieldSpans, row: int
 ) -> int:
     """Reads the object of a record. Returns the position behind it and behind the space around it, or NO.
 
@@ -126,18 +126,18 @@ def _record(  # noqa: C901, PLR0917 - one loop over the open objects, as kernels
             i, child, at = _child(data, i, stop, wanted, node, at)
             inner = wanted.nodes[child] if child != NO else NO
             # of a name that stands twice the last counts, so what was found in the first would be wrong
-            if not NO < i < stop or (inner != NO and found.entered[inner]):
+            if not NO < i < stop or (inner != NO and spans.entered[inner]):
                 return NO
             if inner != NO and data[i] == wanted.opens[inner]:
-                found.entered[inner] = True
-                found.stack[0, depth], found.stack[1, depth] = node, at
+                spans.entered[inner] = True
+                spans.stack[0, depth], spans.stack[1, depth] = node, at
                 node, depth, at, fresh = inner, depth + 1, NO, True
                 i = grammar.space(data, i + 1, stop)
                 continue
             if inner != NO or child == NO:
                 i = grammar.value(data, i, stop)
             else:
-                i = _values(data, i, stop, wanted, found, row, wanted.attribute[child])
+                i = _values(data, i, stop, wanted, spans, row, wanted.attribute[child])
             if i == NO:
                 return NO
             i = grammar.space(data, i, stop)
@@ -146,7 +146,7 @@ def _record(  # noqa: C901, PLR0917 - one loop over the open objects, as kernels
             if depth == 0:
                 return i
             depth -= 1
-            node, at = found.stack[0, depth], found.stack[1, depth]
+            node, at = spans.stack[0, depth], spans.stack[1, depth]
         if i == stop or data[i] != COMMA:
             return NO
         i, fresh = grammar.space(data, i + 1, stop), False
@@ -200,54 +200,54 @@ def _member(  # noqa: PLR0917
 
 @kernel
 def _values(  # noqa: PLR0917
-    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, spans: FieldSpans, row: int, attribute: int
 ) -> int:
     """Stores the value that starts here for the attribute and its twins. Returns the position behind it, or NO."""
     end = NO
     while attribute != NO:
-        end = _value_of(data, i, stop, wanted, found, row, attribute)
+        end = _value_of(data, i, stop, wanted, spans, row, attribute)
         if end == NO:
             return NO
-        found.seen[attribute] = True
+        spans.seen[attribute] = True
         attribute = wanted.twins[attribute]
     return end
 
 
 @kernel
 def _value_of(  # noqa: PLR0917
-    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, spans: FieldSpans, row: int, attribute: int
 ) -> int:
     """Stores the value of an attribute. Returns the position behind it, or NO."""
     number = wanted.optional[attribute]
     if number != NO:
         if data[i] == SMALL_N:
-            _be_null(wanted, found, row, attribute)
+            _be_null(wanted, spans, row, attribute)
             return grammar.literal(data, i, stop)
-        found.present[number, row] = True
+        spans.present[number, row] = True
     code = wanted.codes[attribute]
     if code == SCANNED_VALUE:
         end = grammar.value(data, i, stop)
-        found.first[attribute, row], found.last[attribute, row] = i, end
+        spans.first[attribute, row], spans.last[attribute, row] = i, end
     elif code >= SCANNED_EXACT:
         quote = int(data[i] == QUOTE)
         end = _exact(data, i + quote, stop, code - SCANNED_EXACT)
-        found.first[attribute, row], found.last[attribute, row] = i + quote, end
+        spans.first[attribute, row], spans.last[attribute, row] = i + quote, end
         if quote and end != NO:
             end = end + 1 if end < stop and data[end] == QUOTE else NO
     elif code in (SCANNED_NUMBER, SCANNED_STRING):
-        end, found.escaped[attribute, row] = _text(data, i, stop, code)
+        end, spans.escaped[attribute, row] = _text(data, i, stop, code)
         quote = int(code == SCANNED_STRING)
-        found.first[attribute, row], found.last[attribute, row] = i + quote, end - quote
+        spans.first[attribute, row], spans.last[attribute, row] = i + quote, end - quote
     else:
-        end, found.first[attribute, row] = _plain(data, i, stop, code, wanted.ticks[attribute])
+        end, spans.first[attribute, row] = _plain(data, i, stop, code, wanted.ticks[attribute])
     return end
 
 
 @kernel
-def _be_null(wanted: Wanted, found: FieldSpans, row: int, attribute: int) -> None:
-    found.present[wanted.optional[attribute], row] = False
-    found.first[attribute, row] = found.last[attribute, row] = 0
-    found.escaped[attribute, row] = False
+def _be_null(wanted: Wanted, spans: FieldSpans, row: int, attribute: int) -> None:
+    spans.present[wanted.optional[attribute], row] = False
+    spans.first[attribute, row] = spans.last[attribute, row] = 0
+    spans.escaped[attribute, row] = False
 
 
 @kernel

@@ -21,6 +21,10 @@ TIMES = ("date-time", "date")
 HOLDS = {"integer": ("integer",), "number": ("integer", "number")}
 #: the deepest schema
 MAX_DEPTH = 100
+#: the most schemas that a value may be compared with, each as often as a way leads to it: 2 ms of a processor
+MAX_COMPARISONS = 100_000
+#: the words whose schemas a value itself is compared with, and not a part of it
+OF_THE_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies")
 
 
 class JsonSchemaError(ValueError):
@@ -45,19 +49,58 @@ def parse(text: str) -> Any:  # noqa: ANN401 - JSON
     return schema
 
 
+def check_comparisons(schema: Any) -> None:  # noqa: ANN401
+    """Raises JsonSchemaError if a value may be compared with more than MAX_COMPARISONS schemas: thirty parts, each of
+    which refers twice to the next one, stand for a billion.
+    """
+    counts: dict[int, int] = {}
+    if any(_comparisons(schema, one, counts) > MAX_COMPARISONS for one in _objects(schema)):
+        raise JsonSchemaError(f"a JSON Schema that compares a value with at most {MAX_COMPARISONS:,} schemas")
+
+
+def _comparisons(schema: Any, one: Any, counts: dict[int, int]) -> int:  # noqa: ANN401
+    """The number of schemas that a value is compared with for `one`. A reference to a schema around counts as 0."""
+    if not isinstance(one, dict):
+        return 1
+    if id(one) not in counts:
+        counts[id(one)] = 0
+        inner = [part for word in OF_THE_VALUE if word in one for part in _inner(schema, word, one[word])]
+        counts[id(one)] = 1 + sum(_comparisons(schema, part, counts) for part in inner)
+    return counts[id(one)]
+
+
+def _inner(schema: Any, word: str, value: Any) -> list[Any]:  # noqa: ANN401
+    """The schemas behind a word of OF_THE_VALUE."""
+    if word == "$ref":
+        return [_referred(schema, value)] if isinstance(value, str) else []
+    if word.startswith("depend"):
+        return [*value.values()] if isinstance(value, dict) else []
+    return value if isinstance(value, list) else [value]
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
+    """All objects in a JSON value."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+
+
 def attributes_of(schema: Any) -> Schema:  # noqa: ANN401
     """The attributes that the properties of an object give. Raises JsonSchemaError for one that fits no type."""
     properties = _properties(schema)
     if not properties:
         raise JsonSchemaError("a JSON Schema of an object with properties")
     required = schema.get("required", ())
-    listed = ((name, attribute_type(schema, one, name)) for name, one in properties.items())
+    listed = ((name, attribute_type(schema, part, name)) for name, part in properties.items())
     return tuple((name, type_ if name in required else optional_of(type_)) for name, type_ in listed)
 
 
-def attribute_type(schema: Any, one: Any, name: str) -> Type:  # noqa: ANN401
+def attribute_type(schema: Any, part: Any, name: str) -> Type:  # noqa: ANN401
     """The type of the attribute that a property gives. Raises JsonSchemaError if it fits none."""
-    branches = list(_branches(schema, one))
+    branches = list(_branches(schema, part))
     values = [branch for branch in branches if branch.get("type") != "null"]
     type_ = _type(schema, values[0], name) if len(values) == 1 else None
     if type_ is None:
@@ -65,19 +108,19 @@ def attribute_type(schema: Any, one: Any, name: str) -> Type:  # noqa: ANN401
     return type_ if len(values) == len(branches) else optional_of(type_)
 
 
-def _type(schema: Any, one: Mapping[str, Any], name: str) -> Type | None:  # noqa: ANN401
-    word = one.get("type")
-    if word == "string" and one.get("format") in TIMES:
+def _type(schema: Any, part: Mapping[str, Any], name: str) -> Type | None:  # noqa: ANN401
+    word = part.get("type")
+    if word == "string" and part.get("format") in TIMES:
         return TIMESTAMP
-    if word == "array" and isinstance(one.get("items"), dict):
-        return list_of(attribute_type(schema, one["items"], name))
-    if word is None and _all_texts(one):
+    if word == "array" and isinstance(part.get("items"), dict):
+        return list_of(attribute_type(schema, part["items"], name))
+    if word is None and _all_texts(part):
         return STRING
     return TYPES.get(word) if isinstance(word, str) else None
 
 
-def _all_texts(one: Mapping[str, Any]) -> bool:
-    values = one.get("enum", [one["const"]] if "const" in one else [])
+def _all_texts(part: Mapping[str, Any]) -> bool:
+    values = part.get("enum", [part["const"]] if "const" in part else [])
     return bool(values) and all(isinstance(value, str) for value in values)
 
 
@@ -86,17 +129,17 @@ def _properties(schema: Any) -> Mapping[str, Any]:  # noqa: ANN401
     return properties if isinstance(properties, dict) else {}
 
 
-def _branches(schema: Any, one: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
+def _branches(schema: Any, part: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
     """The schemas of which a value follows one: those of `oneOf`, `anyOf` and of a list of types."""
-    if depth > MAX_DEPTH or not isinstance(one, dict):
+    if depth > MAX_DEPTH or not isinstance(part, dict):
         return
-    inner = one.get("oneOf") or one.get("anyOf")
-    if isinstance(one.get("$ref"), str):
-        inner = [_referred(schema, one["$ref"])]
-    elif isinstance(one.get("type"), list):
-        inner = [one | {"type": word} for word in one["type"]]
+    inner = part.get("oneOf") or part.get("anyOf")
+    if isinstance(part.get("$ref"), str):
+        inner = [_referred(schema, part["$ref"])]
+    elif isinstance(part.get("type"), list):
+        inner = [part | {"type": word} for word in part["type"]]
     if not isinstance(inner, list):
-        yield one
+        yield part
         return
     for branch in inner:
         yield from _branches(schema, branch, depth + 1)
@@ -114,12 +157,12 @@ def _referred(schema: Any, reference: str) -> Any:  # noqa: ANN401
 
 def check_writing(schema: Any, name: str, form: JsonForm) -> None:  # noqa: ANN401
     """Raises JsonSchemaError if the schema says that the property has another type than is written."""
-    one = _properties(schema).get(name)
-    if one is None:
+    part = _properties(schema).get(name)
+    if part is None:
         if isinstance(schema, dict) and schema.get("additionalProperties") is False:
             raise JsonSchemaError(f"a property {name}")
         return
-    allowed = {branch.get("type") for branch in _branches(schema, one)}
+    allowed = {branch.get("type") for branch in _branches(schema, part)}
     type_ = form.type
     word = (form.inside[0] if type_.optional else form).schema.get("type")
     if None not in allowed and word is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sluice.json_texts import items_of, members_of
+from sluice.json_texts import is_too_deep, items_of, members_of
 from sluice.model.members import STRICT, UNITS, Spelling, Steps
 from sluice.model.types import (
     BooleanType,
@@ -230,7 +230,7 @@ class JsonTextForm(JsonForm):
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         """The text itself (ST3)."""
-        require(text != "null")
+        require(text != "null" and not is_too_deep(text))
         return text
 
 

@@ -221,21 +221,21 @@ def _enclosed(opening: str, texts: pa.StringArray, closing: str) -> pa.StringArr
 
 def _has_word(tuples: pa.RecordBatch) -> np.ndarray:
     """For each row whether it has a NaN or an infinity, which are written as words."""
-    found = np.zeros(tuples.num_rows, np.bool_)
+    with_word = np.zeros(tuples.num_rows, np.bool_)
     for column in tuples.columns:
-        _find_words(np.arange(len(column)), column, found)
-    return found
+        _find_words(np.arange(len(column)), column, with_word)
+    return with_word
 
 
-def _find_words(rows: np.ndarray, column: pa.Array, found: np.ndarray) -> None:
-    """Sets `found` for the rows with a NaN or an infinity. `rows` has the row of each value of the column."""
+def _find_words(rows: np.ndarray, column: pa.Array, with_word: np.ndarray) -> None:
+    """Sets `with_word` for the rows with a NaN or an infinity. `rows` has the row of each value of the column."""
     if pa.types.is_list(column.type):
-        _find_words(rows[pc.list_parent_indices(column).to_numpy()], pc.list_flatten(column), found)
+        _find_words(rows[pc.list_parent_indices(column).to_numpy()], pc.list_flatten(column), with_word)
     elif pa.types.is_struct(column.type):
         for place in range(column.type.num_fields):
-            _find_words(rows, column.field(place), found)
+            _find_words(rows, column.field(place), with_word)
     elif pa.types.is_floating(column.type):
-        found[rows[~np.isfinite(column.to_numpy(zero_copy_only=False))]] = True
+        with_word[rows[~np.isfinite(column.to_numpy(zero_copy_only=False))]] = True
 
 
 def _with_words(

@@ -44,7 +44,7 @@ def _zone(name: str) -> ZoneInfo:
 def fault(pattern: str) -> tuple[str, str | None] | None:
     """What was expected in place of the pattern (PA12), and a pattern that is probably meant; None if it is right."""
     if "%" not in pattern:
-        java = JAVA.sub(lambda found: OF_JAVA.get(found[0], found[0]), pattern)
+        java = JAVA.sub(lambda match: OF_JAVA.get(match[0], match[0]), pattern)
         return "directives of strptime, such as %Y-%m-%d", java if "%" in java else None
     for directive in DIRECTIVE.findall(pattern):
         if directive not in DIRECTIVES or not directive:
@@ -69,4 +69,4 @@ def _is_kept(sample: datetime, pattern: str) -> bool:
 def written(column: pl.Expr, pattern: str, zone: str) -> pl.Expr:
     """The texts of times in UTC, in this zone."""
     here = column.dt.replace_time_zone(UTC).dt.convert_time_zone(zone or UTC)
-    return here.dt.to_string(DIRECTIVE.sub(lambda found: OF_POLARS.get(found[0], found[0]), pattern))
+    return here.dt.to_string(DIRECTIVE.sub(lambda match: OF_POLARS.get(match[0], match[0]), pattern))

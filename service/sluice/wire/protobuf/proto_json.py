@@ -28,22 +28,22 @@ PACKED = {
 MAX_SCALE = 1000
 
 
-def json_text(proto: Protobuf, one: ProtoField, content: bytes) -> str:
+def json_text(proto: Protobuf, field: ProtoField, content: bytes) -> str:
     """The JSON of a message that is the value of a field. Raises ProtobufError if it is none (PB8)."""
     try:
-        return orjson.dumps(_message(proto, one, content, 0)).decode()
+        return orjson.dumps(_message(proto, field, content, 0)).decode()
     except (ValueError, TypeError, struct.error, OverflowError) as error:
-        raise ProtobufError(f"a message of the type {one.type_name} ({error})") from None
+        raise ProtobufError(f"a message of the type {field.type_name} ({error})") from None
 
 
 def _message(  # noqa: PLR0911 - a case for each kind of message
-    proto: Protobuf, one: ProtoField, content: bytes, depth: int
+    proto: Protobuf, field: ProtoField, content: bytes, depth: int
 ) -> Any:  # noqa: ANN401 - JSON
     if depth > MAX_DEPTH:
         raise ProtobufError(f"messages that are nested at most {MAX_DEPTH} deep")
-    message = proto.message_of(one)
+    message = proto.message_of(field)
     members = _members(proto, message, content, depth)
-    kind = kind_of(proto, one)
+    kind = kind_of(proto, field)
     if kind in (TIME, SPAN):
         nanos = members.get("seconds", 0) * SECOND + members.get("nanos", 0)
         return (
@@ -51,7 +51,7 @@ def _message(  # noqa: PLR0911 - a case for each kind of message
             if kind == TIME
             else f"{'-' if nanos < 0 else ''}{abs(nanos) // SECOND}.{abs(nanos) % SECOND:09}s"
         )
-    if one.type_name in WRAPPERS:
+    if field.type_name in WRAPPERS:
         return members.get("value", message.fields[0].default)
     match message.name:
         case "google.protobuf.Any":
@@ -80,40 +80,40 @@ def _any(proto: Protobuf, members: dict[str, Any], content: bytes, depth: int) -
 
 def _members(proto: Protobuf, message: ProtoMessage, content: bytes, depth: int) -> dict[str, Any]:
     """The fields that are set, in the order in which they were set last."""
-    known = {one.number: one for one in message.fields}
+    known = {field.number: field for field in message.fields}
     given: dict[str, list[Value]] = {}
     for number, value in fields(content):
-        if (one := known.get(number)) is not None:
-            values = given.pop(one.name, [])
+        if (field := known.get(number)) is not None:
+            values = given.pop(field.name, [])
             for other in message.fields:
-                if one.oneof and other.oneof == one.oneof:
+                if field.oneof and other.oneof == field.oneof:
                     given.pop(other.name, None)
-            given[one.name] = [*values, value]
-    named = {one.name: one for one in message.fields}
+            given[field.name] = [*values, value]
+    named = {field.name: field for field in message.fields}
     return {name: _field(proto, named[name], values, depth) for name, values in given.items()}
 
 
-def _field(proto: Protobuf, one: ProtoField, values: list[Value], depth: int) -> Any:  # noqa: ANN401 - JSON
-    if one.kind == "message" and not one.repeated:
-        return _message(proto, one, b"".join(map(_bytes, values)), depth + 1)
-    if one.kind == "message" and proto.message_of(one).map_entry:
-        return dict(_entry(proto, one, _bytes(value), depth + 1) for value in values)
-    items = [_item(proto, one, value, depth) for part in values for value in _unpacked(one, part)]
-    return items if one.repeated else items[-1]
+def _field(proto: Protobuf, field: ProtoField, values: list[Value], depth: int) -> Any:  # noqa: ANN401 - JSON
+    if field.kind == "message" and not field.repeated:
+        return _message(proto, field, b"".join(map(_bytes, values)), depth + 1)
+    if field.kind == "message" and proto.message_of(field).map_entry:
+        return dict(_entry(proto, field, _bytes(value), depth + 1) for value in values)
+    items = [_item(proto, field, value, depth) for part in values for value in _unpacked(field, part)]
+    return items if field.repeated else items[-1]
 
 
-def _entry(proto: Protobuf, one: ProtoField, content: bytes, depth: int) -> tuple[str, Any]:
-    message = proto.message_of(one)
+def _entry(proto: Protobuf, field: ProtoField, content: bytes, depth: int) -> tuple[str, Any]:
+    message = proto.message_of(field)
     members = _members(proto, message, content, depth)
     key, value = (members.get(part.name, {} if part.kind == "message" else part.default) for part in message.fields)
     return key if isinstance(key, str) else orjson.dumps(key).decode(), value
 
 
-def _unpacked(one: ProtoField, value: Value) -> Iterator[Value]:
+def _unpacked(field: ProtoField, value: Value) -> Iterator[Value]:
     """The values of a packed field, else the value."""
-    if not one.repeated or not isinstance(value, bytes) or one.kind not in VARINTS | FIXED.keys():
+    if not field.repeated or not isinstance(value, bytes) or field.kind not in VARINTS | FIXED.keys():
         yield value
-    elif (size := FIXED.get(one.kind, 0)) and len(value) != size:
+    elif (size := FIXED.get(field.kind, 0)) and len(value) != size:
         yield from (value[at : at + size] for at in range(0, len(value), size))
     elif size:
         yield value
@@ -124,33 +124,33 @@ def _unpacked(one: ProtoField, value: Value) -> Iterator[Value]:
             yield number
 
 
-def _item(proto: Protobuf, one: ProtoField, value: Value, depth: int) -> Any:  # noqa: ANN401 - JSON
-    match one.kind:
+def _item(proto: Protobuf, field: ProtoField, value: Value, depth: int) -> Any:  # noqa: ANN401 - JSON
+    match field.kind:
         case "message":
-            return _message(proto, one, _bytes(value), depth + 1)
+            return _message(proto, field, _bytes(value), depth + 1)
         case "string":
             return _bytes(value).decode()
         case "bytes":
             return b64encode(_bytes(value)).decode()
         case kind if kind in PACKED:
             return finite_or_word(struct.unpack(PACKED[kind], _bytes(value))[0])
-    return _number(proto, one, value)
+    return _number(proto, field, value)
 
 
-def _number(proto: Protobuf, one: ProtoField, value: Value) -> Any:  # noqa: ANN401 - JSON
+def _number(proto: Protobuf, field: ProtoField, value: Value) -> Any:  # noqa: ANN401 - JSON
     if not isinstance(value, int):
-        raise ProtobufError(f"a number in {one.name}")
-    match one.kind:
+        raise ProtobufError(f"a number in {field.name}")
+    match field.kind:
         case "bool":
             return value & (2**64 - 1) != 0
         case "enum":
-            return proto.enums[one.type_name].by_number.get(_signed(value, 32), _signed(value, 32))
+            return proto.enums[field.type_name].by_number.get(_signed(value, 32), _signed(value, 32))
         case "sint32" | "sint64":
-            bits = value & (2**32 - 1 if one.kind == "sint32" else 2**64 - 1)
+            bits = value & (2**32 - 1 if field.kind == "sint32" else 2**64 - 1)
             return (bits >> 1) ^ -(bits & 1)
         case "uint32" | "uint64":
-            return value & (2 ** int(one.kind[-2:]) - 1)
-    return _signed(value, int(one.kind[-2:]))
+            return value & (2 ** int(field.kind[-2:]) - 1)
+    return _signed(value, int(field.kind[-2:]))
 
 
 def _signed(value: int, bits: int) -> int:

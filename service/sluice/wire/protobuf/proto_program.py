@@ -188,7 +188,7 @@ Shape = Leaf | Items | Entries | Struct | Picked | None
 
 @dataclass(slots=True)
 class _Step:
-    one: ProtoField
+    field: ProtoField
     op: Op
     slot: int = NO
     scope: int = NO
@@ -256,52 +256,54 @@ class Compiler:
 
     def _at(self, scope: int, path: Steps, type_: Type, number: int) -> Shape:
         """Reads the field at this path (PB23). None if the message has no such field."""
-        one = self.scopes[scope].message.named(path[0]) if path and isinstance(path[0], str) else None
-        if one is None:
+        field = self.scopes[scope].message.named(path[0]) if path and isinstance(path[0], str) else None
+        if field is None:
             return None
         if len(path) == 1:
-            return self._field(scope, one, type_, number)
-        if one.repeated:
-            return self._picked(scope, one, path[1:], optional_of(type_), number)
-        return self._at(self._enter(scope, one, number), path[1:], type_, number)
+            return self._field(scope, field, type_, number)
+        if field.repeated:
+            return self._picked(scope, field, path[1:], optional_of(type_), number)
+        return self._at(self._enter(scope, field, number), path[1:], type_, number)
 
-    def _picked(self, scope: int, one: ProtoField, path: Steps, type_: Type, number: int) -> Shape:
+    def _picked(self, scope: int, field: ProtoField, path: Steps, type_: Type, number: int) -> Shape:
         """Reads what the path finds in an item of a list or in the value of an entry of a map."""
-        entry, wanted = entry_of(self.proto, one), key_of(self.proto, one, path[0])
+        entry, wanted = entry_of(self.proto, field), key_of(self.proto, field, path[0])
         if entry is None and len(path) == 1:
-            items = self._field(scope, one, list_of(type_.present), number)
+            items = self._field(scope, field, list_of(type_.present), number)
             assert isinstance(items, Items)  # noqa: S101 - by its type
             return Picked(items.slot, items.table, type_, None, wanted, items.item)
-        step, keys, inner = self._rows(scope, one, number), None, path[1:]
+        step, keys, inner = self._rows(scope, field, number), None, path[1:]
         if entry is not None:
             keys = self._field(step.scope, entry[0], attribute_type(self.proto, entry[0]).present, number)
             inner = (entry[1].name, *inner)
         item = self._at(step.scope, inner, type_, number)
         return None if item is None else Picked(step.slot, step.table, type_, keys, wanted, item)
 
-    def _rows(self, scope: int, one: ProtoField, attribute: int) -> _Step:
+    def _rows(self, scope: int, field: ProtoField, attribute: int) -> _Step:
         """The step of a repeated message, whose items have a scope of their own."""
         where = self.scopes[scope]
-        if one.kind != "message":
-            raise ProtobufError(f"a message, which the field {one.name} ({one.shown}) is not")
-        if one.name not in where.steps:
-            slot, table = self._list(scope, one)
-            where.steps[one.name] = step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
+        if field.kind != "message":
+            raise ProtobufError(f"a message, which the field {field.name} ({field.shown}) is not")
+        if field.name not in where.steps:
+            slot, table = self._list(scope, field)
+            where.steps[field.name] = step = _Step(
+                field, Op.GROUP if field.group else Op.MESSAGE, slot, NO, table, attribute
+            )
             self._open(scope, step)
-        return where.steps[one.name]
+        return where.steps[field.name]
 
-    def _field(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
-        check_field(self.proto, one, type_)
+    def _field(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Shape:
+        check_field(self.proto, field, type_)
         if isinstance(type_.present, StructType):
-            return self._struct(scope, one, type_, attribute)
-        if one.name in self.scopes[scope].steps:
-            return self._again(self.scopes[scope].steps[one.name], type_, attribute)
-        if one.repeated:
-            return self._repeated(scope, one, type_, attribute)
-        inner = wrapped(self.proto, one)
-        if inner is not one:
-            return self._field(self._enter(scope, one, attribute), inner, type_, attribute)
-        return self._leaf(scope, one, type_, attribute)
+            return self._struct(scope, field, type_, attribute)
+        if field.name in self.scopes[scope].steps:
+            return self._again(self.scopes[scope].steps[field.name], type_, attribute)
+        if field.repeated:
+            return self._repeated(scope, field, type_, attribute)
+        inner = wrapped(self.proto, field)
+        if inner is not field:
+            return self._field(self._enter(scope, field, attribute), inner, type_, attribute)
+        return self._leaf(scope, field, type_, attribute)
 
     def _again(self, step: _Step, type_: Type, attribute: int) -> Shape:
         """The shape of a field that another attribute reads, too."""
@@ -312,80 +314,80 @@ class Compiler:
         if isinstance(shape, Leaf) and (type_.optional or not shape.type.optional):
             names = {self.schema[number][0] for number in (step.attribute, attribute)}
             alike = self.slots[shape.slot].table != 0 or names.isdisjoint(self.defaults)
-            if alike and self._way(step.one, type_) == (step.op, step.real):
-                return Leaf(shape.slot, type_, step.one)
-        raise ProtobufError(f"one attribute that reads the field {step.one.name}")
+            if alike and self._way(step.field, type_) == (step.op, step.real):
+                return Leaf(shape.slot, type_, step.field)
+        raise ProtobufError(f"one attribute that reads the field {step.field.name}")
 
-    def _leaf(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Leaf:
+    def _leaf(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Leaf:
         """Implements PB11 and PB12 of the reference."""
         where, name = self.scopes[scope], self.schema[attribute][0]
-        declared = self._declared(one, type_.present) if kind_of(self.proto, one) not in OPAQUE else (0, 0)
-        implied = not one.presence or where.message.map_entry or (one.declared and not type_.optional)
-        slot = self._slot(scope, one.name)
-        made = self.slots[slot]
-        made.new = made.there = declared
-        made.present = implied and where.is_row
+        declared = self._declared(field, type_.present) if kind_of(self.proto, field) not in OPAQUE else (0, 0)
+        implied = not field.presence or where.message.map_entry or (field.declared and not type_.optional)
+        slot = self._slot(scope, field.name)
+        entry = self.slots[slot]
+        entry.new = entry.there = declared
+        entry.present = implied and where.is_row
         if implied and not where.is_row:
             where.implied.append(slot)
-        if not made.present and name in self.defaults and where.struct == NO and where.table == 0:
-            made.present, made.new = True, self._default(one, self.defaults[name], type_.present)
-        elif not made.present and not type_.optional:
+        if not entry.present and name in self.defaults and where.struct == NO and where.table == 0:
+            entry.present, entry.new = True, self._default(field, self.defaults[name], type_.present)
+        elif not entry.present and not type_.optional:
             self.checks.append((where.table, slot, where.struct, attribute))
-        shape = Leaf(slot, type_, one)
-        self._read(scope, _Step(one, Op.SKIP, slot, NO, NO, attribute, shape=shape), type_)
+        shape = Leaf(slot, type_, field)
+        self._read(scope, _Step(field, Op.SKIP, slot, NO, NO, attribute, shape=shape), type_)
         return shape
 
-    def _repeated(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Shape:
-        slot, table = self._list(scope, one)
+    def _repeated(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Shape:
+        slot, table = self._list(scope, field)
         element = type_.present.parts[-1]
         if (
-            wrapped(self.proto, one) is not one
+            wrapped(self.proto, field) is not field
             or isinstance(type_.present, MapType)
             or isinstance(element.present, StructType)
         ):
-            step = _Step(one, Op.GROUP if one.group else Op.MESSAGE, slot, NO, table, attribute)
+            step = _Step(field, Op.GROUP if field.group else Op.MESSAGE, slot, NO, table, attribute)
             return self._messages(scope, step, type_)
-        item = self._slot(scope, one.name, table)
-        shape = Items(slot, table, type_, Leaf(item, element, one))
-        self._read(scope, _Step(one, Op.SKIP, item, slot, table, attribute, shape=shape), element)
+        item = self._slot(scope, field.name, table)
+        shape = Items(slot, table, type_, Leaf(item, element, field))
+        self._read(scope, _Step(field, Op.SKIP, item, slot, table, attribute, shape=shape), element)
         return shape
 
-    def _list(self, scope: int, one: ProtoField) -> tuple[int, int]:
+    def _list(self, scope: int, field: ProtoField) -> tuple[int, int]:
         """The slot of a list or map, and the new table of its items."""
-        slot, table = self._slot(scope, one.name), len(self.parents)
+        slot, table = self._slot(scope, field.name), len(self.parents)
         self.parents.append(self.scopes[scope].table)
         self.slots[slot].items, self.slots[slot].present = table, True
         return slot, table
 
     def _open(self, scope: int, step: _Step) -> None:
         """Gives the items of a repeated message a scope."""
-        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, step.one.name))
-        self.scopes.append(_Scope(self.proto.message_of(step.one), step.table, path, is_row=True))
+        step.scope, path = len(self.scopes), (*self.scopes[scope].path, (scope, step.field.name))
+        self.scopes.append(_Scope(self.proto.message_of(step.field), step.table, path, is_row=True))
 
     def _messages(self, scope: int, step: _Step, type_: Type) -> Shape:
         """Reads a repeated message: each is an entry of a map, a struct, or the value of its only field (PB6)."""
-        one, attribute = step.one, step.attribute
+        field, attribute = step.field, step.attribute
         self._open(scope, step)
         present, element = type_.present, type_.present.parts[-1]
         match present:
             case MapType(key, value):
-                fields = self.proto.message_of(one).fields
+                fields = self.proto.message_of(field).fields
                 parts = [self._field(step.scope, *part, attribute) for part in zip(fields, (key, value), strict=True)]
                 step.shape = Entries(step.slot, step.table, type_, *parts)
             case _ if isinstance(element.present, StructType):
                 members = self._members(step.scope, element.present, attribute)
                 step.shape = Items(step.slot, step.table, type_, Struct(NO, step.table, element, members))
             case _:
-                item = self._field(step.scope, wrapped(self.proto, one), element, attribute)
+                item = self._field(step.scope, wrapped(self.proto, field), element, attribute)
                 step.shape = Items(step.slot, step.table, type_, item)
-        self.scopes[scope].steps[one.name] = step
+        self.scopes[scope].steps[field.name] = step
         return step.shape
 
-    def _struct(self, scope: int, one: ProtoField, type_: Type, attribute: int) -> Struct:
+    def _struct(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Struct:
         """Reads a message as a struct."""
         where = self.scopes[scope]
-        inner = self._enter(scope, one, attribute)
-        slot = where.steps[one.name].slot
+        inner = self._enter(scope, field, attribute)
+        slot = where.steps[field.name].slot
         self.scopes[inner].struct = slot
         if not (type_.optional or where.message.map_entry):
             self.checks.append((where.table, slot, where.struct, attribute))
@@ -394,23 +396,27 @@ class Compiler:
 
     def _members(self, scope: int, type_: StructType, attribute: int) -> tuple[Shape, ...]:
         fields = [(self.scopes[scope].message.named(name), member) for name, member in type_.members]
-        return tuple(None if one is None else self._field(scope, one, member, attribute) for one, member in fields)
+        return tuple(
+            None if field is None else self._field(scope, field, member, attribute) for field, member in fields
+        )
 
-    def _enter(self, scope: int, one: ProtoField, attribute: int) -> int:
+    def _enter(self, scope: int, field: ProtoField, attribute: int) -> int:
         """The scope of the message in this field, which is not repeated. Raises ProtobufError."""
         where = self.scopes[scope]
-        if one.name in where.steps:
-            return where.steps[one.name].scope
-        if one.kind != "message" or one.repeated:
-            raise ProtobufError(f"a message, which the field {one.name} ({one.shown}) is not")
-        path = (*where.path, (scope, one.name))
+        if field.name in where.steps:
+            return where.steps[field.name].scope
+        if field.kind != "message" or field.repeated:
+            raise ProtobufError(f"a message, which the field {field.name} ({field.shown}) is not")
+        path = (*where.path, (scope, field.name))
         if len(path) >= MAX_DEPTH:
             raise ProtobufError(f"a path of less than {MAX_DEPTH} names")
-        self.scopes.append(_Scope(self.proto.message_of(one), where.table, path))
-        op = Op.GROUP if one.group else Op.MESSAGE
-        step = _Step(one, op, self._slot(scope, one.name), len(self.scopes) - 1, NO, attribute)
-        where.steps[one.name] = step
-        if where.message.map_entry and wrapped(self.proto, one) is one:  # a value that is not there is an empty message
+        self.scopes.append(_Scope(self.proto.message_of(field), where.table, path))
+        op = Op.GROUP if field.group else Op.MESSAGE
+        step = _Step(field, op, self._slot(scope, field.name), len(self.scopes) - 1, NO, attribute)
+        where.steps[field.name] = step
+        if (
+            where.message.map_entry and wrapped(self.proto, field) is field
+        ):  # a value that is not there is an empty message
             self.slots[step.slot].present = self.scopes[step.scope].is_row = True
         return step.scope
 
@@ -423,12 +429,12 @@ class Compiler:
 
     def _read(self, scope: int, step: _Step, type_: Type) -> None:
         """Adds a step that reads a value of this type."""
-        step.op, step.real = self._way(step.one, type_)
-        self.scopes[scope].steps[step.one.name] = step
+        step.op, step.real = self._way(step.field, type_)
+        self.scopes[scope].steps[step.field.name] = step
 
-    def _way(self, one: ProtoField, type_: Type) -> tuple[Op, bool]:
+    def _way(self, field: ProtoField, type_: Type) -> tuple[Op, bool]:
         """How a value of this type is read, and whether a whole number becomes a float64."""
-        kind = kind_of(self.proto, one)
+        kind = kind_of(self.proto, field)
         real = isinstance(type_.present, Float64Type) and kind not in ("float", "double", SPAN)
         return Op.BYTES if isinstance(type_.present, BytesType) else OPS[kind], real
 
@@ -444,33 +450,37 @@ class Compiler:
             return int(np.float64(value).view(np.int64)), 0
         return int(value), 0
 
-    def _declared(self, one: ProtoField, type_: Type) -> tuple[int, int]:
+    def _declared(self, field: ProtoField, type_: Type) -> tuple[int, int]:
         """The words of the default of the schema, whose bytes are the characters of a text."""
-        value = one.default
+        value = field.default
         if isinstance(value, str) and isinstance(type_, BytesType):
             value = b64encode(value.encode("latin-1", "replace")).decode()
         return self._words(value, type_)
 
-    def _default(self, one: ProtoField, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
+    def _default(self, field: ProtoField, value: Any, type_: Type) -> tuple[int, int]:  # noqa: ANN401
         """The words of a value of the pipeline file. The text of an enum need not be one of its names."""
-        if kind_of(self.proto, one) in (TIME, SPAN):
+        if kind_of(self.proto, field) in (TIME, SPAN):
             return round(value * SECOND) if isinstance(value, float) else value, NO_TIME
         return self._words(value, type_)
 
     def _oneofs(self) -> None:
         """Adds steps for the members of a oneof that are not read, if another member is."""
         for scope in self.scopes:
-            read = {step.one.oneof for step in scope.steps.values()} - {""}
-            for one in scope.message.fields:
-                if one.oneof in read and one.name not in scope.steps:
-                    scope.steps[one.name] = _Step(one, Op.SKIP)
+            read = {step.field.oneof for step in scope.steps.values()} - {""}
+            for member in scope.message.fields:
+                if member.oneof in read and member.name not in scope.steps:
+                    scope.steps[member.name] = _Step(member, Op.SKIP)
 
     def _others(self, number: int, step: _Step) -> list[int]:
         """The slots below the other members of the oneof of this step."""
-        if not step.one.oneof:
+        if not step.field.oneof:
             return []
         members = self.scopes[number].message.fields
-        others = {(number, one.name) for one in members if one.oneof == step.one.oneof and one.name != step.one.name}
+        others = {
+            (number, field.name)
+            for field in members
+            if field.oneof == step.field.oneof and field.name != step.field.name
+        }
         table = self.scopes[number].table
         return [at for at, slot in enumerate(self.slots) if slot.table == table and others.intersection(slot.path)]
 
@@ -485,10 +495,10 @@ class Compiler:
         for number, scope in enumerate(self.scopes):
             scopes.append((len(steps), len(steps) + len(scope.steps), len(implied), len(implied) + len(scope.implied)))
             implied += scope.implied
-            for step in sorted(scope.steps.values(), key=lambda step: step.one.number):
+            for step in sorted(scope.steps.values(), key=lambda step: step.field.number):
                 numbers, others = self._closed(step), self._others(number, step)
                 steps.append((
-                    step.one.number, step.op, step.slot, step.scope, step.table, step.attribute, step.real,
+                    step.field.number, step.op, step.slot, step.scope, step.table, step.attribute, step.real,
                     len(known), len(known) + len(numbers), len(cleared), len(cleared) + len(others),
                 ))  # fmt: skip
                 known += numbers
@@ -508,7 +518,7 @@ class Compiler:
 
     def _closed(self, step: _Step) -> list[int]:
         """The numbers of a closed enum that is read, none of an open one."""
-        enum = self.proto.enums.get(step.one.type_name) if step.op == Op.ENUM else None
+        enum = self.proto.enums.get(step.field.type_name) if step.op == Op.ENUM else None
         return sorted({number for _, number in enum.values}) if enum is not None and enum.closed else []
 
     def _is_below(self, above: int, below: int) -> bool:

@@ -203,9 +203,9 @@ class _Columns:
             places = ends[:-1] + int(shape.wanted)
             return np.where(places < ends[1:], places, NO)
         keys = self.column(shape.keys, shape.keys.type, shape.table)
-        found = np.flatnonzero(pc.equal(keys, pa.scalar(shape.wanted, keys.type)))
+        rows = np.flatnonzero(pc.equal(keys, pa.scalar(shape.wanted, keys.type)))
         places = np.full(len(ends) - 1, NO, np.int64)
-        places[np.repeat(np.arange(len(places)), np.diff(ends))[found]] = found
+        places[np.repeat(np.arange(len(places)), np.diff(ends))[rows]] = rows
         return places
 
     def _ends(self, slot: int) -> pa.Array:
@@ -216,7 +216,9 @@ class _Columns:
 
     def _struct(self, struct: Struct) -> pa.Array:
         type_ = struct.type.present
-        columns = [self.column(one, part, struct.table) for one, part in zip(struct.members, type_.parts, strict=True)]
+        columns = [
+            self.column(member, part, struct.table) for member, part in zip(struct.members, type_.parts, strict=True)
+        ]
         mask = None
         if struct.type.optional and struct.slot != NO:
             mask = pa.array(~self._of(self.to.present, struct.slot))
@@ -294,11 +296,11 @@ class _Columns:
         """For each row of a table the row of its record."""
         return np.arange(self.to.filled[0]) if table == 0 else self._each_of(table, self._records)
 
-    def _each_of(self, table: int, of: Callable[[int], np.ndarray]) -> np.ndarray:
-        """For each item in a table what `of` has for the row around it."""
+    def _each_of(self, table: int, values_of: Callable[[int], np.ndarray]) -> np.ndarray:
+        """For each item in a table what `values_of` has for the row around it."""
         (slot,) = np.flatnonzero(self.program.slots[:, 1] == table)
         ends = self._of(self.to.words, int(slot))
-        return np.repeat(of(int(self.program.slots[slot, 0])), np.diff(ends, prepend=0))
+        return np.repeat(values_of(int(self.program.slots[slot, 0])), np.diff(ends, prepend=0))
 
     def _names(self, enum: ProtoEnum, words: np.ndarray, ends: np.ndarray) -> pa.Array:
         """The names of values of an enum; a number without a name is written as a number. `ends` is not 0 where the

@@ -57,103 +57,105 @@ class Writer:
         """The rows that cannot be written, with their reasons."""
         masks = {}
         for path, (name, _) in zip(self.paths, self.schema, strict=True):
-            one = field_at(self.proto, self.message, path)
-            masks[name] = self._unwritten(tuples.column(name), one), f"a value of {one.shown}"
+            field = field_at(self.proto, self.message, path)
+            masks[name] = self._unwritten(tuples.column(name), field), f"a value of {field.shown}"
         return refusals(tuples, self.schema, masks)
 
-    def _unwritten(self, column: pa.Array, one: ProtoField) -> Mask:
+    def _unwritten(self, column: pa.Array, field: ProtoField) -> Mask:
         """Which values of the column the field does not hold (PB24, PB25)."""
         if column.null_count:
-            return of_present(column, lambda present: self._unwritten(present, one))
+            return of_present(column, lambda present: self._unwritten(present, field))
         if pa.types.is_map(column.type):
-            sides = zip((column.keys, column.items), self.proto.message_of(one).fields, strict=True)
+            sides = zip((column.keys, column.items), self.proto.message_of(field).fields, strict=True)
             return of_items(either(self._unwritten(*side) for side in sides), column.offsets)
         if pa.types.is_list(column.type):
-            return of_items(self._unwritten(column.values, one), column.offsets)
+            return of_items(self._unwritten(column.values, field), column.offsets)
         if pa.types.is_struct(column.type):
-            fields = {part.name: part for part in self.proto.message_of(one).fields}
+            fields = {part.name: part for part in self.proto.message_of(field).fields}
             return either(self._unwritten(column.field(part.name), fields[part.name]) for part in column.type)
-        if one.type_name in JSON_MESSAGES:
-            return np.array([json_message(one.type_name, text) is None for text in column.to_pylist()], np.bool_)
-        return _no_number(column, self.proto.enums[one.type_name]) if one.kind == "enum" else None
+        if field.type_name in JSON_MESSAGES:
+            return np.array([json_message(field.type_name, text) is None for text in column.to_pylist()], np.bool_)
+        return _no_number(column, self.proto.enums[field.type_name]) if field.kind == "enum" else None
 
     def _content(self, tuples: pa.RecordBatch, message: ProtoMessage, tree: PathTree) -> pa.BinaryArray:
         """The fields of a message that the paths of the tree lead to (PB23)."""
-        fields = [(one, tree.inner[one.name]) for one in message.fields if one.name in tree.inner]
-        return _joined([self._part(tuples, one, inner) for one, inner in fields], tuples.num_rows)
+        fields = [(field, tree.inner[field.name]) for field in message.fields if field.name in tree.inner]
+        return _joined([self._part(tuples, field, inner) for field, inner in fields], tuples.num_rows)
 
-    def _part(self, tuples: pa.RecordBatch, one: ProtoField, tree: PathTree) -> pa.BinaryArray:
+    def _part(self, tuples: pa.RecordBatch, field: ProtoField, tree: PathTree) -> pa.BinaryArray:
         if tree.attributes:
-            return self._field(tuples.column(tree.attributes[0]), one)
-        content = self._content(tuples, self.proto.message_of(one), tree)
-        return _tagged(one, content if one.group else _with_length(content))
+            return self._field(tuples.column(tree.attributes[0]), field)
+        content = self._content(tuples, self.proto.message_of(field), tree)
+        return _tagged(field, content if field.group else _with_length(content))
 
-    def _field(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:
+    def _field(self, column: pa.Array, field: ProtoField) -> pa.BinaryArray:
         """The bytes of a field in each row: nothing for null, and for a default that needs no bytes (PB16)."""
-        if one.repeated:
-            return self._list(column, one) if pa.types.is_list(column.type) else self._map(column, one)
+        if field.repeated:
+            return self._list(column, field) if pa.types.is_list(column.type) else self._map(column, field)
         present = column.is_valid().to_numpy(zero_copy_only=False)
-        column = self._numbered(column, one)
-        values = self._values(column, one)
-        if not one.presence:
+        column = self._numbered(column, field)
+        values = self._values(column, field)
+        if not field.presence:
             present &= ~_is_default(column)
-        return _where(present, _tagged(one, values))
+        return _where(present, _tagged(field, values))
 
-    def _list(self, column: pa.ListArray, one: ProtoField) -> pa.BinaryArray:
-        items = self._values(pc.list_flatten(column), one)
+    def _list(self, column: pa.ListArray, field: ProtoField) -> pa.BinaryArray:
+        items = self._values(pc.list_flatten(column), field)
         counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        if not one.packed:
-            return grouped(_tagged(one, items), offsets)
+        if not field.packed:
+            return grouped(_tagged(field, items), offsets)
         packed = _with_length(grouped(items, offsets))
-        return _where(counts > 0, _joined([pa.scalar(_tag(one.number, BYTES), pa.binary()), packed], len(counts)))
+        return _where(counts > 0, _joined([pa.scalar(_tag(field.number, BYTES), pa.binary()), packed], len(counts)))
 
-    def _map(self, column: pa.MapArray, one: ProtoField) -> pa.BinaryArray:
+    def _map(self, column: pa.MapArray, field: ProtoField) -> pa.BinaryArray:
         """Each entry is a message with both of its fields."""
         starts = column.offsets.to_numpy().astype(np.int64)
         first, count = int(starts[0]), int(starts[-1] - starts[0])
         sides = (column.keys.slice(first, count), column.items.slice(first, count))
-        fields = self.proto.message_of(one).fields
+        fields = self.proto.message_of(field).fields
         parts = [_tagged(part, self._values(side, part)) for side, part in zip(sides, fields, strict=True)]
-        return grouped(_tagged(one, _with_length(_joined(parts, count))), starts - first)
+        return grouped(_tagged(field, _with_length(_joined(parts, count))), starts - first)
 
-    def _message(self, column: pa.StructArray, one: ProtoField) -> pa.BinaryArray:
+    def _message(self, column: pa.StructArray, field: ProtoField) -> pa.BinaryArray:
         names = {field.name for field in column.type}
-        inner = [part for part in self.proto.message_of(one).fields if part.name in names]
-        return self._embedded(_joined([self._field(column.field(part.name), part) for part in inner], len(column)), one)
+        inner = [part for part in self.proto.message_of(field).fields if part.name in names]
+        return self._embedded(
+            _joined([self._field(column.field(part.name), part) for part in inner], len(column)), field
+        )
 
     @staticmethod
-    def _embedded(content: pa.BinaryArray, one: ProtoField) -> pa.BinaryArray:
+    def _embedded(content: pa.BinaryArray, field: ProtoField) -> pa.BinaryArray:
         """The content of a message as the value of a field."""
-        return content if one.group else _with_length(content)
+        return content if field.group else _with_length(content)
 
-    def _numbered(self, column: pa.Array, one: ProtoField) -> pa.Array:
+    def _numbered(self, column: pa.Array, field: ProtoField) -> pa.Array:
         """The column; names of values of an enum as numbers (PB24)."""
-        named = one.kind == "enum" and not pa.types.is_integer(column.type)
-        return _numbers_of(column, self.proto.enums[one.type_name]) if named else column
+        named = field.kind == "enum" and not pa.types.is_integer(column.type)
+        return _numbers_of(column, self.proto.enums[field.type_name]) if named else column
 
-    def _values(self, column: pa.Array, one: ProtoField) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each kind
+    def _values(self, column: pa.Array, field: ProtoField) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each kind
         """The bytes of each value, with its length if the field has one, without its tag. Those of null are any."""
-        column = self._numbered(column, one)
-        inner = wrapped(self.proto, one)
-        if inner is not one:
+        column = self._numbered(column, field)
+        inner = wrapped(self.proto, field)
+        if inner is not field:
             present = column.is_valid().to_numpy(zero_copy_only=False) & ~_is_default(column)
             content = _where(present, _tagged(inner, self._values(column, inner)))
-            return content if one.group else _with_length(content)
-        match kind_of(self.proto, one):
-            case "message" if one.type_name in JSON_MESSAGES:
-                contents = [json_message(one.type_name, text) or b"" for text in column.to_pylist()]
-                return self._embedded(pa.array(contents, pa.binary()), one)
+            return content if field.group else _with_length(content)
+        match kind_of(self.proto, field):
+            case "message" if field.type_name in JSON_MESSAGES:
+                contents = [json_message(field.type_name, text) or b"" for text in column.to_pylist()]
+                return self._embedded(pa.array(contents, pa.binary()), field)
             case "message":
-                return self._message(column, one)
+                return self._message(column, field)
             case "unscaled number":
-                return self._embedded(_scaled_numbers(column), one)
+                return self._embedded(_scaled_numbers(column), field)
             case "string" | "bytes":
                 return _with_length(_texts(column))
             case "double":
                 return _fixed(column)
             case kind:
-                return self._numbers(_words(column), kind, grouped=one.group)
+                return self._numbers(_words(column), kind, grouped=field.group)
 
     def _numbers(self, words: np.ndarray, kind: str, *, grouped: bool) -> pa.BinaryArray:
         match kind:
@@ -217,9 +219,13 @@ def _words(column: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False))
 
 
+#: the columns of texts and bytes; a large string is JSON
+TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_dictionary)
+
+
 def _is_default(column: pa.Array) -> np.ndarray:
     """Which values are the default of their type: 0, false or nothing. -0.0 is another value than 0.0."""
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_dictionary(column.type):
+    if any(holds(column.type) for holds in TEXTUAL):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)
     if type_of(column.type).exact:
@@ -254,12 +260,12 @@ def _tag(number: int, wire: int) -> bytes:
     return _varint(number << 3 | wire)
 
 
-def _tagged(one: ProtoField, values: pa.BinaryArray) -> pa.BinaryArray:
-    if one.group:
-        around = [pa.scalar(_tag(one.number, wire), pa.binary()) for wire in (START, STOP)]
+def _tagged(field: ProtoField, values: pa.BinaryArray) -> pa.BinaryArray:
+    if field.group:
+        around = [pa.scalar(_tag(field.number, wire), pa.binary()) for wire in (START, STOP)]
         return _joined([around[0], values, around[1]], len(values))
-    wire = {4: FOUR, 8: EIGHT}.get(FIXED.get(one.kind, 0), BYTES if one.kind in LENGTHS else VARINT)
-    return _joined([pa.scalar(_tag(one.number, wire), pa.binary()), values], len(values))
+    wire = {4: FOUR, 8: EIGHT}.get(FIXED.get(field.kind, 0), BYTES if field.kind in LENGTHS else VARINT)
+    return _joined([pa.scalar(_tag(field.number, wire), pa.binary()), values], len(values))
 
 
 LENGTHS = frozenset({"string", "bytes", "message"})

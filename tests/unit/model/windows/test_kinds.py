@@ -8,7 +8,7 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.engine.aggregates.function_table import FUNCTIONS
-from sluice.engine.operators.window_operators import AGGREGATES, SORTS
+from sluice.engine.operators.window_operators import AGGREGATES, SORTS, row_of
 from sluice.model.spec import Aggregate
 from sluice.model.windows.kinds import KINDS, SIZED, WINDOW_FUNCTIONS
 from sluice.model.windows.window_kind import WindowKind
@@ -44,8 +44,8 @@ def test_the_text_of_a_window_is_a_clause_that_says_the_same(kind: type[WindowKi
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_each_kind_is_a_value_with_an_operator_and_with_words(kind: type[WindowKind]):
     assert is_dataclass(kind)
-    assert kind in AGGREGATES
-    assert (kind in SORTS) == ("sort" in kind.operators)
+    assert row_of(AGGREGATES, kind) is not WindowKind
+    assert (row_of(SORTS, kind) is not WindowKind) == ("sort" in kind.operators)
     assert all(window_of(kind.example).fires(None, incomplete=False))
 
 

@@ -192,3 +192,11 @@ def test_a_file_that_google_has_compiled_has_the_decimal():
     meant = [(one.name, one.number, one.type) for one in message.field]
     kinds = {"bytes": 12, "uint32": 13, "int32": 5}
     assert [(one.name, one.number, kinds[one.kind]) for one in own.messages["confluent.type.Decimal"].fields] == meant
+
+
+def test_json_in_a_field_of_a_text_is_its_text():
+    """proto3 leaves an empty text out, which no JSON is."""
+    proto = parse((("m.proto", P3 + " message M { string j = 1; }"),))
+    writer = Writer.of((("j", parse_type("json")),), proto, proto.messages["M"])
+    tuples = pa.record_batch({"j": column([{"a": 1}, []], parse_type("json"))})
+    assert writer.write(tuples).to_pylist() == [b'\n\x07{"a":1}', b"\n\x02[]"]

@@ -65,7 +65,7 @@ def check_keys(typed: ExpressionChecks, index: int, shape: BarrierShape | PairSh
     if typed.report.problems:
         return
     for port in ports[1:]:
-        theirs, ours = ([str(key.type.present) for key in one.key] for one in (first, port))
+        theirs, ours = ([str(key.type.present) for key in compared.key] for compared in (first, port))
         if theirs != ours:
             has, needs = (", ".join(kinds) or "no key" for kinds in (ours, theirs))
             what = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"

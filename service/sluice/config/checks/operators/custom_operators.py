@@ -19,20 +19,20 @@ from sluice.model.windows.kinds import kinds_of
 
 def custom(typed: ExpressionChecks, index: int, shape: CustomShape) -> Custom:
     scope = typed.scope(shape.custom, "in a custom operator")
-    clause, found = window(shape.window, typed.path(index, "window"), scope, typed.report)
+    clause, operator_window = window(shape.window, typed.path(index, "window"), scope, typed.report)
     if clause.sizes is not None:
-        _, found = typed.over_event_time(index, shape, shape.custom, clause, scope)
+        _, operator_window = typed.over_event_time(index, shape, shape.custom, clause, scope)
     check_window(typed, index, clause)
-    found = align(typed, index, shape, clause, found)
+    operator_window = align(typed, index, shape, clause, operator_window)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
-    made = handler(typed, index, shape)
-    sent = {name: Attribute(name, kind) for name, kind in schema(made.output)} if made else {}
+    handler_class = handler(typed, index, shape)
+    sent = {name: Attribute(name, kind) for name, kind in schema(handler_class.output)} if handler_class else {}
     outputs = tuple(
-        typed.output(index, stream, attributes, sound=sound and made is not None)
+        typed.output(index, stream, attributes, sound=sound and handler_class is not None)
         for stream, attributes, sound in typed.given(index, shape, scope, sent)
     )
-    name = shape.handler if made is None else versioned(shape.handler, made)
-    return Custom(shape.name, shape.custom, name, found, outputs, partition_by)
+    name = shape.handler if handler_class is None else versioned(shape.handler, handler_class)
+    return Custom(shape.name, shape.custom, name, operator_window, outputs, partition_by)
 
 
 def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:
@@ -46,19 +46,19 @@ def handler(typed: ExpressionChecks, index: int, shape: CustomShape) -> type[Win
     """The handler class; None if it cannot be loaded. Checks that the input has the attributes that the class reads."""
     path = typed.path(index, "handler")
     try:
-        made = load(shape.handler)
+        handler_class = load(shape.handler)
     except ClassError as error:
         typed.report.problem(path, error.expected, shape.handler, error.hint)
         return None
     known = dict(typed.streams.schemas.get(shape.custom, ()))
-    for name, kind in schema(made.input) if known else ():
+    for name, kind in schema(handler_class.input) if known else ():
         if name not in known or not takes(kind, known[name]):
             is_ = _given(name, kind, known)
             hint = None if name in known else nearest(name, known)
             typed.report.problem(
-                path, f"a stream with the {kind} {name}, which {made.__name__} reads ({is_})", hint=hint
+                path, f"a stream with the {kind} {name}, which {handler_class.__name__} reads ({is_})", hint=hint
             )
-    return made
+    return handler_class
 
 
 def _given(name: str, read: Type, known: dict[str, Type]) -> str:

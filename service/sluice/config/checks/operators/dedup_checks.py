@@ -74,17 +74,17 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
     counted = by_tuples(typed, shape, parts[0]) if len(parts) == 1 and not faults else None
     if counted is not None:
         return counted
-    found = length(parts[0]) if len(parts) == 1 and not faults else None
-    if found is None:
+    nanoseconds = length(parts[0]) if len(parts) == 1 and not faults else None
+    if nanoseconds is None:
         typed.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
         return "clock", 1
-    if found != int(found):
+    if nanoseconds != int(nanoseconds):
         typed.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
         return "clock", 1
-    over, within = TIMES[parts[0].word], int(found)
-    of = typed.streams.event_times.get(shape.dedup)
-    if over == "event_time" and of is not None:
-        check_ticks(typed, path, shape.within, within, of)
+    over, within = TIMES[parts[0].word], int(nanoseconds)
+    event_time = typed.streams.event_times.get(shape.dedup)
+    if over == "event_time" and event_time is not None:
+        check_ticks(typed, path, shape.within, within, event_time)
     elif over == "event_time" and shape.dedup in typed.streams.schemas and not typed.wrong(shape.dedup):
         typed.report.problem(typed.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
     return over, within
@@ -111,8 +111,8 @@ def length(part: Part) -> Decimal | None:
     return None
 
 
-def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, of: EventTime) -> None:
+def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, event_time: EventTime) -> None:
     """Checks that the period is a whole number of ticks of the event time, as the sizes of windows are."""
-    if within % of.tick:
-        unit = {1_000_000: "milliseconds", 1000: "microseconds"}[of.tick]
+    if within % event_time.tick:
+        unit = {1_000_000: "milliseconds", 1000: "microseconds"}[event_time.tick]
         typed.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

@@ -13,7 +13,7 @@ from sluice.model.errors import nearest
 from sluice.model.expressions import Expression
 from sluice.model.spec import EmptyPanes
 from sluice.model.windows.empty_panes import needs_fill, null_if_empty, zero_if_empty
-from sluice.model.windows.kinds import kinds_with_empty_panes
+from sluice.model.windows.kinds import kinds_with_panes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,12 @@ def check_empty_panes(typed: ExpressionChecks, index: int, shape: AggregateShape
     if shape.empty_panes is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return
     path = typed.path(index, "empty_panes")
-    if not clause.kind.empty_panes:
-        what = f"empty_panes only with a {kinds_with_empty_panes()} window (rule EP8); this one is a {clause.kind.word}"
+    if not clause.kind.paned:
+        what = f"empty_panes only with a {kinds_with_panes()} window (rule EP8); this one is a {clause.kind.word}"
         typed.report.problem(path, what)
-    if clause.kind.word == "cumulate" and (shape.align is not None or (clause.sizes and clause.sizes.months)):
-        typed.report.problem(path, "no empty_panes with cumulating panes of the calendar (rule EP8)")
+    of_calendar = clause.kind.no_empty_panes_of_calendar
+    if of_calendar and (shape.align is not None or (clause.sizes and clause.sizes.months)):
+        typed.report.problem(path, of_calendar)
     if shape.group_by:
         what = "no group_by, as an empty pane has no groups; use partition_by, whose keys are remembered (rule EP8)"
         typed.report.problem(typed.path(index, "group_by"), what)

@@ -34,14 +34,14 @@ def event_window(typed: ExpressionChecks, index: int, shape: JoinShape) -> JoinW
     sizes = clause(shape.window, typed, index)
     if sizes is None:
         return None
-    found = kind_of(sizes).of(sizes.nanoseconds, {}, partitioned=False, event_time=True)
-    for problem in found.problems():
+    window = kind_of(sizes).of(sizes.nanoseconds, {}, partitioned=False, event_time=True)
+    for problem in window.problems():
         typed.report.problem(path, problem)
     if sum(map(abs, sizes.nanoseconds.values())) >= MAX_TICKS:
         typed.report.problem(path, f"sizes of less than {MAX_TICKS // SECOND} seconds together")
-    check_event_times(typed, index, shape, found)
-    check_keys(typed, index, shape, found)
-    return found
+    check_event_times(typed, index, shape, window)
+    check_keys(typed, index, shape, window)
+    return window
 
 
 def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
@@ -67,17 +67,17 @@ def kind_of(sizes: Sizes) -> type[JoinWindow]:
     return JOIN_WINDOWS[sizes.kind.word]
 
 
-def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
+def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
     """Checks that both inputs have an event time (W16)."""
     for side in SIDES:
         stream = getattr(shape.join, side)
         missing = typed.streams.event_times.get(stream) is None and not typed.wrong(stream)
         if missing and stream in typed.streams.schemas:
-            what = f"an input with event_time, as the window is {found.word} (rule W16)"
+            what = f"an input with event_time, as the window is {window.word} (rule W16)"
             typed.report.problem(typed.path(index, "join", side), what)
 
 
-def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
+def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
     """Checks that the join has no key and no algorithm that its window does not allow (U1, U7)."""
     for side in SIDES:
         key = f"partition_by_{side}"
@@ -85,9 +85,9 @@ def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, found: Joi
             typed.report.problem(
                 typed.path(index, key), "none beside window: equality_left and equality_right are the key"
             )
-    if shape.algorithm not in found.algorithms:
-        what = f"{one_of(list(found.algorithms))} with {found.word}"
+    if shape.algorithm not in window.algorithms:
+        what = f"{one_of(list(window.algorithms))} with {window.word}"
         typed.report.problem(typed.path(index, "algorithm"), what)
-    if shape.match is not None and not found.takes_match:
-        what = f"none with {found.word}, whose partner is the newest tuple (rule U1)"
+    if shape.match is not None and not window.takes_match:
+        what = f"none with {window.word}, whose partner is the newest tuple (rule U1)"
         typed.report.problem(typed.path(index, "match"), what)

@@ -52,8 +52,12 @@ def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
 
 def attributes(typed: ExpressionChecks, shape: JoinShape, name: str) -> dict[str, Expression]:
     """The attributes of one side as expressions over pairs."""
-    found = typed.unchanged(getattr(shape.join, name), name)
-    return {of: Attribute(of, optional_of(e.type), name) for of, e in found.items()} if is_null(shape, name) else found
+    values = typed.unchanged(getattr(shape.join, name), name)
+    return (
+        {attribute: Attribute(attribute, optional_of(e.type), name) for attribute, e in values.items()}
+        if is_null(shape, name)
+        else values
+    )
 
 
 def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
@@ -98,11 +102,11 @@ def side_window(
     text: str | None = getattr(shape, key)
     if text is None:
         return UNKNOWN
-    clause, found = window(text, typed.path(index, key), scope, typed.report, storing=False)
+    clause, of_side = window(text, typed.path(index, key), scope, typed.report, storing=False)
     if not clause.faults:
         check_window(typed, index, key, clause)
         typed.check_partitioned(index, key, f"partition_by_{name}", partitioned=clause.partitioned)
-    return found if isinstance(found, Sliding) else UNKNOWN
+    return Sliding.narrowed(of_side) if of_side.sliding else UNKNOWN
 
 
 def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:
@@ -121,8 +125,8 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
     left, right = shape.equality_left, shape.equality_right
     path = typed.path(index, "equality_left" if len(left) < len(right) else "equality_right")
     if len(left) != len(right):
-        found = min(len(left), len(right))
-        typed.report.problem(path, f"{max(len(left), len(right))} entries, as on the other side (rule J3)", str(found))
+        fewer = min(len(left), len(right))
+        typed.report.problem(path, f"{max(len(left), len(right))} entries, as on the other side (rule J3)", str(fewer))
         return
     keys = sides["left"].equality, sides["right"].equality
     if any(len(side) < len(left) for side in keys):
@@ -175,12 +179,12 @@ def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) ->
 def defaults(
     typed: ExpressionChecks, index: int, name: str, given: Mapping[str, object], schema: Schema
 ) -> list[Value]:
-    found = []
+    values = []
     for attribute, kind in schema:
-        found.append(kind.empty)
+        values.append(kind.empty)
         if attribute in given:
             try:
-                found[-1] = read_value(given[attribute], kind)
+                values[-1] = read_value(given[attribute], kind)
             except ValueError:
                 typed.report.problem(typed.path(index, f"default_{name}", attribute), f"a value of {kind}")
-    return found
+    return values

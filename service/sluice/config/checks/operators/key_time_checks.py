@@ -8,7 +8,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path
 from sluice.model.spec import Aggregate, Dedup, Join, Operator, Pipeline, Union, Windowed
 from sluice.model.spreading import described, sees_all
-from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.model.windows.kinds import kinds_with_panes
 
 
 def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -> None:
@@ -26,8 +26,8 @@ def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -
 
 
 def _keyed(pipeline: Pipeline, stream: str) -> bool:
-    of = pipeline.streams[stream].event_time
-    return of is not None and of.per_key is not None
+    event_time = pipeline.streams[stream].event_time
+    return event_time is not None and event_time.per_key is not None
 
 
 def _key(operator: Operator) -> str:
@@ -45,9 +45,9 @@ def _problems(operator: Operator) -> Iterator[str]:
 
 
 def _of_window(operator: Windowed) -> Iterator[str]:
-    if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+    if not isinstance(operator, Aggregate) or not operator.window.paned:
         yield (
-            f"only an aggregate over timeInterval or cumulate has a time of each key, not {operator.window.word} of a "
+            f"only an aggregate over {kinds_with_panes()} has a time of each key, not {operator.window.word} of a "
             f"{_key(operator)} (rule KT6)"
         )
         return

@@ -20,19 +20,19 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     """The sort. Its output tuples have the attributes of the input, unchanged (O1)."""
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
-    clause, found = window(shape.window, path, scope, typed.report)
+    clause, operator_window = window(shape.window, path, scope, typed.report)
     if clause.sizes is not None and "sort" in clause.kind.operators:
-        _, found = typed.over_event_time(index, shape, shape.sort, clause, scope)
+        _, operator_window = typed.over_event_time(index, shape, shape.sort, clause, scope)
     if not clause.faults:
         check_window(typed, index, clause)
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
-    found = align(typed, index, shape, clause, found)
+    operator_window = align(typed, index, shape, clause, operator_window)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
-    ranked = None if scope is None else replace(scope, ranks=not found.sliding)
+    ranked = None if scope is None else replace(scope, ranks=not operator_window.sliding)
     outputs = typed.outputs(index, shape, ranked, typed.unchanged(shape.sort))
-    check_limit(typed, index, shape, found)
+    check_limit(typed, index, shape, operator_window)
     return Sort(
-        shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit,
+        shape.name, shape.sort, operator_window, outputs, order(typed, index, shape), partition_by, shape.limit,
         emit_rest=emitted_rest(typed, index, shape, clause), with_ties=shape.with_ties,
     )  # fmt: skip
 
@@ -70,10 +70,10 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
 
 
 def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order, ...]:
-    found = []
+    orders = []
     scope = typed.scope(shape.sort, "in order_by")
     for text, given in shape.order_by.items():
-        one = given if isinstance(given, OrderShape) else OrderShape(direction=given, nulls="last")
+        ordering = given if isinstance(given, OrderShape) else OrderShape(direction=given, nulls="last")
         path = typed.path(index, "order_by", text)
         key = typed.expression(path, text, scope)
         if key is None:
@@ -81,5 +81,5 @@ def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order,
         if not key.type.sortable:
             what = f"{one_of(row.described for row in SCALARS if row.sortable)}, not {key.type} (rule O3)"
             typed.report.problem(path, what, text)
-        found.append(Order(key, one.direction == "desc", one.nulls == "first"))
-    return tuple(found)
+        orders.append(Order(key, ordering.direction == "desc", ordering.nulls == "first"))
+    return tuple(orders)

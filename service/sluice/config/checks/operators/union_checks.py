@@ -44,9 +44,11 @@ class Unions:
         if schema is None:
             return None
         self._streams.schemas[name] = schema
-        found = inherited([(self._streams.event_times.get(one), self._streams.schemas[one]) for one in names], schema)
-        if found is not None:
-            self._streams.event_times[name] = found
+        event_time = inherited(
+            [(self._streams.event_times.get(source), self._streams.schemas[source]) for source in names], schema
+        )
+        if event_time is not None:
+            self._streams.event_times[name] = event_time
         unchanged = tuple((attribute, Attribute(attribute, kind)) for attribute, kind in schema)
         self.found[name] = Union(name, tuple(names), (Output(name, unchanged),))
         return self.found[name]
@@ -54,7 +56,7 @@ class Unions:
     def united(self, path: Path, names: Sequence[str]) -> Schema | None:
         """The attributes of these streams together (R1); None if those of one are unknown."""
         self.check_distinct(path, names)
-        schemas = [self._streams.schemas.get(one) for one in names]
+        schemas = [self._streams.schemas.get(name) for name in names]
         known = [schema for schema in schemas if schema is not None]
         if len(known) < len(names):
             return None
@@ -75,9 +77,9 @@ class Unions:
         first, wanted = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
             given = dict(schema)
-            for attribute in [*wanted, *(one for one in given if one not in wanted)]:
+            for attribute in [*wanted, *(extra for extra in given if extra not in wanted)]:
                 if _together(given.get(attribute), wanted.get(attribute)) is None:
-                    has, needs = (_typed(attribute, of.get(attribute)) for of in (given, wanted))
+                    has, needs = (_typed(attribute, types.get(attribute)) for types in (given, wanted))
                     what = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
                     self._streams.report.problem((*path, number), what, name)
                     break
@@ -91,8 +93,8 @@ def united_schema(schemas: Sequence[Schema]) -> Schema:
     return first
 
 
-def _together(one: Type | None, other: Type | None) -> Type | None:
-    return None if one is None or other is None else united(one, other)
+def _together(first: Type | None, second: Type | None) -> Type | None:
+    return None if first is None or second is None else united(first, second)
 
 
 def _typed(attribute: str, kind: object) -> str:

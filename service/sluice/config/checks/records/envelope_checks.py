@@ -71,7 +71,7 @@ def _check_member(report: Report, path: Path, shape: StreamShape, member: str, t
         names = ", ".join(known) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
         report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, known))
     elif type_ is not None and type_ not in types_of(member):
-        what = " or ".join(str(one) for one in types_of(member))
+        what = " or ".join(str(allowed) for allowed in types_of(member))
         report.problem(path, f"an attribute of the type {what} for {member}, not {type_} (rule EN5)")
 
 

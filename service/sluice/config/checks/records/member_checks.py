@@ -56,16 +56,18 @@ def given_members(shape: StreamShape) -> dict[str, MemberShape]:
     """The attributes for which the file has more than a type: a mapping, or a type with a spelling inside."""
     given = (shape.attributes or {}).items()
     return {
-        name: one if isinstance(one, MemberShape) else MemberShape.model_validate({"type": one})
-        for name, one in given
-        if isinstance(one, MemberShape) or has_spelling(value_of(one))
+        name: value if isinstance(value, MemberShape) else MemberShape.model_validate({"type": value})
+        for name, value in given
+        if isinstance(value, MemberShape) or has_spelling(value_of(value))
     }
 
 
 def keys_of(shape: StreamShape) -> tuple[str, ...]:
     """The attributes in the key of the records: those of `key`, and those whose path begins with `key` (PA3)."""
     of_block = tuple(shape.key.attributes) if shape.key else ()
-    named = [name for name, one in given_members(shape).items() if (steps := _steps(one.source)) and steps[0] == KEY]
+    named = [
+        name for name, member in given_members(shape).items() if (steps := _steps(member.source)) and steps[0] == KEY
+    ]
     return (*of_block, *(name for name in named if name not in of_block))
 
 
@@ -202,7 +204,7 @@ class MemberChecks:
             (name, self.inside((*path, name), inner, _member(type_, name), shape, coerce=coerce))
             for name, inner in value.items()
         ]
-        return Spelling(coerce, inside=tuple(one for one in members if one[1] != Spelling(coerce)))
+        return Spelling(coerce, inside=tuple(member for member in members if member[1] != Spelling(coerce)))
 
     def own(
         self, path: Path, given: Mapping[str, Any], type_: Type | None, shape: StreamShape, *, coerce: bool

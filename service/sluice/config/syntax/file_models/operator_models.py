@@ -12,7 +12,7 @@ from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, Expres
 from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
-from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
+from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early, kinds_with_panes
 from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
@@ -24,7 +24,7 @@ LIST = "<list>"
 #: between the names of the streams of a union
 PLUS = "+"
 #: what every window clause has: a policy, or a part that its kind needs
-NEEDED = (*POLICIES, *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed))
+NEEDED = (*POLICIES, *(part for kind in SIZED.values() for part in kind.parts if kind.parts[part].needed))
 WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
 
 
@@ -206,7 +206,7 @@ class AggregateShape(StatefulShape):
     )
     empty_panes: EmptyPanesShape | None = Field(
         None,
-        description="With a timeInterval or cumulate window: also a result of each pane in which a key has no tuples "
+        description=f"With a {kinds_with_panes()} window: also a result of each pane in which a key has no tuples "
         "(EP1). `isEmpty()` is true in it.",
         examples=[{"fill": "previous", "forget_after": "1h"}],
     )

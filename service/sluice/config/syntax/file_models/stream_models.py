@@ -22,9 +22,11 @@ from sluice.wire.formats.format_table import FORMATS
 
 def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:
     """The model with the words of the formats as `format`, and with the keys that set options of a format."""
-    formats = {word: one for word, one in FORMATS.items() if one.in_keys or not in_keys}
+    formats = {word: format_ for word, format_ in FORMATS.items() if format_.in_keys or not in_keys}
     words = sorted(formats, key=lambda word: word != base.model_fields["format"].default)
-    options = {name: key for one in formats.values() for name, key in one.keys.items() if key.of_key or not in_keys}
+    options = {
+        name: key for format_ in formats.values() for name, key in format_.keys.items() if key.of_key or not in_keys
+    }
     fields = {
         name: (key.annotation, Field(None, description=key.of_key) if in_keys else key.field)
         for name, key in options.items()

@@ -85,9 +85,9 @@ class TypeText(str):
 
     @classmethod
     def of(cls, text: str, value: object) -> TypeText:
-        made = cls(text)
-        made.value = value
-        return made
+        typed = cls(text)
+        typed.value = value
+        return typed
 
 
 def read_type(value: object, read: ValidatorFunctionWrapHandler) -> object:
@@ -136,11 +136,11 @@ def read_duration(value: object) -> object:
     """The seconds of a text such as `30s`. Other values are returned as they are."""
     if not isinstance(value, str):
         return value
-    found = seconds(value.strip())
-    if found is None:
+    number = seconds(value.strip())
+    if number is None:
         kind, message = "duration", "seconds or a duration, such as {examples}"
         raise PydanticCustomError(kind, message, {"examples": EXAMPLES})
-    return float(found)
+    return float(number)
 
 
 #: seconds; the file may also have a number with a unit

@@ -118,22 +118,24 @@ class AggregateOperator(BatchOperator[AggregateState]):
         p = window_inspection.code_of(state.keys, key) if program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
-        one = state.partitions[p]
+        partition = state.partitions[p]
         events, firings = np.zeros(1, processing_time.EVENT), np.zeros(1, processing_time.FIRING)
         events["code"], events["partition"] = processing_time.FIRE, p
-        firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
+        firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, partition["size"]
         firings["reason"] = NO_POLICY
         run, kernel = strategy(self.program, state, np.zeros(0, np.int64))
-        found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
+        contents = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns.types)]]
-        outputs, _ = self._make_outputs.outputs(self._make_outputs.rows(found), firings, state.keys)
-        made = {stream: items.tuples for stream, items in outputs.items()}
+        outputs, _ = self._make_outputs.outputs(self._make_outputs.rows(contents), firings, state.keys)
+        outputs_now = {stream: items.tuples for stream, items in outputs.items()}
         policy: dict[str, Any] = (
-            {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
+            {"since_trigger": int(partition["counter"]), "full": bool(partition["full"])}
+            if program.clause.sliding
+            else {}
         )
-        held = window_inspection.tuples(names, program.columns, self._stored_words(state, p, found), state.strings)
+        held = window_inspection.tuples(names, program.columns, self._stored_words(state, p, contents), state.strings)
         policy |= self._times(state, p)
-        return [InspectedWindow(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+        return [InspectedWindow(self.spec.name, int(partition["size"]), held, policy=policy, now=outputs_now)]
 
     def _times(self, state: AggregateState, p: int) -> dict[str, float]:
         """In seconds since 1970: `due`, when the timer or the wait of partition `p` is due; `early_due`, when its early
@@ -153,9 +155,9 @@ class AggregateOperator(BatchOperator[AggregateState]):
                 times["oldest_at"] = int(own[gone]) / SECOND
         return times
 
-    def _stored_words(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
+    def _stored_words(self, state: AggregateState, p: int, contents: FiredContents) -> np.ndarray:
         """The words of the stored tuples of partition `p`, oldest first."""
-        return state.tuples.take(places(state, p), axis=0) if self.program.clause.sliding else found.listed
+        return state.tuples.take(places(state, p), axis=0) if self.program.clause.sliding else contents.listed
 
     # ---- input ------------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class Program:
         where = {e: i for i, e in enumerate(reads)}
         words_of = _Words(columns, where)
         compared = _compared(spec, schema)
-        positions = {of: (where[e], e.type) for of, e in compared.items()}
+        positions = {name: (where[e], e.type) for name, e in compared.items()}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted, early=spec.early)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
@@ -164,8 +164,8 @@ def _stored(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[
 def _compared(spec: Aggregate, schema: Schema) -> dict[str | Expression, Expression]:
     """What the policies read of a tuple, by the names and expressions of their clauses. Its null is an error (NU27)."""
     types = dict(schema)
-    found: dict[str | Expression, Expression] = {e: e for e in spec.window.expressions}
-    return found | {name: certain(Attribute(name, types[name])) for name in spec.window.attributes}
+    read: dict[str | Expression, Expression] = {e: e for e in spec.window.expressions}
+    return read | {name: certain(Attribute(name, types[name])) for name in spec.window.attributes}
 
 
 def _at_edge(kept: Kept) -> bool:
@@ -185,18 +185,23 @@ class _Words:
     columns: WordColumns
     where: dict[Expression, int]
 
-    def word(self, of: Expression) -> int:
+    def word(self, expression: Expression) -> int:
         """The number of the word; an expression without a word of its own has that of its value."""
-        place = self.where[aggregate_function.stored(of)]
-        presence = isinstance(of, Call) and of.function == aggregate_function.PRESENCE
+        place = self.where[aggregate_function.stored(expression)]
+        presence = isinstance(expression, Call) and expression.function == aggregate_function.PRESENCE
         return self.columns.presence[place] if presence else place
 
     def summary(self, kept: Kept) -> summaries.Summary:
         companion = kept.companion if isinstance(kept.companion, int) else self.word(kept.companion)
         return summaries.Summary(kept.code, self.word(kept.value), companion, self._guard(kept.guard))
 
-    def series(self, of: Counting) -> tuple[int, bool, bool, int]:
-        return self.word(of.value), form(of.value.type).order is Order.REAL, of.rounded, self._guard(of.guard)
+    def series(self, counting: Counting) -> tuple[int, bool, bool, int]:
+        return (
+            self.word(counting.value),
+            form(counting.value.type).order is Order.REAL,
+            counting.rounded,
+            self._guard(counting.guard),
+        )
 
     def _guard(self, guard: Expression | None) -> int:
         return summaries.NONE if guard is None else self.word(guard)

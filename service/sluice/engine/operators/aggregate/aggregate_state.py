@@ -233,9 +233,9 @@ class AggregateState(WindowTables):
         """Widens the saved rows of `sources`, which has a bit for each topic partition, if a stream has more by now."""
         if name != "sources":
             return super().restored(name, table, data, count, width)
-        found = column(data, np.int64).reshape(count, width)
+        rows = column(data, np.int64).reshape(count, width)
         more = (table.width or 0) - width
-        return np.pad(found, ((0, 0), (0, more))) if more > 0 else found
+        return np.pad(rows, ((0, 0), (0, more))) if more > 0 else rows
 
     # ---- split and merge --------------------------------------------------------------------------------------------
 
@@ -251,8 +251,8 @@ class AggregateState(WindowTables):
 
     def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
         """The partitions of each part of a split. A window without partitions is whole in part 0."""
-        of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
-        return [np.flatnonzero(of == part) for part in range(parts)]
+        part_of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
+        return [np.flatnonzero(part_of == part) for part in range(parts)]
 
     def own_partitions(self, *, first: bool) -> np.ndarray:
         """The numbers of all partitions. Without `partition_by` only the `first` of several states has one."""
@@ -260,18 +260,18 @@ class AggregateState(WindowTables):
 
     def gathered(self, chosen: Sequence[tuple[AggregateState, np.ndarray]]) -> tuple[AggregateState, list[Maps]]:
         """A new state with the given partitions of other states, and the new numbers of the rows of each state."""
-        made = AggregateState(self._program, self._sources)
-        made.finished = chosen[0][0].finished
-        sources = [(state, made._maps(state, partitions)) for state, partitions in chosen]
-        for space, count in made.rows.items():
-            made.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
-        made.reserve_groups(len(made.group_records))
-        made.counted.reserve(made.rows["group"], 0)
-        made.take_windows(sources)
+        target = AggregateState(self._program, self._sources)
+        target.finished = chosen[0][0].finished
+        sources = [(state, target._maps(state, partitions)) for state, partitions in chosen]
+        for space, count in target.rows.items():
+            target.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
+        target.reserve_groups(len(target.group_records))
+        target.counted.reserve(target.rows["group"], 0)
+        target.take_windows(sources)
         for state, maps in sources:
-            made._take_counted(state, maps["group"])
-        made.kept_keys, made.kept_strings = max(made.keys.count, made.pairs.count), made.strings.count
-        return made, [maps for _, maps in sources]
+            target._take_counted(state, maps["group"])
+        target.kept_keys, target.kept_strings = max(target.keys.count, target.pairs.count), target.strings.count
+        return target, [maps for _, maps in sources]
 
     def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the rows of these partitions of another state."""

@@ -62,11 +62,13 @@ class FilledOutputs(AggregateOutputs):
         self._carried = program.carried
         self._calls = calls_of(spec)
 
-    def of_empty(self, found: FiredContents) -> Rows:
-        """The rows of empty panes. `found` has a row without tuples for each of them."""
+    def of_empty(self, contents: FiredContents) -> Rows:
+        """The rows of empty panes. `contents` has a row without tuples for each of them."""
         pairs = zip(self._calls, self._program.functions, strict=True)
-        columns = [_of_nothing(call, function, at, found) for call, (function, at) in pairs]
-        return Rows(found.firing, [*columns, *(pa.array(np.zeros(len(found.firing), np.bool_)),) * self._optional])
+        columns = [_of_nothing(call, function, at, contents) for call, (function, at) in pairs]
+        return Rows(
+            contents.firing, [*columns, *(pa.array(np.zeros(len(contents.firing), np.bool_)),) * self._optional]
+        )
 
     @property
     def _optional(self) -> int:
@@ -79,25 +81,27 @@ class FilledOutputs(AggregateOutputs):
         columns = list(rows.columns)
         for place, n in enumerate(self._carried.calls):
             columns[n] = before.filled(columns[n], place)
-        found = named(columns, len(rows.firing))
-        errors = {name: errors for name, errors in self._errors(found) if errors is not None}
-        made = [self._repeated(n, errors, found, before) for n in range(len(self._program.outputs))]
+        batch = named(columns, len(rows.firing))
+        errors = {name: errors for name, errors in self._errors(batch) if errors is not None}
+        repeated = [self._repeated(n, errors, batch, before) for n in range(len(self._program.outputs))]
         before.keep([*(columns[n] for n in self._carried.calls), *(
-            made[n].columns.column(place) for n, place in self._carried.attributes
+            repeated[n].columns.column(place) for n, place in self._carried.attributes
         )])  # fmt: skip
         outputs, rejected = {}, []
-        for (stream, _, _, written), one in zip(self._program.outputs, made, strict=True):
-            ordered = Computed(plan.in_order(one.columns), [_ordered(of, plan.rows) for of in one.errors])
+        for (stream, _, _, written), values in zip(self._program.outputs, repeated, strict=True):
+            ordered = Computed(
+                plan.in_order(values.columns), [_ordered(column_errors, plan.rows) for column_errors in values.errors]
+            )
             items = plan.around(ordered.columns)
             outputs[stream], _, bad = complete(items, ordered, self._operator, stream, written, quoted=False)
             rejected.append(bad)
         return outputs, rejected
 
-    def _repeated(self, n: int, errors: dict[str, np.ndarray], found: pa.RecordBatch, before: _Before) -> Computed:
+    def _repeated(self, n: int, errors: dict[str, np.ndarray], batch: pa.RecordBatch, before: _Before) -> Computed:
         """Output `n`, with the values before in the attributes that repeat them."""
         _, schema, expressions, _ = self._program.outputs[n]
-        made = computed(expressions, found, schema, errors)
-        columns, failed = list(made.columns.columns), list(made.errors)
+        values = computed(expressions, batch, schema, errors)
+        columns, failed = list(values.columns.columns), list(values.errors)
         for place, (output, attribute) in enumerate(self._carried.attributes, len(self._carried.calls)):
             if output == n:
                 columns[attribute] = before.filled(columns[attribute], place)
@@ -106,13 +110,13 @@ class FilledOutputs(AggregateOutputs):
         return Computed(pa.RecordBatch.from_arrays(columns, schema=schema), failed)
 
 
-def _of_nothing(call: AggregateCall, function: Function, at: Sequence[int], found: FiredContents) -> pa.Array:
+def _of_nothing(call: AggregateCall, function: Function, at: Sequence[int], contents: FiredContents) -> pa.Array:
     """The column of results of a function for panes without tuples; null where it depends on tuples."""
-    count = len(found.firing)
+    count = len(contents.firing)
     if call.function in COUNTS:
         return pa.array(np.zeros(count, np.int64))
     if call.function in COMPUTED:
-        return results(function.finish(found, at)).values
+        return results(function.finish(contents, at)).values
     return pa.nulls(count, arrow_schema((("x", call.type),)).field(0).type)
 
 
@@ -164,7 +168,9 @@ class _Before:
         """Stores the latest rows with tuples."""
         changed = np.flatnonzero(self.last != KEPT)
         rows = pa.array(self.last[changed])
-        self.columns.write(self.state.carried, changed, [_decoded(of).take(rows) for of in columns], self.state.strings)
+        self.columns.write(
+            self.state.carried, changed, [_decoded(column).take(rows) for column in columns], self.state.strings
+        )
 
 
 def _decoded(column: pa.Array) -> pa.Array:

@@ -30,7 +30,8 @@ from sluice.engine.windows.event_time.event_records import ENDLESS, EVENT, KEY_M
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
-from sluice.model.spec import Aggregate, EmptyPanes, EventTime, SlidingTime, TimeInterval
+from sluice.model.spec import Aggregate, EmptyPanes, EventTime, SlidingTime
+from sluice.model.spec import Window as WindowKind
 from sluice.model.spreading import sees_all
 from sluice.model.types import Schema
 from sluice.model.windows import empty_panes
@@ -52,14 +53,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         super().__init__()
         self.spec = spec
         window = spec.window
-        assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self.program = Program.of(spec, schema)
         self.reads = self.program.reads
         self._make_outputs = (
             AggregateOutputs(self.program, spec.name) if make_outputs is None else make_outputs(self.program)
         )
         self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
-        self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
+        self._nodes = event_records.SLICE if window.paned else event_records.TIME
         self.when = _when(
             window, self.ticks, spec.empty_panes, follows=event_time.advance, keyed=event_time.per_key is not None
         )
@@ -111,14 +111,14 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         """
         code = window_inspection.code_of(state.keys, key) if self.program.partition_by else 0
         own = state.partitions[: state.rows["partition"]]["key"] == code
-        found = []
+        windows = []
         for p in np.flatnonzero(own).tolist():
             times = self._times(state, p)
             if times or self._life(state, p):
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
                 policy = {"at": at} | early_results.shown_due(state.earlies, p) | self._life(state, p)
-                found.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
-        return found
+                windows.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
+        return windows
 
     def _life(self, state: EventState, p: int) -> dict[str, float]:
         """`empty_until`: the end of the last empty pane that the key has if no tuple comes, in seconds (EP2)."""
@@ -141,12 +141,12 @@ class EventAggregateOperator(TimedAggregate[EventState]):
     def arrive(
         self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        found = super().arrive(state, items, read, times, more)
+        arrivals = super().arrive(state, items, read, times, more)
         if isinstance(self.ticks, CalendarTicks) and self._dated:
             tuples, marks = items.kind == TUPLE, items.kind == WATERMARK
-            found["drop"][tuples] = self.ticks.closings(times)
-            found["drop"][marks] = self.ticks.late_before(found["time"][marks])
-        return found
+            arrivals["drop"][tuples] = self.ticks.closings(times)
+            arrivals["drop"][marks] = self.ticks.late_before(arrivals["time"][marks])
+        return arrivals
 
     def late_before(self, state: EventState) -> int:
         """The time in ticks before which a tuple of a pane is late (E18)."""
@@ -188,20 +188,20 @@ class EventAggregateOperator(TimedAggregate[EventState]):
 
     def _key_times(self, state: EventState, arrivals: np.ndarray) -> KeyTimes:
         """The times of keys, and the watermark that each tuple gives its key (KT2)."""
-        of = self._of_keys
-        marks = np.zeros(0 if of is None else len(arrivals), KEY_MARK)
-        if of is not None:
+        settings = self._of_keys
+        marks = np.zeros(0 if settings is None else len(arrivals), KEY_MARK)
+        if settings is not None:
             tuples = arrivals["kind"] == TUPLE
-            made = self.ticks.to_units(arrivals["time"][tuples]) * self._nanoseconds - of.lag
-            watermarks = self.ticks.of_watermarks(made)
-            marks["made"][tuples], marks["watermark"][tuples] = made, watermarks
+            times = self.ticks.to_units(arrivals["time"][tuples]) * self._nanoseconds - settings.lag
+            watermarks = self.ticks.of_watermarks(times)
+            marks["made"][tuples], marks["watermark"][tuples] = times, watermarks
             if self._dated:
                 marks["drop"][tuples] = self.ticks.late_before(watermarks)
         return KeyTimes(
             state.key_times, marks,
-            EarlyResults(_wait(of.idle_after if of else None), state.idles, state.idle_queue),
-            EarlyResults(_wait(of.forget_after if of else None), state.forgets, state.forget_queue),
-            of.minimum_gap if of else 0,
+            EarlyResults(_wait(settings.idle_after if settings else None), state.idles, state.idle_queue),
+            EarlyResults(_wait(settings.forget_after if settings else None), state.forgets, state.forget_queue),
+            settings.minimum_gap if settings else 0,
         )  # fmt: skip
 
     def _lives(self, arrivals: np.ndarray) -> np.ndarray:
@@ -260,7 +260,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         name = self.ticks.attribute
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
-        if isinstance(self.spec.window, TimeInterval):
+        if self.spec.window.paned:
             of_key = " of its key" if self._of_keys is not None else ""
             return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark{of_key} less discardAge"
         if time < 0:
@@ -277,10 +277,10 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             return np.zeros(0, np.int64)
         if self.spec.window.timed_by_topic_partition:
             return None
-        found, known = totals(state.totals.reshape(2, -1), events, len(firings))
+        counts, known = totals(state.totals.reshape(2, -1), events, len(firings))
         needed = known[0] > max(self.late_before(state) - self._longest, NEVER)
         state.totals = known[:, needed].ravel()
-        return found
+        return counts
 
 
 def _wait(time: int | None) -> EarlyPolicy:
@@ -289,21 +289,22 @@ def _wait(time: int | None) -> EarlyPolicy:
 
 
 def _when(
-    window: TimeInterval | SlidingTime, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool, keyed: bool
+    window: WindowKind, ticks: Ticks, empty: EmptyPanes | None, *, follows: bool, keyed: bool
 ) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
-    if isinstance(window, TimeInterval):
+    if window.panes is not None:
         duration, period, discard_age, offset = ticks.sizes(window)
         part = math.gcd(duration, period) if period < duration else duration
         dated = isinstance(ticks, CalendarTicks) and discard_age > 0
         rest = duration % period
         forget = -1 if empty is None else empty.forget_after // ticks.nanoseconds
         return panes.Grid(
-            duration, period, discard_age, offset, part, rest, window.cumulating, dated, forget,
+            duration, period, discard_age, offset, part, rest, window.panes.cumulating, dated, forget,
             spanned=empty is not None and window.calendar is not None, latest=ticks.latest, most=empty_panes.MOST,
             keyed=keyed,
         )  # fmt: skip
     difference, grace = ticks.sizes(window)
+    window = SlidingTime.narrowed(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
     return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates", follows)

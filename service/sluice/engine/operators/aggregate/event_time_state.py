@@ -233,12 +233,12 @@ class EventState(Tables):
     # ---- split and merge --------------------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[EventState]:
-        made = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
-        for number, part in enumerate(made):
+        states = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
+        for number, part in enumerate(states):
             part.scalars[LEFT_OUT] = 0 if number else self.left_out
             if number:
                 part.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
-        return made
+        return states
 
     def merge(self, others: Sequence[EventState]) -> EventState:
         return self.gathered([(state, state.own_partitions(first=state is self)) for state in (self, *others)])
@@ -246,10 +246,10 @@ class EventState(Tables):
     def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
         """The partitions of each part of a split. A window without partitions is whole in part 0."""
         own = self.own_partitions(first=True)
-        of = np.zeros(len(own), np.int64)
+        part_of = np.zeros(len(own), np.int64)
         if self.keyed:
-            of = parts_of(self.keys, part_of_key)[self.partitions["key"][own]] if len(own) else of
-        return [own[of == part] for part in range(parts)]
+            part_of = parts_of(self.keys, part_of_key)[self.partitions["key"][own]] if len(own) else part_of
+        return [own[part_of == part] for part in range(parts)]
 
     def own_partitions(self, *, first: bool) -> np.ndarray:
         """The numbers of all partitions. Without `partition_by` only the `first` of several states has any."""
@@ -266,31 +266,31 @@ class EventState(Tables):
     def gathered(self, chosen: Sequence[tuple[EventState, np.ndarray]]) -> EventState:
         """A new state with the given partitions of other states: their groups, event times and tuples."""
         states = [state for state, _ in chosen]
-        made = EventState(self._program, len(self.clocks), self._nodes, self._more)
-        made._take_clocks(states)
-        sources = [(state, dict(made._numbered(state, partitions))) for state, partitions in chosen]
-        made._place("node", made.node_room, [
+        target = EventState(self._program, len(self.clocks), self._nodes, self._more)
+        target._take_clocks(states)
+        sources = [(state, dict(target._numbered(state, partitions))) for state, partitions in chosen]
+        target._place("node", target.node_room, [
             (state, state.partitions, state.nodes, maps, "partition") for state, maps in sources
         ])  # fmt: skip
         if self._program.group_by:
-            made._place("slice", made.slice_room, [
+            target._place("slice", target.slice_room, [
                 (state, state.group_records, state.slices, maps, "group") for state, maps in sources
             ])  # fmt: skip
         else:
-            made.slice_room[TOP] = made.node_room[TOP] if any(state.slice_room[TOP] for state in states) else 0
+            target.slice_room[TOP] = target.node_room[TOP] if any(state.slice_room[TOP] for state in states) else 0
             for _, maps in sources:
                 maps["slice"] = maps["node"]
-        for space, count in made.rows.items():
-            made.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
-        made.node_blocks[:] = made.slice_blocks[:] = SIZE
+        for space, count in target.rows.items():
+            target.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
+        target.node_blocks[:] = target.slice_blocks[:] = SIZE
         for state, maps in sources:
-            made._take_rows(state, maps)
-        made.plan()
-        made.kept_keys, made.kept_strings = (
-            max(made.keys.count, made.places.count, made.pairs.count),
-            made.strings.count,
+            target._take_rows(state, maps)
+        target.plan()
+        target.kept_keys, target.kept_strings = (
+            max(target.keys.count, target.places.count, target.pairs.count),
+            target.strings.count,
         )
-        return made
+        return target
 
     def _take_clocks(self, states: Sequence[EventState]) -> None:
         """Takes the data that belongs to no partition. Clocks, panes and counts are combined from all states."""
@@ -344,18 +344,18 @@ class EventState(Tables):
         state, the table with the ends of its timelines, the table of their members, the state's maps, and the row space
         of the ends.
         """
-        found = []
+        walks = []
         for _, ends, members, maps, per in timelines:
             count = min(len(maps[per]), len(ends))
             holding = (maps[per][:count] != NIL) & (ends["size"][:count] > 0)
-            member, of = walked(np.where(holding, ends["oldest"][:count], NIL), members["younger"])
-            found.append((member, of, ends["size"][of] >= LONG))
-        for (state, *_, maps, _), (member, _, long) in zip(timelines, found, strict=True):
+            member, timeline = walked(np.where(holding, ends["oldest"][:count], NIL), members["younger"])
+            walks.append((member, timeline, ends["size"][timeline] >= LONG))
+        for (state, *_, maps, _), (member, _, long) in zip(timelines, walks, strict=True):
             maps[space] = moved_to(member[~long], int(room[SHARED]) + np.arange(int((~long).sum())), state.rows[space])
             room[SHARED] += int((~long).sum())
         room[TOP] = -(-int(room[SHARED]) // SIZE) * SIZE
-        for (_, *_, maps, _), (member, of, long) in zip(timelines, found, strict=True):
-            lists, first, counts = np.unique(of[long], return_index=True, return_counts=True)
+        for (_, *_, maps, _), (member, timeline, long) in zip(timelines, walks, strict=True):
+            lists, first, counts = np.unique(timeline[long], return_index=True, return_counts=True)
             blocks = -(-counts // SIZE) * SIZE
             starts = int(room[TOP]) + np.cumsum(blocks) - blocks
             maps[space][member[long]] = np.repeat(starts - first, counts) + np.arange(int(long.sum()))

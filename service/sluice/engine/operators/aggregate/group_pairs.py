@@ -38,8 +38,8 @@ def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np
     return renamed
 
 
-def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray, used: np.ndarray | None = None) -> np.ndarray:
-    """Copies groups of `state` into `made`: those that are used and whose partition moves.
+def take_groups(target: Grouped, state: Grouped, partitions: np.ndarray, used: np.ndarray | None = None) -> np.ndarray:
+    """Copies groups of `state` into `target`: those that are used and whose partition moves.
 
     `partitions` has the new number of each partition, NIL where it does not move. `used` says which groups are used;
     None: those that hold tuples. Returns the same map as `partitions` for groups.
@@ -47,6 +47,6 @@ def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray, used: np.
     pairs, count = pairs_of(state.pairs), state.rows["group"]
     used = state.group_records["size"] > 0 if used is None else used
     holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & used[: len(pairs)])
-    of, name = pairs[holding].T
-    groups = made.groups.intern_arrow(state.groups.take(name))
-    return moved_to(holding, intern_pairs(made.pairs, partitions[of], groups), count)
+    partition, name = pairs[holding].T
+    groups = target.groups.intern_arrow(state.groups.take(name))
+    return moved_to(holding, intern_pairs(target.pairs, partitions[partition], groups), count)

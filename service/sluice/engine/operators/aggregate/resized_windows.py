@@ -48,21 +48,21 @@ def resized(operator: Resizable, state: AggregateState, now: int) -> AggregateSt
 
     `now` is the operator clock, at which all of them arrive. `state` must not be used afterwards.
     """
-    made = operator.initial()
-    made.keys, made.groups, made.pairs, made.strings = state.keys, state.groups, state.pairs, state.strings
-    made.kept_keys, made.kept_strings, made.finished = state.kept_keys, state.kept_strings, state.finished
+    target = operator.initial()
+    target.keys, target.groups, target.pairs, target.strings = state.keys, state.groups, state.pairs, state.strings
+    target.kept_keys, target.kept_strings, target.finished = state.kept_keys, state.kept_strings, state.finished
     order, _ = walked(state.scalars[[FIRST]], state.partitions["following"])
-    found = [places(state, p) for p in order.tolist()]
-    partition = np.repeat(order, [len(one) for one in found])
-    _enter(operator, made, state, np.concatenate([np.zeros(0, np.int64), *found]), partition, now)
-    count = min(len(state.partitions), len(made.partitions))
+    slots = [places(state, p) for p in order.tolist()]
+    partition = np.repeat(order, [len(own) for own in slots])
+    _enter(operator, target, state, np.concatenate([np.zeros(0, np.int64), *slots]), partition, now)
+    count = min(len(state.partitions), len(target.partitions))
     for name in KEPT_FIELDS:
-        made.partitions[name][:count] = state.partitions[name][:count]
+        target.partitions[name][:count] = state.partitions[name][:count]
     if len(state.ages):
-        made.ages[:count] = state.ages[:count]
+        target.ages[:count] = state.ages[:count]
     for number in (TICK, GROUP, NUMBER):
-        made.scalars[number] = state.scalars[number]
-    return made
+        target.scalars[number] = state.scalars[number]
+    return target
 
 
 def places(state: AggregateState, p: int) -> np.ndarray:
@@ -74,18 +74,18 @@ def places(state: AggregateState, p: int) -> np.ndarray:
 
 
 def _enter(
-    operator: Resizable, made: AggregateState, state: AggregateState, stored: np.ndarray,
+    operator: Resizable, target: AggregateState, state: AggregateState, stored: np.ndarray,
     partition: np.ndarray, now: int,
 ) -> None:  # fmt: skip
-    """Inserts the tuples at these places of `state.tuples` into the empty windows of `made`, without a firing."""
+    """Inserts the tuples at these places of `state.tuples` into the empty windows of `target`, without a firing."""
     words = state.tuples.take(stored, axis=0)
     group = state.group_of[stored] if operator.program.group_by else partition
-    slots = operator.admit(made, partition, group)
-    made.words[slots if operator.program.by_slot else slice(len(stored)), : words.shape[1]] = words
+    slots = operator.admit(target, partition, group)
+    target.words[slots if operator.program.by_slot else slice(len(stored)), : words.shape[1]] = words
     arrivals = np.zeros(len(stored), ARRIVAL)
     arrivals["at"], arrivals["event"], arrivals["kind"] = now, np.arange(len(stored)), TUPLE
     arrivals["slot"], arrivals["partition"] = slots, partition
     silent = copy(operator)
     clause = operator.program.clause._replace(trigger=NOTHING, period=0)
     silent.program, silent.timer = replace(operator.program, clause=clause), None
-    silent.run_windows(made, arrivals, now)
+    silent.run_windows(target, arrivals, now)

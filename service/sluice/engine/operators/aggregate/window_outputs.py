@@ -28,7 +28,7 @@ Outputs = tuple[dict[str, Items], list[Items | None]]
 class WindowOutputs(Protocol):
     """Computes the outputs of a windowed operator from the contents of windows that fired."""
 
-    def rows(self, found: FiredContents) -> Rows:
+    def rows(self, contents: FiredContents) -> Rows:
         """The output rows of some of a batch's firings; all rows of a firing are in one call."""
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
@@ -42,33 +42,33 @@ class AggregateOutputs:
         self._program = program
         self._operator = operator
 
-    def rows(self, found: FiredContents) -> Rows:
+    def rows(self, contents: FiredContents) -> Rows:
         """The results of the aggregation functions, one column each; then for each of them whether it has an error,
         where its null may also be a value.
         """
-        finished = [results(function.finish(found, at)) for function, at in self._program.functions]
+        finished = [results(function.finish(contents, at)) for function, at in self._program.functions]
         failed = [pa.array(finished[n].failed) for n in self._program.optional]
-        return Rows(found.firing, [*(one.values for one in finished), *failed])
+        return Rows(contents.firing, [*(result.values for result in finished), *failed])
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
         """Evaluates the expressions of each output stream over the results of the functions."""
         plan = emit.plan(firings, rows.firing, keys if self._program.partition_by else None)
-        found = plan.in_order(named(rows.columns, len(rows.firing)))
-        errors = {name: errors for name, errors in self._errors(found) if errors is not None}
+        ordered = plan.in_order(named(rows.columns, len(rows.firing)))
+        errors = {name: errors for name, errors in self._errors(ordered) if errors is not None}
         outputs, rejected = {}, []
         for stream, schema, expressions, written in self._program.outputs:
-            made = computed(expressions, found, schema, errors)
-            items = plan.around(made.columns)
-            outputs[stream], _, bad = complete(items, made, self._operator, stream, written, quoted=False)
+            values = computed(expressions, ordered, schema, errors)
+            items = plan.around(values.columns)
+            outputs[stream], _, bad = complete(items, values, self._operator, stream, written, quoted=False)
             rejected.append(bad)
         return outputs, rejected
 
-    def _errors(self, found: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray | None]]:
+    def _errors(self, batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray | None]]:
         """The errors of each column of results."""
         optional, count = self._program.optional, len(self._program.functions)
-        for n, name in enumerate(found.schema.names[:count]):
+        for n, name in enumerate(batch.schema.names[:count]):
             failed = count + optional.index(n) if n in optional else None
-            yield name, in_results(found.column(n)) if failed is None else _errors_of(found.column(failed))
+            yield name, in_results(batch.column(n)) if failed is None else _errors_of(batch.column(failed))
 
 
 def _errors_of(failed: pa.BooleanArray) -> np.ndarray | None:

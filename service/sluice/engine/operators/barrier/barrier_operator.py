@@ -126,24 +126,24 @@ class BarrierOperator(Stateful[BarrierState]):
 
     def _arrivals(self, state: BarrierState, parts: Sequence[Items], read: Sequence[pa.RecordBatch]) -> np.ndarray:
         """A record for each item of all inputs, in order of arrival. Stores the tuples."""
-        whole = [self._of_input(state, *one) for one in zip(range(len(parts)), parts, read, strict=True)]
+        whole = [self._of_input(state, *port) for port in zip(range(len(parts)), parts, read, strict=True)]
         state.make_room()
         return np.concatenate(whole)[np.argsort(ranks_of_items(parts), kind="stable")]
 
     def _of_input(self, state: BarrierState, number: int, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        found, is_tuple = np.zeros(len(items), ARRIVAL), items.kind == TUPLE
+        arrivals, is_tuple = np.zeros(len(items), ARRIVAL), items.kind == TUPLE
         for name in ("at", "event", "kind", "watermark", "source"):
-            found[name] = getattr(items, name)
-        found["port"] = number
+            arrivals[name] = getattr(items, name)
+        arrivals["port"] = number
         keys = len(self.spec.ports[number].key)
         slots = state.take_slots(read.num_rows)
         self._stored.write(state.words, slots, number, read.columns[keys:], state.strings)
-        found["slot"][is_tuple] = slots
+        arrivals["slot"][is_tuple] = slots
         if read.num_rows:
-            found["partition"][is_tuple] = (
+            arrivals["partition"][is_tuple] = (
                 key_codes(read.columns[:keys], state.keys) if keys else one_key(state.keys)[0]
             )
-        return found
+        return arrivals
 
     def _until_final(self, state: BarrierState, arrivals: np.ndarray) -> np.ndarray:
         """Marks the inputs that are final. Keeps the final mark of the last one alone, which ends the operator."""
@@ -196,9 +196,9 @@ class BarrierOperator(Stateful[BarrierState]):
         for output in self.spec.outputs:
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             expressions = [e for _, e in output.attributes]
-            made = computed(expressions, columns, schema)
+            values = computed(expressions, columns, schema)
             whole, rows, bad = complete(
-                items.with_tuples(made.columns), made, self.spec.name, output.stream, expressions
+                items.with_tuples(values.columns), values, self.spec.name, output.stream, expressions
             )
             outputs[output.stream] = whole.with_tuples(rows)
             unmade.append(bad)
@@ -214,7 +214,10 @@ class BarrierOperator(Stateful[BarrierState]):
         if not self._spread or not len(cause):
             return sets
         apart = np.cumsum(arrivals["kind"] == WATERMARK)[cause]
-        new = [np.diff(of, prepend=of[:1] - 1) != 0 for of in (arrivals["event"][cause], arrivals["at"][cause], apart)]
+        new = [
+            np.diff(column, prepend=column[:1] - 1) != 0
+            for column in (arrivals["event"][cause], arrivals["at"][cause], apart)
+        ]
         key, keys = emit.named(partition, state.keys)
         rank = np.empty(len(keys), np.int64)
         rank[canonical(keys)] = np.arange(len(keys))
@@ -249,7 +252,7 @@ class BarrierOperator(Stateful[BarrierState]):
                 named |= {f"{port.name}.{name}": whole.column(name) for name in whole.schema.names}
             return pa.RecordBatch.from_pydict(named)
         schema = arrow_schema(tuple((name, e.type) for name, e in self.spec.outputs[0].attributes))
-        whole = pa.Table.from_batches([one.select(schema.names).cast(schema) for one in columns], schema)
+        whole = pa.Table.from_batches([batch.select(schema.names).cast(schema) for batch in columns], schema)
         count = len(sets.cause)
         order = (np.arange(count)[:, None] + count * np.arange(len(columns))).reshape(-1)
         return pa.RecordBatch.from_arrays(

@@ -37,8 +37,11 @@ class PortColumns:
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
         """The numbers of texts, of words of presence, and of other words."""
-        counts = [(len(one.texts), len(one.flags), one.width - len(one.texts) - len(one.flags)) for one in self.inputs]
-        texts, flags, others = (max(of) for of in zip(*counts, strict=True))
+        counts = [
+            (len(columns.texts), len(columns.flags), columns.width - len(columns.texts) - len(columns.flags))
+            for columns in self.inputs
+        ]
+        texts, flags, others = (max(numbers) for numbers in zip(*counts, strict=True))
         return texts, flags, others
 
     def table(self) -> Table:
@@ -153,15 +156,15 @@ class BarrierState(PartitionedState):
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
     def new(self, states: Sequence[BarrierState]) -> BarrierState:
-        made = BarrierState(self.stored, self._limits, self._timeout)
-        made.finished = states[0].finished
-        made.reached, made.finals = states[0].reached.copy(), states[0].finals.copy()
-        return made
+        new_state = BarrierState(self.stored, self._limits, self._timeout)
+        new_state.finished = states[0].finished
+        new_state.reached, new_state.finals = states[0].reached.copy(), states[0].finals.copy()
+        return new_state
 
     def queues_of(self, keys: np.ndarray) -> np.ndarray:
         """The numbers of the queues of these keys, key by key."""
-        found: np.ndarray = (keys[:, None] * self.ports + np.arange(self.ports)).reshape(-1)
-        return found
+        queues: np.ndarray = (keys[:, None] * self.ports + np.arange(self.ports)).reshape(-1)
+        return queues
 
     def numbered(self, state: BarrierState, keys: np.ndarray) -> Maps:
         known, rows = self.keys.count, state.rows

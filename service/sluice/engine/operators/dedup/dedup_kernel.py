@@ -176,10 +176,10 @@ def _advance(w: Periods, r: DedupSettings, now: int, cause: int) -> None:
 
 @inlined
 def _emit(w: Periods, p: int, s: int, due: int, cause: int) -> None:
-    one = w.emitted[w.used[EMITTED_COUNT]]
-    one.cause = cause
-    one.due = due
-    one.partition = p
-    one.slot = w.periods[s].slot
+    emitted = w.emitted[w.used[EMITTED_COUNT]]
+    emitted.cause = cause
+    emitted.due = due
+    emitted.partition = p
+    emitted.slot = w.periods[s].slot
     w.used[EMITTED_COUNT] += 1
     _free(w, p, s)

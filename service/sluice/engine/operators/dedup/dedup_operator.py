@@ -50,8 +50,8 @@ class DedupOperator(TimedOperator[DedupState]):
         #: the columns of a stored tuple: its attributes, and the topic partition from which it came
         self._columns = WordColumns((*(kind for _, kind in schema), INT64) if self._holding else ())
         self._stored = StoredWords(self._columns, spec.limits)
-        of = event_time if spec.over == "event_time" else None
-        self.ticks = ClockTicks() if of is None else Ticks(of, dict(schema)[of.attribute], spec)
+        used_time = event_time if spec.over == "event_time" else None
+        self.ticks = ClockTicks() if used_time is None else Ticks(used_time, dict(schema)[used_time.attribute], spec)
         if spec.over == "delta":
             self.ticks = ValueTicks(spec.attribute, dict(schema)[spec.attribute])
         (size,) = self.ticks.sizes(spec)
@@ -85,7 +85,7 @@ class DedupOperator(TimedOperator[DedupState]):
         periods = window_inspection.chained(state.partitions[p], state.periods)
         starts = state.periods["time"][periods].tolist()
         bounds = [{"start": start, "end": later(start, self._rule.size)} for start in starts]
-        open_periods = [{name: self._shown(time) for name, time in one.items()} for one in bounds]
+        open_periods = [{name: self._shown(time) for name, time in period.items()} for period in bounds]
         held = []
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
@@ -113,12 +113,12 @@ class DedupOperator(TimedOperator[DedupState]):
                 (tables.emitted, EMITTED_COUNT), (tables.freed, FREED_COUNT), (tables.late, LATE_COUNT)
             )
         )  # fmt: skip
-        made = self._held(state, items, emitted, last) if self._holding else items.only(tables.passes)
+        passed = self._held(state, items, emitted, last) if self._holding else items.only(tables.passes)
         state.free.give(np.concatenate([freed, emitted["slot"]]) if self._holding else freed)
         if state.compactable:
             dedup_kernel.prune(tables, self._rule, state.keys.count)
             state.compact_all()
-        return {output.stream: made for output in self.spec.outputs}, late, []
+        return {output.stream: passed for output in self.spec.outputs}, late, []
 
     def arrive(
         self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]

@@ -112,10 +112,10 @@ class DedupState(PartitionedState):
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
     def new(self, states: Sequence[DedupState]) -> DedupState:
-        made = DedupState(self._stored)
-        made.finished = states[0].finished
-        made.clocks = np.max([state.clocks for state in states], axis=0)
-        return made
+        new_state = DedupState(self._stored)
+        new_state.finished = states[0].finished
+        new_state.clocks = np.max([state.clocks for state in states], axis=0)
+        return new_state
 
     def numbered(self, state: DedupState, partitions: np.ndarray) -> Maps:
         known, rows = self.keys.count, state.rows

@@ -63,12 +63,12 @@ class DelayOperator(Stateful[DelayState]):
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
         refused = self._add(state, items)
-        made = reduce(concatenated, [_leaving(*one) for one in state.leave(end)], items.first(0))
+        leaving = reduce(concatenated, [_leaving(*group) for group in state.leave(end)], items.first(0))
         if last is not None:
             state.finished = True
             rest = [_at(*last, gone) for gone, _ in state.leave(MAX_TIME)]
-            made = emit.final(reduce(concatenated, rest, made), *last)
-        return {output.stream: made for output in self.spec.outputs} | joined([refused])
+            leaving = emit.final(reduce(concatenated, rest, leaving), *last)
+        return {output.stream: leaving for output in self.spec.outputs} | joined([refused])
 
     def _add(self, state: DelayState, items: Items) -> Items | None:
         """Adds the items to the waiting ones. Gives the tuples for which there is no room as dead letters (DL5)."""

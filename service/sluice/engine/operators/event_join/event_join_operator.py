@@ -61,19 +61,19 @@ Run = Callable[[JoinTables, JoinSettings, np.ndarray, int], int]
 class TimesInNanoseconds(Ticks):
     """The event times of one side, in nanoseconds since 1970 whatever the unit of the attribute."""
 
-    def __init__(self, of: EventTime, schema: Schema, sizes: Sequence[int]) -> None:
+    def __init__(self, event_time: EventTime, schema: Schema, sizes: Sequence[int]) -> None:
         """`sizes` are those of the window. All sums of times and sizes stay within int64."""
-        self.attribute, self._tick = of.attribute, of.tick
-        self.type = dict(schema)[of.attribute]
+        self.attribute, self._tick = event_time.attribute, event_time.tick
+        self.type = dict(schema)[event_time.attribute]
         self.most = MAX_TIME - 4 * (sum(map(abs, sizes)) + 1)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        found, bad = units(tuples.column(self.attribute), self.type)
+        times, bad = units(tuples.column(self.attribute), self.type)
         most = self.most // self._tick
-        outside = (found > most) | (found < -most)
+        outside = (times > most) | (times < -most)
         if bad is not None:
             outside |= bad
-        return np.where(outside, 0, found) * self._tick, outside if outside.any() else None
+        return np.where(outside, 0, times) * self._tick, outside if outside.any() else None
 
     def refusal(self, what: str) -> str:
         return f"{self.attribute} is no event time that a {what} can count"
@@ -89,7 +89,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         self.spec, self._window = spec, window
         self._ports = (JoinInput.of(spec, LEFT, schemas[LEFT]), JoinInput.of(spec, RIGHT, schemas[RIGHT]))
         pairs = zip(event_times, schemas, strict=True)
-        self._times = tuple(TimesInNanoseconds(of, schema, window.sizes) for of, schema in pairs)
+        self._times = tuple(TimesInNanoseconds(event_time, schema, window.sizes) for event_time, schema in pairs)
         self._expressions = PairExpressions(spec, self._ports)
         self._apart = [side.unmatched is not None for side in (spec.left, spec.right)]
         self._run, self._rule = _kernel(window)
@@ -118,13 +118,13 @@ class EventJoinOperator(Stateful[EventJoinState]):
         if state.finished:
             return {}
         ports = [self._arrive(state, number, items) for number, items in enumerate(inputs)]
-        arrivals = np.empty(sum(len(of) for of, _, _ in ports), ARRIVAL)
+        arrivals = np.empty(sum(len(arrived) for arrived, _, _ in ports), ARRIVAL)
         same = self.spec.left.stream == self.spec.right.stream
         join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], same, arrivals)
         arrivals = self._with_watermarks(state, arrivals)
         state.reserve_keys()
-        made, late = self._handle(state, arrivals)
-        outputs, unmade = self._expressions.outputs(_stored(state), made)
+        pairs, late = self._handle(state, arrivals)
+        outputs, unmade = self._expressions.outputs(_stored(state), pairs)
         dropped = [self._late(number, items, arrivals, late) for number, (_, items, _) in enumerate(ports)]
         if state.compactable:
             state.compact_all()
@@ -144,7 +144,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         without equalities all of them.
         """
         p = window_inspection.code_of(state.keys, key) if self._ports[LEFT].equality else 0
-        found = []
+        windows = []
         for name, port, words in zip(SIDES, self._ports, state.words, strict=True):
             lists, nodes = getattr(state, f"{name}_lists"), getattr(state, f"{name}_nodes")
             if 0 <= p < len(lists) and lists["size"][p]:
@@ -152,8 +152,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
                 held = window_inspection.tuples(port.names, port.columns, words[slots], state.strings)
                 times, counts = np.unique(nodes["time"][slots], return_counts=True)
                 at = [{"time": int(time) / SECOND, "tuples": int(n)} for time, n in zip(times, counts, strict=True)]
-                found.append(InspectedWindow(self.spec.name, len(slots), held, name, {"at": at}))
-        return found
+                windows.append(InspectedWindow(self.spec.name, len(slots), held, name, {"at": at}))
+        return windows
 
     # ---- input ------------------------------------------------------------------------------------------------------
 
@@ -171,8 +171,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         arrivals = np.zeros(len(items), ARRIVAL)
         slots = state.slots(number, len(times))
         port.store(state.words[number], slots, read, state.strings)
-        for of in ("at", "event", "kind", "watermark"):
-            arrivals[of] = getattr(items, of)
+        for field in ("at", "event", "kind", "watermark"):
+            arrivals[field] = getattr(items, field)
         arrivals["port"], arrivals["place"], arrivals["item"] = number, place(items), np.arange(len(items))
         arrivals["slot"][is_tuple], arrivals["time"][is_tuple] = slots, times
         key, bucket = port.keys(read, state.keys)
@@ -230,8 +230,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         self._log = log
         for port, free in enumerate(state.free):
             free.give(freed[port][: used[LEFT_FREED + port]])
-        made = [EventJoinOutputs.of(list(of), state.keys) for of in zip(*pieces, strict=True)]
-        return made, late[: used[TOO_LATE]]
+        outputs = [EventJoinOutputs.of(list(port_pieces), state.keys) for port_pieces in zip(*pieces, strict=True)]
+        return outputs, late[: used[TOO_LATE]]
 
     def _written(self, state: EventJoinState, w: JoinTables, log: np.ndarray, arrivals: np.ndarray) -> list[Port]:
         """The outputs that follow from the log: those of the joint port, then those of each side's own port."""
@@ -246,14 +246,14 @@ class EventJoinOperator(Stateful[EventJoinState]):
     def _late(self, number: int, items: Items, arrivals: np.ndarray, late: np.ndarray) -> Items | None:
         """The late tuples of a port as rejects, each with a reason that says how late it was; None if none is late."""
         own = late[arrivals["port"][late["arrival"]] == number]
-        found = np.empty(len(own), LATE)
-        found["item"], found["behind"] = arrivals["item"][own["arrival"]], own["behind"]
+        late_items = np.empty(len(own), LATE)
+        late_items["item"], late_items["behind"] = arrivals["item"][own["arrival"]], own["behind"]
         name, less = self._times[number].attribute, " less grace" if self._window.grace else ""
 
         def reason(_: int, behind: int) -> str:
             return f"late: {name} is {seconds(behind)} s before the watermark of the join{less}"
 
-        return rejected_late(items, self.spec.name, found, arrivals["time"][own["arrival"]], reason)
+        return rejected_late(items, self.spec.name, late_items, arrivals["time"][own["arrival"]], reason)
 
 
 def _kernel(window: object) -> tuple[Run, JoinSettings]:

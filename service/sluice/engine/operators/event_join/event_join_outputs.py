@@ -38,10 +38,10 @@ class Port(NamedTuple):
 
 def _empty_port(rows: int, marks: int) -> Port:
     """An empty port with room for this number of rows, and of marks beside them."""
-    of = rows + marks
+    size = rows + marks
     return Port(
-        np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
-        np.empty(of, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, NIL]),
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int8), np.empty(size, np.int32),
+        np.empty(size, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, NIL]),
     )  # fmt: skip
 
 
@@ -156,9 +156,9 @@ def in_order(log: np.ndarray, nodes: Sequence[np.ndarray], arrivals: np.ndarray,
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         group = np.append(0, np.cumsum(~same))[tied]
         order[tied] = _by_key(some, order[tied], group, nodes, keys)
-    made = log.copy()
-    made[rows] = some[order]
-    return made
+    ordered = log.copy()
+    ordered[rows] = some[order]
+    return ordered
 
 
 def _by_key(

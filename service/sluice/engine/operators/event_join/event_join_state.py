@@ -41,10 +41,10 @@ ENDS = ("oldest", "youngest")
 
 def tables(layouts: Layouts) -> dict[str, Table]:
     """`layouts` has the stored columns of each side."""
-    found = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
+    declared = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
     for name, own in zip(SIDES, layouts, strict=True):
         neighbours = dict.fromkeys(("older", "younger", "leap"), name)
-        found |= {
+        declared |= {
             f"{name}_lists": Table(
                 "key", event_join_records.LIST, refers=dict.fromkeys(ENDS, name), fresh=dict.fromkeys(ENDS, NIL)
             ),
@@ -53,7 +53,7 @@ def tables(layouts: Layouts) -> dict[str, Table]:
             ),
             f"{name}_words": words_of(name, own),
         }
-    return found
+    return declared
 
 
 class EventJoinState(KeyedState):
@@ -141,15 +141,15 @@ class EventJoinState(KeyedState):
         return np.flatnonzero((self.left_lists["size"][:count] > 0) | (self.right_lists["size"][:count] > 0))
 
     def new(self, states: Sequence[EventJoinState]) -> EventJoinState:
-        made = EventJoinState(self._layouts, self._limits)
-        made.scalars[:] = np.max([state.scalars for state in states], axis=0)
-        made.scalars[LIVE] = 0
+        new_state = EventJoinState(self._layouts, self._limits)
+        new_state.scalars[:] = np.max([state.scalars for state in states], axis=0)
+        new_state.scalars[LIVE] = 0
         for port, name in enumerate(SIDES):  # the default tuple
             words = states[0].words[port][:1].copy()
-            texts = list(made.declared[f"{name}_words"].texts)
-            words[:, texts] = made.same_texts(words[:, texts], states[0].strings)
-            made.words[port][:1] = words
-        return made
+            texts = list(new_state.declared[f"{name}_words"].texts)
+            words[:, texts] = new_state.same_texts(words[:, texts], states[0].strings)
+            new_state.words[port][:1] = words
+        return new_state
 
     def numbered(self, state: EventJoinState, chosen: np.ndarray) -> Maps:
         numbers, known, rows = chosen, self.keys.count, state.rows

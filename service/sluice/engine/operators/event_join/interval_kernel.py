@@ -51,13 +51,13 @@ def _look_ahead(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, i: int) ->
         return
     group = range(i, min(i + GROUP, len(arrivals)))
     for j in group:
-        one = arrivals[j]
-        one.ahead = NIL
-        if one.kind == TUPLE:
-            p = max(one.key, 0)
-            own, other = (w.left, w.right) if one.port == LEFT else (w.right, w.left)
-            timed_lists.prefetch_entry(w, own, one.slot, p)
-            one.ahead = other.lists[p].youngest
+        arrival = arrivals[j]
+        arrival.ahead = NIL
+        if arrival.kind == TUPLE:
+            p = max(arrival.key, 0)
+            own, other = (w.left, w.right) if arrival.port == LEFT else (w.right, w.left)
+            timed_lists.prefetch_entry(w, own, arrival.slot, p)
+            arrival.ahead = other.lists[p].youngest
     for _ in range(MOST):
         moved = False
         for j in group:
@@ -75,12 +75,12 @@ def _look_ahead(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, i: int) ->
 @inlined
 def _step(y: TimedSide, arrivals: np.ndarray, j: int, earliest: int, latest: int) -> None:
     """Goes on to the next stored tuple that `_meet` will look at; `ahead` becomes NIL behind the last one."""
-    one = arrivals[j]
-    node, time = one.ahead, y.nodes[one.ahead].time
-    if time > one.time + latest:
-        one.ahead = timed_lists.step_towards(y.nodes, max(one.key, 0), node, one.time + latest)
+    arrival = arrivals[j]
+    node, time = arrival.ahead, y.nodes[arrival.ahead].time
+    if time > arrival.time + latest:
+        arrival.ahead = timed_lists.step_towards(y.nodes, max(arrival.key, 0), node, arrival.time + latest)
     else:
-        one.ahead = y.nodes[node].older if time >= one.time + earliest else NIL
+        arrival.ahead = y.nodes[node].older if time >= arrival.time + earliest else NIL
 
 
 @inlined

@@ -131,8 +131,8 @@ def place(items: Items) -> np.ndarray:
 
 def _over_pairs(join: Join) -> list[Expression]:
     """The expressions over pairs, or over an unmatched tuple and the default tuple: outputs and condition."""
-    made = [e for output in join.outputs for _, e in output.attributes]
-    return made if join.match is None else [*made, join.match]
+    expressions = [e for output in join.outputs for _, e in output.attributes]
+    return expressions if join.match is None else [*expressions, join.match]
 
 
 def _partition_by(side: Side) -> tuple[Expression, ...]:

@@ -184,9 +184,11 @@ def _look_ahead(left: Side, right: Side, arrivals: np.ndarray, i: int) -> None:
 def _go_along(y: Side, arrivals: np.ndarray, port: int, i: int) -> None:
     group = range(i, min(i + GROUP, len(arrivals)))
     for j in group:
-        one = arrivals[j]
-        meets = one.port == port and one.kind == TUPLE and one.bucket != NIL and y.buckets[one.bucket].count
-        one.ahead = y.buckets[one.bucket].oldest if meets else NIL
+        arrival = arrivals[j]
+        meets = (
+            arrival.port == port and arrival.kind == TUPLE and arrival.bucket != NIL and y.buckets[arrival.bucket].count
+        )
+        arrival.ahead = y.buckets[arrival.bucket].oldest if meets else NIL
     for _ in range(AHEAD):
         moved = False
         for j in group:

@@ -82,8 +82,8 @@ class JoinOperator(Stateful[JoinState]):
         arrivals = self._with_watermarks(state, arrivals)
         state.reserve_keys()
         sides = [_side(port, side, len(arrivals)) for port, side in zip(self._ports, state.sides, strict=True)]
-        made = self._run(state, sides[LEFT], sides[RIGHT], arrivals, clock.end)
-        outputs, unmade = self._expressions.outputs(_stored(state), made)
+        pairs = self._run(state, sides[LEFT], sides[RIGHT], arrivals, clock.end)
+        outputs, unmade = self._expressions.outputs(_stored(state), pairs)
         for side, kernel in zip(state.sides, sides, strict=True):
             side.leave(kernel.freed)
         state.clean()
@@ -106,13 +106,13 @@ class JoinOperator(Stateful[JoinState]):
     def inspect(self, state: JoinState, key: str | None) -> list[InspectedWindow]:
         """The stored tuples of each side with this key; without equalities all stored tuples."""
         p = window_inspection.code_of(state.keys, key) if self._ports[LEFT].equality else 0
-        found = []
+        windows = []
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
                 slots = window_inspection.chained(side.buckets[p], side.stored_tuples)
                 held = window_inspection.tuples(port.names, port.columns, side.words[slots], state.strings)
-                found.append(InspectedWindow(self.spec.name, len(slots), held, name))
-        return found
+                windows.append(InspectedWindow(self.spec.name, len(slots), held, name))
+        return windows
 
     def _finished(self, state: JoinState) -> bool:
         """Whether the final marks of the inputs that end the join were received (J18, M6)."""
@@ -175,8 +175,8 @@ class JoinOperator(Stateful[JoinState]):
         """
         state.batch += 1
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
-        found = np.empty(room, np.int64)
-        names = join_kernel.KeyNumbers(state.names, found, np.array([state.batch, 0]))
+        codes = np.empty(room, np.int64)
+        names = join_kernel.KeyNumbers(state.names, codes, np.array([state.batch, 0]))
         log, used = grown(self._log, 0, max(2, min(2 * room, self.spec.limits.candidates))), np.zeros(1, np.int64)
         pieces: list[list[join_kernel.Port]] = [[], [], []]
         first = 0
@@ -191,7 +191,7 @@ class JoinOperator(Stateful[JoinState]):
             if first <= len(arrivals) and (not len(entries) or len(log) < self.spec.limits.candidates):
                 log = grown(log, 0, 2 * len(log))
         self._log = log
-        keys = state.keys.take(found[: names.used[1]])
+        keys = state.keys.take(codes[: names.used[1]])
         watermarks = arrivals["watermark"][arrivals["kind"] == WATERMARK]
         return [JoinOutputs.of(piece, keys, watermarks, in_key_order=self._in_key_order) for piece in pieces]
 

@@ -65,12 +65,12 @@ class PairExpressions:
         holds = pc.fill_null(evaluate(self._spec.match, columns), False)  # noqa: FBT003
         return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
-    def outputs(self, stored: StoredPairs, made: Sequence[Made]) -> tuple[dict[str, Items], list[Items | None]]:
+    def outputs(self, stored: StoredPairs, pairs: Sequence[Made]) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the rejected pairs: those for which an expression has no value.
 
-        `made` has the outputs of the joint port, then those of each side's own port.
+        `pairs` has the outputs of the joint port, then those of each side's own port.
         """
-        joint, *alone = made
+        joint, *alone = pairs
         written = [(output, joint) for output in self._spec.matched]
         written += [(port.spec.unmatched, m) for port, m in zip(self._ports, alone, strict=True) if port.spec.unmatched]
         outputs, rejected = {}, []
@@ -78,9 +78,9 @@ class PairExpressions:
             expressions = [e for _, e in output.attributes]
             columns = self._columns(stored, expressions, whole.left, whole.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
-            found = computed(expressions, columns, schema)
-            items = whole.items(found.columns)
-            outputs[output.stream], _, bad = complete(items, found, self._spec.name, output.stream, expressions)
+            values = computed(expressions, columns, schema)
+            items = whole.items(values.columns)
+            outputs[output.stream], _, bad = complete(items, values, self._spec.name, output.stream, expressions)
             rejected.append(bad)
         return outputs, rejected
 
@@ -118,9 +118,9 @@ class JoinOutputs:
         rows = [piece.used[join_kernel.ROWS] for piece in pieces]
         event, at, kind, key = (chained(pieces, name, items) for name in ("event", "at", "kind", "key"))
         left, right = (chained(pieces, name, rows) for name in ("left", "right"))
-        made = cls(event, at, kind, key, keys, left, right, watermarks)
+        outputs = cls(event, at, kind, key, keys, left, right, watermarks)
         tied = any(piece.used[join_kernel.TIED] for piece in pieces) or len(pieces) > 1
-        return made.in_key_order() if tied and in_key_order else made
+        return outputs.in_key_order() if tied and in_key_order else outputs
 
     def in_key_order(self) -> JoinOutputs:
         """Sorts the outputs of one event, or of one point in time, by key, so that their order does not depend on
@@ -151,9 +151,9 @@ class JoinOutputs:
 
 def empty_port(rows: int, marks: int) -> join_kernel.Port:
     """An empty port with room for this number of rows, and of marks beside them."""
-    of = rows + marks
+    size = rows + marks
     return join_kernel.Port(
-        np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int8), np.empty(size, np.int32),
         np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, 0, -2]),
     )  # fmt: skip
 

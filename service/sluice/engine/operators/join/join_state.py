@@ -88,16 +88,16 @@ class SideState(StoredTuples):
         if not state.keys.count:
             return np.zeros(1, np.int64) if len(slots) else np.full(1, NIL, np.int64)
         heads = np.where(state.partitions["size"] > 0, state.partitions["oldest"], NIL)[: state.keys.count]
-        members, of = walked(heads, state.chain["younger"])
+        members, partition = walked(heads, state.chain["younger"])
         wanted = np.zeros(state.top, np.bool_)
         wanted[slots] = True
-        partitions = np.unique(of[wanted[members]])
+        partitions = np.unique(partition[wanted[members]])
         return moved_to(partitions, self.keys.intern_arrow(state.keys.take(partitions)), state.keys.count)
 
     def entries(self, source: SideState, maps: Maps) -> np.ndarray:
         """The queue entries of the tuples that move: some tuples of a partition may move and others not."""
-        found = super().entries(source, maps)
-        moving: np.ndarray = found[found["slot"] != NIL]
+        entries = super().entries(source, maps)
+        moving: np.ndarray = entries[entries["slot"] != NIL]
         return moving
 
     def _chain_by_arrival(self) -> None:
@@ -105,9 +105,9 @@ class SideState(StoredTuples):
         slots = time_queue.in_order(self.queue, self.scalars)["slot"]
         ends = np.concatenate([[NIL], slots, [NIL]])
         self.chain["older"][slots], self.chain["younger"][slots] = ends[:-2], ends[2:]
-        one = self.partitions[:1]
-        one["oldest"], one["youngest"], one["size"] = ends[1], ends[-2], len(slots)
-        one["following"] = one["preceding"] = NIL
+        partition = self.partitions[:1]
+        partition["oldest"], partition["youngest"], partition["size"] = ends[1], ends[-2], len(slots)
+        partition["following"] = partition["preceding"] = NIL
         self.scalars[[FIRST, LAST]] = 0 if len(slots) else NIL
         self.scalars[STORED], self.scalars[LIVE] = int(len(slots) > 0), len(slots)
 
@@ -183,8 +183,8 @@ class JoinState:
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[JoinState]:
         """Divides the tuples by the keys of the equalities. Without equalities all tuples are in part 0."""
-        of = np.append(parts_of(self.keys, part_of_key), 0)  # the last entry is for NIL
-        return [self._gathered([(self, of == part)]) for part in range(parts)]
+        part_of = np.append(parts_of(self.keys, part_of_key), 0)  # the last entry is for NIL
+        return [self._gathered([(self, part_of == part)]) for part in range(parts)]
 
     def merge(self, others: Sequence[JoinState]) -> JoinState:
         return self._gathered([(state, np.ones(state.keys.count + 1, np.bool_)) for state in (self, *others)])
@@ -195,21 +195,21 @@ class JoinState:
         The mask of a state has an entry for each key; its last entry is for tuples without a key.
         """
         layouts, clauses = tuple(side.layout for side in self.sides), tuple(side.clause for side in self.sides)
-        made = JoinState((layouts[0], layouts[1]), (clauses[0], clauses[1]), self.limits)
+        target = JoinState((layouts[0], layouts[1]), (clauses[0], clauses[1]), self.limits)
         slots = [[own[wanted[side.stored_tuples["key"][own]]] for side in state.sides for own in (side.stored(),)]
                  for state, wanted in chosen]  # fmt: skip
-        keys = [made._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]
-        made.reserve_keys()
-        for number, side in enumerate(made.sides):
-            side.strings = made.strings
+        keys = [target._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]
+        target.reserve_keys()
+        for number, side in enumerate(target.sides):
+            side.strings = target.strings
             for state, _ in chosen:
                 state.sides[number].strings = state.strings
             side.gather([
                 (state.sides[number], own[number], key)
                 for (state, _), own, key in zip(chosen, slots, keys, strict=True)
             ])  # fmt: skip
-        made.kept_keys, made.kept_strings = made.keys.count, made.strings.count
-        return made
+        target.kept_keys, target.kept_strings = target.keys.count, target.strings.count
+        return target
 
     def _keys_of(self, state: JoinState, slots: Sequence[np.ndarray]) -> np.ndarray:
         """The new numbers in this state for the keys of these tuples, the slots of both sides of another state.

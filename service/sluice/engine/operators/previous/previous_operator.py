@@ -75,8 +75,8 @@ class KeyedMapOperator(Stateful[PreviousState]):
         number = window_inspection.code_of(state.keys, key if self.spec.partition_by else "")
         if number < 0:
             return []
-        of, size = state.partitions[number], state.longest
-        places = (of["next"] - of["size"] + np.arange(of["size"])) % size
+        partition, size = state.partitions[number], state.longest
+        places = (partition["next"] - partition["size"] + np.arange(partition["size"])) % size
         rows = state.words[number * size + places]
         names = [expression(value) for value in self.spec.values]
         held = window_inspection.tuples(names, self._columns, rows, state.strings)
@@ -162,11 +162,11 @@ class KeyedMapOperator(Stateful[PreviousState]):
         slots = own * size + (state.partitions["next"][own] + runs.place[kept]) % size
         state.words[slots] = words[runs.order[kept]]
         ends = np.flatnonzero(last)
-        of, held = runs.key[ends], np.minimum(runs.before[ends] + 1, size)
-        state.stored += int((held - state.partitions["size"][of]).sum())
-        state.partitions["next"][of] = (state.partitions["next"][of] + runs.place[ends] + 1) % size
-        state.partitions["size"][of] = held
-        state.partitions["last"][of] = at[runs.order[ends]]
+        keys, held = runs.key[ends], np.minimum(runs.before[ends] + 1, size)
+        state.stored += int((held - state.partitions["size"][keys]).sum())
+        state.partitions["next"][keys] = (state.partitions["next"][keys] + runs.place[ends] + 1) % size
+        state.partitions["size"][keys] = held
+        state.partitions["last"][keys] = at[runs.order[ends]]
 
     def _forget_keys(self, state: PreviousState, now: int) -> None:
         """Frees the memory of the keys that begin anew with their next tuple (PV9)."""

@@ -85,28 +85,28 @@ class PreviousState(Tables):
 
     def slots_of(self, keys: np.ndarray) -> np.ndarray:
         """The slots of these keys, key by key."""
-        found: np.ndarray = (keys[:, None] * self.longest + np.arange(self.longest)).reshape(-1)
-        return found
+        slots: np.ndarray = (keys[:, None] * self.longest + np.arange(self.longest)).reshape(-1)
+        return slots
 
     # ---- from one state to another ----------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> Sequence[Self]:
-        of = parts_of(self.keys, part_of_key)
-        return [self._gathered([(self, np.flatnonzero(of == part))]) for part in range(parts)]
+        part_of = parts_of(self.keys, part_of_key)
+        return [self._gathered([(self, np.flatnonzero(part_of == part))]) for part in range(parts)]
 
     def merge(self, others: Sequence[Self]) -> Self:
         return self._gathered([(state, np.arange(state.keys.count)) for state in (self, *others)])
 
     def _gathered(self, chosen: Sequence[tuple[Self, np.ndarray]]) -> Self:
         """A new state with these keys of other states."""
-        made = type(self)(self.layout, self.longest, self.limits)
+        target = type(self)(self.layout, self.longest, self.limits)
         for state, keys in chosen:
-            known = made.keys.count
-            numbers = distinct(made.keys.intern_arrow(state.keys.take(keys)), known)
-            made.make_room()
-            made.take(state, {
+            known = target.keys.count
+            numbers = distinct(target.keys.intern_arrow(state.keys.take(keys)), known)
+            target.make_room()
+            target.take(state, {
                 "partition": moved_to(keys, numbers, state.keys.count),
-                "slot": moved_to(state.slots_of(keys), made.slots_of(numbers), state.rows["slot"]),
+                "slot": moved_to(state.slots_of(keys), target.slots_of(numbers), state.rows["slot"]),
             })  # fmt: skip
-        made.count()
-        return made
+        target.count()
+        return target

@@ -39,16 +39,16 @@ class SessionOperator(TimedAggregate[SessionState]):
 
     def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime | None) -> None:
         """`schema` and `event_time` belong to the input. Without event time, sessions are over the operator clock."""
-        window = spec.window
-        assert isinstance(window, Session)  # noqa: S101 - window_operators.py chooses the operator
+        window = Session.narrowed(spec.window)
         super().__init__()
         self.spec, self._window = spec, window
         self.program = Program.of(spec, schema)
         self.reads = self.program.reads
         self._make_outputs = AggregateOutputs(self.program, spec.name)
-        of = event_time
-        self.ticks = ClockTicks() if of is None else Ticks(of, dict(schema)[of.attribute], window)
-        self._tick = 1 if of is None else of.tick
+        self.ticks = (
+            ClockTicks() if event_time is None else Ticks(event_time, dict(schema)[event_time.attribute], window)
+        )
+        self._tick = 1 if event_time is None else event_time.tick
         self._gap, longest, grace = self.ticks.sizes(window)
         self._sized = None if isinstance(window.gap, int) else self.program.reads.index(window.gap)
         limit = ENDLESS if window.longest is None else longest
@@ -93,11 +93,11 @@ class SessionOperator(TimedAggregate[SessionState]):
         return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy=policy)]
 
     def _contents_of(self, state: SessionState, session: int) -> list[int]:
-        found, at = [], int(state.chains["oldest"][session])
+        contents, at = [], int(state.chains["oldest"][session])
         while at >= 0:
-            found.append(at)
+            contents.append(at)
             at = int(state.contents["following"][at])
-        return found
+        return contents
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class SessionOperator(TimedAggregate[SessionState]):
         return f"late: its session was over {self.ticks.seconds(behind)} s before the watermark less grace"
 
 
-def gaps(of: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
+def gaps(column: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The gaps in ticks of `tick` ns, rounded down, and which of them are not valid (G4); None: all are valid."""
-    found, bad = exact_nanoseconds(of.to_numpy(zero_copy_only=False))
-    wrong = (found <= 0) | (found > MAX_GAP)
+    lengths, bad = exact_nanoseconds(column.to_numpy(zero_copy_only=False))
+    wrong = (lengths <= 0) | (lengths > MAX_GAP)
     if bad is not None:
         wrong |= bad
-    return found // tick, wrong if wrong.any() else None
+    return lengths // tick, wrong if wrong.any() else None

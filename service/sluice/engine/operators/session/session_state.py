@@ -154,13 +154,13 @@ class SessionState(PartitionedState):
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
     def new(self, states: Sequence[SessionState]) -> SessionState:
-        made = SessionState(self._program)
-        made.finished = states[0].finished
-        made.arrived = max(state.arrived for state in states)
-        made.clocks = np.max([state.clocks for state in states], axis=0)
+        new_state = SessionState(self._program)
+        new_state.finished = states[0].finished
+        new_state.arrived = max(state.arrived for state in states)
+        new_state.clocks = np.max([state.clocks for state in states], axis=0)
         for number in (GROUP, LAST):
-            made.scalars[number] = max(int(state.scalars[number]) for state in states)
-        return made
+            new_state.scalars[number] = max(int(state.scalars[number]) for state in states)
+        return new_state
 
     def numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
         numbers, known, rows = partitions, self.keys.count, state.rows

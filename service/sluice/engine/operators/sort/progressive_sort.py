@@ -74,8 +74,8 @@ class SortState(StoredTuples):
             self.kept_strings = self.strings.count
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[SortState]:
-        of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
-        return [self._gathered([(self, np.flatnonzero(of == part))]) for part in range(parts)]
+        part_of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
+        return [self._gathered([(self, np.flatnonzero(part_of == part))]) for part in range(parts)]
 
     def merge(self, others: Sequence[SortState]) -> SortState:
         states = (self, *others)
@@ -84,23 +84,23 @@ class SortState(StoredTuples):
 
     def _gathered(self, chosen: Sequence[tuple[SortState, np.ndarray]]) -> SortState:
         """A new state with the given partitions of other states and their tuples."""
-        made, sources = SortState(self.layout, self.clause, self.limits, keyed=self.keyed), []
-        made.finished = chosen[0][0].finished
-        made.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
+        target, sources = SortState(self.layout, self.clause, self.limits, keyed=self.keyed), []
+        target.finished = chosen[0][0].finished
+        target.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
-            numbers, known = partitions, made.keys.count
+            numbers, known = partitions, target.keys.count
             if self.keyed:
-                numbers = distinct(made.keys.intern_arrow(state.keys.take(partitions)), known)
+                numbers = distinct(target.keys.intern_arrow(state.keys.take(partitions)), known)
             partition = moved_to(partitions, numbers, state.rows["partition"])
             slots = stored_in(state, partition != NIL)
-            slot = moved_to(slots, made.top + np.arange(len(slots)), state.top)
-            made.top += len(slots)
+            slot = moved_to(slots, target.top + np.arange(len(slots)), state.top)
+            target.top += len(slots)
             sources.append((state, {"partition": partition, "slot": slot}))
-        made.reserve("partition", max(1, made.keys.count))
-        made.reserve("slot", made.top)
-        made.take_windows(sources)
-        made.kept_keys, made.kept_strings = made.keys.count, made.strings.count
-        return made
+        target.reserve("partition", max(1, target.keys.count))
+        target.reserve("slot", target.top)
+        target.take_windows(sources)
+        target.kept_keys, target.kept_strings = target.keys.count, target.strings.count
+        return target
 
 
 class ProgressiveOperator(Stateful[SortState]):
@@ -138,12 +138,12 @@ class ProgressiveOperator(Stateful[SortState]):
         ends = np.flatnonzero(items.kind == FINAL)
         items = items.first(int(ends[0]) + 1) if len(ends) else items
         items, read, unread = readable(items, self._reads, self.spec.name)
-        made = self._run(state, items, self._arrive(state, items, read))
+        sorted_items = self._run(state, items, self._arrive(state, items, read))
         state.clean()
         if len(ends):
             state.finished = True
-            made = emit.final(made, int(items.event[-1]), int(items.at[-1]))
-        return {output.stream: made for output in self.spec.outputs} | joined([unread])
+            sorted_items = emit.final(sorted_items, int(items.event[-1]), int(items.at[-1]))
+        return {output.stream: sorted_items for output in self.spec.outputs} | joined([unread])
 
     def due(self, state: SortState) -> int:
         """MAX_TIME: only an arriving tuple makes another one leave."""
@@ -186,9 +186,9 @@ class ProgressiveOperator(Stateful[SortState]):
                 partitions = partitions[canonical(state.keys.take(partitions))]
             used = sort_heap.drain(kernel, partitions, len(arrivals) - 1, out, used)
         out = out[:used]
-        made = self._items(state, items, out)
+        sorted_items = self._items(state, items, out)
         state.release(np.concatenate([out["slot"], kernel.lost[: kernel.losses[0]]]))
-        return made
+        return sorted_items
 
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
         """The emitted tuples without window marks (O10), and the watermarks between them in their positions (E6)."""
@@ -221,8 +221,8 @@ def _comparisons(layout: WordColumns, place: int, order: specs.Order) -> Iterato
 
 def _as_stored(column: pa.Array, kind: Type) -> pa.Array:
     """A sort key as it is stored (`_type_of_key`)."""
-    of = form(kind)
-    if of.interned:
+    key_form = form(kind)
+    if key_form.interned:
         return column
-    words = of.sort_words(of.to_words(column, Interner()))
+    words = key_form.sort_words(key_form.to_words(column, Interner()))
     return pa.array(words, mask=column.is_null().to_numpy(zero_copy_only=False))

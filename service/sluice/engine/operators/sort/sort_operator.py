@@ -96,27 +96,27 @@ class SortOutputs:
         #: the outputs that have other attributes than the input
         self._changed = {output for output in spec.outputs if output.attributes not in ((), unchanged)}
 
-    def rows(self, found: FiredContents) -> Rows:
+    def rows(self, contents: FiredContents) -> Rows:
         """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6); behind
         their attributes their ranks. At most `limit` tuples of a firing (L1), and those equal to the last one (RK3).
         """
-        each = np.repeat(found.firing, found.size)
-        words = [key for column, order in self._order for key in self._keys(found, column, order)]
+        each = np.repeat(contents.firing, contents.size)
+        words = [key for column, order in self._order for key in self._keys(contents, column, order)]
         order = np.lexsort((*reversed(words), each))
-        rows, ranks = found.listed[order], _ranks(each, [key[order] for key in words])
+        rows, ranks = contents.listed[order], _ranks(each, [key[order] for key in words])
         if self._spec.limit is not None:
             first = ranks["rank" if self._spec.with_ties else "rowNumber"] <= self._spec.limit
             each, rows, ranks = each[first], rows[first], {name: rank[first] for name, rank in ranks.items()}
-        columns = [self._layout.column(column, rows, found.strings) for column in self._columns]
+        columns = [self._layout.column(column, rows, contents.strings) for column in self._columns]
         return Rows(each, columns + ([pa.array(rank) for rank in ranks.values()] if self._changed else []))
 
-    def _keys(self, found: FiredContents, column: int, order: Order) -> list[np.ndarray]:
+    def _keys(self, contents: FiredContents, column: int, order: Order) -> list[np.ndarray]:
         """Numbers that sort as the values of a column: those of its words, before them that of null (NU28)."""
         kind, presence = self._layout.types[column], self._layout.presence.get(column)
-        ranks = form(kind).ranks(found.listed[:, column], found.strings, descending=order.descending)
+        ranks = form(kind).ranks(contents.listed[:, column], contents.strings, descending=order.descending)
         if presence is None:
             return [ranks]
-        present = found.listed[:, presence]
+        present = contents.listed[:, presence]
         return [present if order.nulls_first else 1 - present, ranks]
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
@@ -138,8 +138,8 @@ class SortOutputs:
         """The items with the attributes of the output (RK1)."""
         expressions = [e for _, e in output.attributes]
         schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
-        made = computed([_lowered(e) for e in expressions], ranked, schema)
-        whole, columns, bad = complete(items, made, self._spec.name, output.stream, expressions)
+        values = computed([_lowered(e) for e in expressions], ranked, schema)
+        whole, columns, bad = complete(items, values, self._spec.name, output.stream, expressions)
         return whole.with_tuples(columns), bad
 
 

@@ -44,8 +44,7 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
 
     def __init__(self, spec: Aggregate, schema: Schema) -> None:
         """`schema` belongs to the table, with DELETES."""
-        window = spec.window
-        assert isinstance(window, TableWindow)  # noqa: S101 - window_operators.py chooses the operator
+        window = TableWindow.narrowed(spec.window)
         self.spec, self._window = spec, window
         self.program = Program.of(spec, schema)
         self._clause = self.program.clause._replace(
@@ -104,9 +103,9 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         return changes[np.argsort(changes["event"], kind="stable")], self._fresh(state, read), unread
 
     def _of(self, items: Items) -> np.ndarray:
-        made = np.zeros(len(items), CHANGE)
-        made["at"], made["event"], made["kind"] = items.at, items.event, items.kind
-        return made
+        changes = np.zeros(len(items), CHANGE)
+        changes["at"], changes["event"], changes["kind"] = items.at, items.event, items.kind
+        return changes
 
     def _row_codes(self, state: RowWindowsState, tuples: Sequence[pa.RecordBatch]) -> np.ndarray:
         """The number of the row of each tuple: the code of its key in the table."""
@@ -126,9 +125,9 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
     def _fresh(self, state: RowWindowsState, read: pa.RecordBatch) -> np.ndarray:
         """The words of rows, without their numbers."""
         columns = self.program.columns
-        made = np.empty((read.num_rows, columns.width), np.int64)
-        columns.write(made, slice(read.num_rows), read.columns[: len(columns.types)], state.strings)
-        return made
+        words = np.empty((read.num_rows, columns.width), np.int64)
+        columns.write(words, slice(read.num_rows), read.columns[: len(columns.types)], state.strings)
+        return words
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
@@ -194,14 +193,18 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         p = window_inspection.code_of(state.keys, key) if self.program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
-        one, rows = state.partitions[p], list[int]()
-        row = int(one["edge"])
+        partition, rows = state.partitions[p], list[int]()
+        row = int(partition["edge"])
         while row >= 0:
             rows.append(row)
             row = int(state.table_rows["younger"][row])
         names = [expression(e) for e in self.program.reads[: len(self.program.columns.types)]]
         held = window_inspection.tuples(names, self.program.columns, state.words[rows], state.strings)
-        policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"]), "rows": int(one["size"])}
+        policy = {
+            "since_trigger": int(partition["counter"]),
+            "full": bool(partition["full"]),
+            "rows": int(partition["size"]),
+        }
         if self.timer is not None and not state.finished:
             policy["due"] = int(state.scalars[TICK]) / SECOND  # type: ignore[assignment]
         return [InspectedWindow(self.spec.name, len(rows), held, policy=policy, now=self._now(state, p))]

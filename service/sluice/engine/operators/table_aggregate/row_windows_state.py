@@ -120,8 +120,8 @@ class RowWindowsState(Tables):
     def split(self, parts: int, part_of_key: PartOfKey) -> list[Self]:
         """Divides the rows by the keys of their window partitions. Without `partition_by` all rows are in part 0."""
         opened = self.open_keys()
-        of = parts_of(self.keys, part_of_key)[opened] if self.keys.count else np.zeros(len(opened), np.int64)
-        return [self._gathered([(self, opened[of == part])]) for part in range(parts)]
+        part_of = parts_of(self.keys, part_of_key)[opened] if self.keys.count else np.zeros(len(opened), np.int64)
+        return [self._gathered([(self, opened[part_of == part])]) for part in range(parts)]
 
     def merge(self, others: Sequence[Self]) -> Self:
         return self._gathered([(state, state.open_keys()) for state in (self, *others)])
@@ -133,20 +133,20 @@ class RowWindowsState(Tables):
 
     def _gathered(self, chosen: Sequence[tuple[Self, np.ndarray]]) -> Self:
         """A new state with these partitions of other states, and with what belongs to them."""
-        made = type(self)(self._program, counting=self._counting)
+        target = type(self)(self._program, counting=self._counting)
         first, *_ = (state for state, _ in chosen)
-        made.finished = first.finished
-        made.scalars[:] = np.max([state.scalars for state, _ in chosen], axis=0)
-        made.scalars[[LIVE, STORED]] = 0
+        target.finished = first.finished
+        target.scalars[:] = np.max([state.scalars for state, _ in chosen], axis=0)
+        target.scalars[[LIVE, STORED]] = 0
         for state, partitions in chosen:
             if len(partitions):
-                maps = made.numbered(state, partitions)
-                made.reserve_batch()
-                made.take(state, maps)
-                moved = made.partitions[maps["partition"][partitions]]
-                made.scalars[LIVE] += moved["inside"].sum()
-                made.scalars[STORED] += np.count_nonzero(moved["size"])
-        return made
+                maps = target.numbered(state, partitions)
+                target.reserve_batch()
+                target.take(state, maps)
+                moved = target.partitions[maps["partition"][partitions]]
+                target.scalars[LIVE] += moved["inside"].sum()
+                target.scalars[STORED] += np.count_nonzero(moved["size"])
+        return target
 
     def numbered(self, state: RowWindowsState, partitions: np.ndarray) -> Maps:
         """Gives new numbers to these partitions of another state, to their groups, and to their rows."""

@@ -28,9 +28,9 @@ def by_unscaled(function: Unscaled, arrow: pa.DataType, *columns: Column) -> Col
     """Applies a function of unscaled numbers to each row without nulls; the results are unscaled numbers, or None."""
     length = next((len(column) for column in columns if not is_scalar(column)), None)
     rows = [numbers(column, 1 if length is None else length) for column in columns]
-    found = [None if None in row else function(*row) for row in zip(*rows, strict=True)]
-    made = number_columns.of_unscaled(found, arrow) if pa.types.is_decimal(arrow) else pa.array(found, arrow)
-    return made[0] if length is None else made
+    unscaled = [None if None in row else function(*row) for row in zip(*rows, strict=True)]
+    result = number_columns.of_unscaled(unscaled, arrow) if pa.types.is_decimal(arrow) else pa.array(unscaled, arrow)
+    return result[0] if length is None else result
 
 
 def numbers(column: Column, length: int) -> Sequence[int | None]:
@@ -40,9 +40,9 @@ def numbers(column: Column, length: int) -> Sequence[int | None]:
 
 
 def decimal(column: Column) -> DecimalType:
-    found = decimal_type.as_decimal(type_of(column.type))
-    assert found is not None  # noqa: S101 - the signatures have decimals and int64
-    return found
+    type_ = decimal_type.as_decimal(type_of(column.type))
+    assert type_ is not None  # noqa: S101 - the signatures have decimals and int64
+    return type_
 
 
 def arrow(type_: DecimalType | None) -> pa.DataType:
@@ -62,18 +62,18 @@ def decimal_subtract(left: Column, right: Column) -> Column:
 
 
 def _total(left: Column, right: Column, by_arrow: Kernel, exact: Unscaled) -> Column:
-    one, other = decimal(left), decimal(right)
-    result = arrow(decimal_type.total(one, other))
-    if max(one.whole, other.whole) + result.scale < MOST_DIGITS:
+    left_type, right_type = decimal(left), decimal(right)
+    result = arrow(decimal_type.total(left_type, right_type))
+    if max(left_type.whole, right_type.whole) + result.scale < MOST_DIGITS:
         return pc.cast(by_arrow(left, right), result)
-    up, up_other = 10 ** (result.scale - one.scale), 10 ** (result.scale - other.scale)
+    up, up_other = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
     return by_unscaled(lambda a, b: exact(a * up, b * up_other), result, left, right)
 
 
 def decimal_multiply(left: Column, right: Column) -> Column:
-    one, other = decimal(left), decimal(right)
-    result = arrow(decimal_type.product(one, other))
-    if one.precision + other.precision < MOST_DIGITS:
+    left_type, right_type = decimal(left), decimal(right)
+    result = arrow(decimal_type.product(left_type, right_type))
+    if left_type.precision + right_type.precision < MOST_DIGITS:
         return pc.cast(pc.multiply(left, right), result)
     return by_unscaled(int.__mul__, result, left, right)
 
@@ -94,9 +94,9 @@ def _quotient(left: Column, right: Column, type_: DecimalType) -> Column:
 
 def decimal_remainder(left: Column, right: Column) -> Column:
     """The remainder with the sign of `left`."""
-    one, other = decimal(left), decimal(right)
-    result = arrow(decimal_type.rest(one, other))
-    up, up_other = 10 ** (result.scale - one.scale), 10 ** (result.scale - other.scale)
+    left_type, right_type = decimal(left), decimal(right)
+    result = arrow(decimal_type.rest(left_type, right_type))
+    up, up_other = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
     return by_unscaled(lambda a, b: _remainder(a * up, b * up_other) if b else None, result, left, right)
 
 
@@ -144,7 +144,7 @@ def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -
 
 def to_decimal(value: Column, *digits: Column) -> Column:
     """The number rounded half to even (DE12). `digits` are the scale of the result, or its precision and its scale."""
-    given = [one.as_py() for one in digits]
+    given = [number.as_py() for number in digits]
     type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
         return _of_numbers(value, type_)
@@ -158,7 +158,7 @@ def to_decimal(value: Column, *digits: Column) -> Column:
 def _of_numbers(value: Column, type_: DecimalType) -> Column:
     if is_scalar(value):
         return _of_numbers(pa.array([value.as_py()], value.type), type_)[0]
-    return number_columns.of_unscaled([_nearest(one, type_) for one in value.to_pylist()], arrow(type_))
+    return number_columns.of_unscaled([_nearest(number, type_) for number in value.to_pylist()], arrow(type_))
 
 
 def _nearest(value: object, type_: DecimalType) -> int | None:

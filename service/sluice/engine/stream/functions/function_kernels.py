@@ -41,5 +41,5 @@ ERRORS: Mapping[str, Error] = {**decimal_functions.ERRORS}
 
 def kernel(name: str) -> Kernel:
     """The kernel with this name: ours, or the function of pyarrow.compute."""
-    found: Kernel = KERNELS.get(name) or getattr(pc, name)
-    return found
+    function: Kernel = KERNELS.get(name) or getattr(pc, name)
+    return function

@@ -21,8 +21,8 @@ def over_rows(function: Kernel) -> Kernel:
 
     def computed(*columns: Column) -> Column:
         length = next((len(column) for column in columns if not is_scalar(column)), None)
-        found = function(*(pa.repeat(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
-        return found[0] if length is None else found
+        values = function(*(pa.repeat(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
+        return values[0] if length is None else values
 
     return computed
 
@@ -63,8 +63,8 @@ def _outside(values: pa.ListArray, position: pa.Array) -> pa.Array:
 
 def outside(values: Column, position: Column) -> np.ndarray:
     """For which rows the position is outside of the list."""
-    found = _outside(values, position)
-    return np.array(found.as_py()) if is_scalar(found) else np.asarray(found.to_numpy(zero_copy_only=False))
+    rows = _outside(values, position)
+    return np.array(rows.as_py()) if is_scalar(rows) else np.asarray(rows.to_numpy(zero_copy_only=False))
 
 
 def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
@@ -90,10 +90,10 @@ def list_index(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     elements = values.values.take(pa.array(starts[row] + place))
     alike = pc.fill_null(pc.equal(elements, wanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-    found = np.full(len(lengths), EDGE - 1)
-    np.minimum.at(found, row[alike], place[alike])
+    positions = np.full(len(lengths), EDGE - 1)
+    np.minimum.at(positions, row[alike], place[alike])
     missing = pc.or_(pc.is_null(values), pc.is_null(wanted)).to_numpy(zero_copy_only=False)
-    return pa.array(np.where(found == EDGE - 1, -1, found), mask=missing)
+    return pa.array(np.where(positions == EDGE - 1, -1, positions), mask=missing)
 
 
 def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
@@ -207,10 +207,10 @@ def map_values(maps: pa.MapArray) -> pa.Array:
 def entry(maps: pa.MapArray, key: pa.Array) -> pa.Array:
     """The value of the key; null without it (ST9)."""
     place = list_index(keys_of(maps), key)
-    found = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    there = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     starts = maps.offsets.to_numpy()[:-1]
-    rows = np.where(found, starts + pc.fill_null(place, 0).to_numpy(zero_copy_only=False), 0)
-    return maps.items.take(pa.array(rows, mask=~found))
+    rows = np.where(there, starts + pc.fill_null(place, 0).to_numpy(zero_copy_only=False), 0)
+    return maps.items.take(pa.array(rows, mask=~there))
 
 
 KERNELS = {

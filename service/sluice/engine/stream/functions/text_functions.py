@@ -16,6 +16,10 @@ from sluice.engine.stream.functions.column_arguments import (
     none,
 )
 
+#: the most characters that `replace` and the most bytes of separators that `join` make of arguments of a record: the
+#: product of the lengths of two texts of a megabyte has a terabyte
+LONGEST = 1 << 20
+
 
 def concatenate(left: Column, right: Column) -> Column:
     return pc.binary_join_element_wise(left, right, "")
@@ -76,7 +80,15 @@ def index_of(text: Column, part: Column) -> Column:
 def replace(text: Column, old: Column, new: Column) -> Column:
     if constants(old, new) and old.as_py():  # pyarrow loops without end on an empty pattern
         return pc.replace_substring(text, pattern=old.as_py(), replacement=new.as_py())
-    return by_row(lambda t, o, n: t.replace(o, n) if o else t, STRING, text, old, new)
+    return by_row(replaced, STRING, text, old, new)
+
+
+def replaced(text: str, old: str, new: str) -> str | None:
+    """None if the result is longer than the text, and than LONGEST."""
+    more = text.count(old) * (len(new) - len(old)) if old else 0
+    if len(text) + more > max(LONGEST, len(text)):
+        return None
+    return text.replace(old, new) if old else text
 
 
 def pad_start(text: Column, width: Column, fill: Column | None = None) -> Column:
@@ -92,6 +104,9 @@ def split(text: Column, separator: Column) -> Column:
 
 
 def join(texts: Column, separator: Column) -> Column:
+    if not constants(separator):
+        between = pc.multiply(pc.cast(pc.list_value_length(texts), INT64), pc.cast(pc.binary_length(separator), INT64))
+        separator = pc.if_else(pc.greater(between, LONGEST), none(separator), separator)
     return pc.binary_join(texts, separator)
 
 
@@ -107,11 +122,11 @@ def regex_extract(text: Column, pattern: Column, group: Column | None = None) ->
     """The first match of the pattern, or a group of it; null if there is none. The whole text is replaced by the match,
     because pyarrow's own extraction requires a name for every group.
     """
-    found = regex_contains(text, pattern)
+    matches = regex_contains(text, pattern)
     whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
     number = 1 if group is None else group.as_py() + 1
     extracted = pc.replace_substring_regex(text, pattern=whole, replacement=rf"\{number}")
-    return pc.if_else(found, extracted, none(text))
+    return pc.if_else(matches, extracted, none(text))
 
 
 def regex_count(text: Column, pattern: Column) -> Column:

@@ -192,9 +192,9 @@ def time_between(start: Column, end: Column, unit: Column, zone: Column | None =
 
 def _between(start: pa.Array, end: pa.Array, unit: str) -> pa.Array:
     missing = pc.or_(start.is_null(), end.is_null()).to_numpy(zero_copy_only=False)
-    a, b = (pc.fill_null(one, 0).to_numpy(zero_copy_only=False) for one in (start, end))
+    a, b = (pc.fill_null(column, 0).to_numpy(zero_copy_only=False) for column in (start, end))
     if unit in MONTHS:
-        months, inside = zip(*(_in_month(one.view("M8[ns]")) for one in (a, b)), strict=True)
+        months, inside = zip(*(_in_month(column.view("M8[ns]")) for column in (a, b)), strict=True)
         count, rest, size = months[1] - months[0], inside[1] - inside[0], MONTHS[unit]
     else:
         nanoseconds = SECONDS.get(unit, DAYS.get(unit, 0) * 86_400) * SECOND
@@ -237,8 +237,8 @@ def parse_time(text: Column, form: Column, zone: Column | None = None) -> Column
         return parse_time(pa.array([text.as_py()], STRING), form, zone)[0]
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
     known = pc.invert(rolled_over(text, seconds, form.as_py()))
-    found = instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
-    return found if zone is None else instant(ticks(at_wall(naive(found), zone)))
+    parsed = instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
+    return parsed if zone is None else instant(ticks(at_wall(naive(parsed), zone)))
 
 
 def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
@@ -251,10 +251,10 @@ def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
         return pa.array([value is not None and impossible(value, form) for value in texts.to_pylist()], pa.bool_())
     differs = pc.not_equal(pc.strftime(seconds, format=form), texts)
     first = pc.or_(pc.less_equal(pc.day(seconds), 3), pc.equal(pc.second(seconds), 0))
-    found = pc.fill_null(pc.and_(differs, first), False).to_numpy(zero_copy_only=False).copy()  # noqa: FBT003
-    places = np.flatnonzero(found)
-    found[places] = [impossible(value, form) for value in texts.take(pa.array(places)).to_pylist()]
-    return pa.array(found)
+    rolled = pc.fill_null(pc.and_(differs, first), False).to_numpy(zero_copy_only=False).copy()  # noqa: FBT003
+    places = np.flatnonzero(rolled)
+    rolled[places] = [impossible(value, form) for value in texts.take(pa.array(places)).to_pylist()]
+    return pa.array(rolled)
 
 
 def impossible(text: str, form: str) -> bool:

@@ -25,10 +25,10 @@ def url_part(url: Column, part: Column) -> Column:
 
 def _part(url: str, part: str) -> str | None:
     try:
-        found = PARTS[part](urlsplit(url))
+        value = PARTS[part](urlsplit(url))
     except ValueError:  # a port that is no number, or brackets without an address
         return None
-    return None if found in (None, "") else str(found)
+    return None if value in (None, "") else str(value)
 
 
 def url_parameter(url: Column, name: Column) -> Column:

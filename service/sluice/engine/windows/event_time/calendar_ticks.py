@@ -9,7 +9,7 @@ it is behind the beginning of its period:
 
 So the order of times stays, and a pane of `length` ticks is a period.
 
-Panes that are shorter than a day, and the steps of cumulating panes, divide a period of the calendar into slots of
+Panes that are shorter than a day, and the steps of panes that grow, divide a period of the calendar into slots of
 `length` ticks each. A period has as many slots as it may have parts at most; its parts take the last ones of them, so
 that the end of the last part is the beginning of the next period. The slots before begin with the period:
 
@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.timers import DAY, WallClock
-from sluice.model.spec import EventTime, TimeInterval, Window
+from sluice.model.spec import EventTime, Window
 from sluice.model.types import Type
 
 EPOCH = date(1970, 1, 1)
@@ -42,50 +42,50 @@ MAX_DISTANCE = 59 * 10**18
 CACHED = 1 << 16
 
 
-def ticks_of(of: EventTime, type_: Type, window: Window) -> Ticks:
+def ticks_of(event_time: EventTime, type_: Type, window: Window) -> Ticks:
     """How the window counts event time."""
-    return CalendarTicks(of, type_, window) if window.calendar else Ticks(of, type_, window)
+    return CalendarTicks(event_time, type_, window) if window.calendar else Ticks(event_time, type_, window)
 
 
 class CalendarTicks(Ticks):
     """How panes with `align`, or of a period of the calendar, count event time (Y2, Y3, CU5)."""
 
-    def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
-        super().__init__(of, type_, window)
-        assert isinstance(window, TimeInterval)  # noqa: S101 - ticks_of chooses the class
-        aligned = window.calendar
+    def __init__(self, event_time: EventTime, type_: Type, window: Window) -> None:
+        super().__init__(event_time, type_, window)
+        panes, aligned = window.panes, window.calendar
+        assert panes is not None  # noqa: S101 - ticks_of chooses the class
         assert aligned is not None  # noqa: S101 - the same
-        self._tick, self._months = of.tick, aligned.months
+        self._tick, self._months = event_time.tick, aligned.months
         self._weekday, self._weekly = aligned.weekday or 0, aligned.weekday is not None
         self._pane, self._length, self._age, _ = self.sizes(window)
-        self._clock = WallClock(aligned, max(window.duration, DAY))
+        self._clock = WallClock(aligned, max(panes.duration, DAY))
         plain = replace(aligned, months=None, weekday=None)
         #: what divides a period into panes, and these into steps; each with the greatest number of its parts
         self._parts = [
             (WallClock(plain, size), count)
-            for size, count in ((window.duration, window.panes_of_a_day), (window.period, window.slots))
+            for size, count in ((panes.duration, panes.panes_of_a_day), (panes.period, panes.slots))
             if count > 1
         ]
-        self._slots = window.panes_of_a_day * window.slots
+        self._slots = panes.panes_of_a_day * panes.slots
         #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
         shrunk = self.most * 5 // 11
         if self._parts:
-            shrunk = self.most * max(window.duration, DAY) // (of.tick * self._slots * self._length) * 9 // 10
-        self._farthest = min(shrunk, MAX_DISTANCE // of.tick)
+            shrunk = self.most * max(panes.duration, DAY) // (event_time.tick * self._slots * self._length) * 9 // 10
+        self._farthest = min(shrunk, MAX_DISTANCE // event_time.tick)
         self._number, self._starts = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._starts_of)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        found, bad = super().of(tuples)
-        outside = (found > self._farthest) | (found < -self._farthest)
+        times, bad = super().of(tuples)
+        outside = (times > self._farthest) | (times < -self._farthest)
         if bad is not None:
             outside |= bad
-        return self._ticks(np.where(outside, 0, found)), outside if outside.any() else None
+        return self._ticks(np.where(outside, 0, times)), outside if outside.any() else None
 
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
         """A watermark that is later than all times is behind every period."""
-        found = super().of_watermarks(watermarks)
-        late = found > self._farthest
-        return np.where(late, self.latest, self._ticks(np.where(late, 0, np.maximum(found, -self._farthest))))
+        times = super().of_watermarks(watermarks)
+        late = times > self._farthest
+        return np.where(late, self.latest, self._ticks(np.where(late, 0, np.maximum(times, -self._farthest))))
 
     @property
     def farthest(self) -> int:
@@ -95,8 +95,8 @@ class CalendarTicks(Ticks):
         slot, behind = np.divmod(ticks, self._length)
         slots, place = np.unique(slot, return_inverse=True)
         starts = np.array([self._starts(n // self._slots)[n % self._slots] for n in slots.tolist()], np.int64)
-        found: np.ndarray = starts[place.reshape(-1)] + behind if len(ticks) else ticks
-        return found
+        times: np.ndarray = starts[place.reshape(-1)] + behind if len(ticks) else ticks
+        return times
 
     def late_before(self, watermarks: np.ndarray) -> np.ndarray:
         unmoved = self.are_last(watermarks) | (watermarks < -self.most)
@@ -139,8 +139,8 @@ class CalendarTicks(Ticks):
     def _number_of(self, day: int) -> int:
         """The number of the period that has this local date, in days since 1970."""
         if self._months is not None:
-            of = EPOCH + timedelta(days=day)
-            return ((of.year - EPOCH.year) * 12 + of.month - 1) // self._months
+            date = EPOCH + timedelta(days=day)
+            return ((date.year - EPOCH.year) * 12 + date.month - 1) // self._months
         return (day + EPOCH.weekday() - self._weekday) // 7 if self._weekly else day
 
     def _starts_of(self, number: int) -> np.ndarray:

@@ -37,13 +37,13 @@ class Sized(Protocol):
 class Ticks:
     """How a window counts event time. A slidingTime window counts whole milliseconds (KIP W4)."""
 
-    def __init__(self, of: EventTime, type_: Type, window: Sized) -> None:
-        self.attribute = of.attribute
+    def __init__(self, event_time: EventTime, type_: Type, window: Sized) -> None:
+        self.attribute = event_time.attribute
         self.type = type_
-        tick = window.tick or of.tick
+        tick = window.tick or event_time.tick
         #: the nanoseconds of a tick
         self.nanoseconds = tick
-        self._units = tick // of.tick
+        self._units = tick // event_time.tick
         sizes = self.sizes(window)
         #: in ticks; 0 of windows that are no panes
         self._discard_age = sizes[2] if len(sizes) == PANE_SIZES else 0
@@ -60,13 +60,13 @@ class Ticks:
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
         """The ticks of each tuple, and which of them are out of range or no times (None: none is)."""
-        found, bad = units(tuples.column(self.attribute), self.type)
+        ticks, bad = units(tuples.column(self.attribute), self.type)
         if self._units > 1:
-            found = found // self._units
-        outside = (found > self.most) | (found < -self.most)
+            ticks = ticks // self._units
+        outside = (ticks > self.most) | (ticks < -self.most)
         if bad is not None:
             outside |= bad
-        return found, outside if outside.any() else None
+        return ticks, outside if outside.any() else None
 
     def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
         """Like `of`, for the tuples of these items."""

@@ -15,14 +15,14 @@ def totals(known: np.ndarray, events: np.ndarray, firings: int) -> tuple[np.ndar
     came, fires = events["code"] == INSERT, events["code"] == FIRE
     begins, fired = events["begin"][came], events[fires]
     before = np.cumsum(came)[fires]
-    found, done = np.zeros(firings, np.int64), 0
+    counts, done = np.zeros(firings, np.int64), 0
     for count in np.unique(before).tolist():
         known, done = _merged(known, begins[done:count]), count
         now = fired[before == count]
         sums = np.append(0, np.cumsum(known[1]))
         after = sums[np.searchsorted(known[0], now["end"], "right")]
-        found[now["slot"]] = after - sums[np.searchsorted(known[0], now["begin"])]
-    return found, _merged(known, begins[done:])
+        counts[now["slot"]] = after - sums[np.searchsorted(known[0], now["begin"])]
+    return counts, _merged(known, begins[done:])
 
 
 def _merged(known: np.ndarray, times: np.ndarray) -> np.ndarray:

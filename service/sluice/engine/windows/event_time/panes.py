@@ -398,7 +398,7 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25, CU3); ENDLESS if
     there is none.
     """
-    parts, nodes, watermark, found = w.partitions, w.nodes, _watermark(w, g, p), ENDLESS
+    parts, nodes, watermark, next_end = w.partitions, w.nodes, _watermark(w, g, p), ENDLESS
     epoch = _epoch(w, g, p)
     if parts[p].epoch == epoch:
         node = parts[p].fresh
@@ -410,7 +410,7 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
         if node != NIL:
             late = max(end + g.period, _first_end(w, g, node))
             if late <= watermark:
-                found = late
+                next_end = late
     beyond = end if watermark == NEVER else max(end, watermark)
     node = parts[p].open
     while node != NIL and _last_end(w, g, node) <= beyond:
@@ -418,8 +418,8 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     parts[p].open = node
     if node != NIL:
         following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
-        found = min(found, max(following, _first_end(w, g, node)))
-    return found
+        next_end = min(next_end, max(following, _first_end(w, g, node)))
+    return next_end
 
 
 # ---- a time of each key ---------------------------------------------------------------------------------------------
@@ -435,8 +435,8 @@ def _move_key(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
         w.scalars[TAKEN], w.scalars[LAST] = 1, NEVER
         _wait(k.idle, p, arrivals[i].at)
         _wait(k.forgotten, p, arrivals[i].at)
-    made = k.times[p].made
-    if mark.made > made and (made == NEVER or mark.made >= later(made, k.gap)):  # E3
+    last_mark = k.times[p].made
+    if mark.made > last_mark and (last_mark == NEVER or mark.made >= later(last_mark, k.gap)):  # E3
         if mark.watermark > k.times[p].watermark:
             if not _fire_key(w, g, p, arrivals[i].event, arrivals[i].at, mark.watermark):
                 return False
@@ -524,10 +524,10 @@ def _begin_to_close(w: Window, g: Grid, instant: int) -> None:
 @inlined
 def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
     """The partition is to reach the watermark `goal`, ENDLESS - 1 if it is forgotten then."""
-    one = w.keys.times[p]
-    one.goal = max(goal, one.watermark)
+    key_time = w.keys.times[p]
+    key_time.goal = max(goal, key_time.watermark)
     due = _due(w, g, p)
-    if due <= one.goal:
+    if due <= key_time.goal:
         schedule(w.partitions, w.matches, w.starts[0], p, due)
     else:
         _reach(w, p)
@@ -536,11 +536,11 @@ def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
 @inlined
 def _reach(w: Window, p: int) -> None:
     """The partition has reached its goal."""
-    one = w.keys.times[p]
-    one.watermark = one.goal
-    one.epoch += 1
-    if one.goal == ENDLESS - 1:
-        one.watermark = one.made = one.drop = NEVER
+    key_time = w.keys.times[p]
+    key_time.watermark = key_time.goal
+    key_time.epoch += 1
+    if key_time.goal == ENDLESS - 1:
+        key_time.watermark = key_time.made = key_time.drop = NEVER
         if len(w.fillings):
             w.fillings[p].next = NEVER + 1
             w.fillings[p].until = w.fillings[p].last = NEVER
@@ -594,10 +594,10 @@ def _live_on(w: Window, g: Grid, p: int, end: int) -> None:
     """A pane with tuples fires: the key lives from its end on (EP2). No pane comes out empty that is not later than
     one that came out before.
     """
-    one = w.fillings[p]
+    filling = w.fillings[p]
     until = _span(w, p, end - g.duration) if g.spanned else end + g.forget
-    one.until = max(one.until, until)
-    one.next = max(one.next, _existing(g, end + g.period))
+    filling.until = max(filling.until, until)
+    filling.next = max(filling.next, _existing(g, end + g.period))
 
 
 @inlined
@@ -614,18 +614,18 @@ def _fill(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
     """The next empty pane comes out (EP1), or is left out: if the end of the stream completes it (EP7), or if too many
     follow it at this watermark (EP6).
     """
-    one = w.fillings[p]
-    end, fire = one.next, w.partitions[p].fire if w.partitions[p].oldest != NIL else ENDLESS
+    filling = w.fillings[p]
+    end, fire = filling.next, w.partitions[p].fire if w.partitions[p].oldest != NIL else ENDLESS
     if now >= g.latest and fire == ENDLESS:
-        one.until = end - 1
+        filling.until = end - 1
         return
-    left_out = (min(now, one.until, fire - 1) - end) // g.period + 1 - g.most
+    left_out = (min(now, filling.until, fire - 1) - end) // g.period + 1 - g.most
     if left_out > 0:
         w.scalars[LEFT_OUT] += left_out
-        one.next = _existing(g, end + left_out * g.period)
+        filling.next = _existing(g, end + left_out * g.period)
         return
     append_firing(w, p, event, at, start_of(g, end), end, end - 1, EMPTY)
-    one.next = _existing(g, end + g.period)
+    filling.next = _existing(g, end + g.period)
 
 
 # ---- how often a pane has fired -------------------------------------------------------------------------------------

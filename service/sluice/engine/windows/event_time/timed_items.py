@@ -23,29 +23,29 @@ def arrivals(
     the further fields in `more` have one entry per tuple. The `slot` of a STEP is its topic partition.
     """
     timed = (items.kind == WATERMARK) | (items.kind == STEP)
-    made, marks = scratch.room(len(items), kind), ticks.of_watermarks(items.watermark[timed])
+    records, marks = scratch.room(len(items), kind), ticks.of_watermarks(items.watermark[timed])
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot, times, marks)
-    _write(made, *map(read_only, columns))
+    _write(records, *map(read_only, columns))
     for name, values in more.items():
-        made[name][items.kind == TUPLE] = values
-    return made
+        records[name][items.kind == TUPLE] = values
+    return records
 
 
 @kernel
 def _write(
-    made: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray, source: np.ndarray,
+    records: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray, source: np.ndarray,
     partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray,
 ) -> None:  # fmt: skip
     row, mark = 0, 0
-    for i in range(len(made)):
-        one = made[i]
-        one.kind, one.at, one.event, one.watermark = kind[i], at[i], event[i], watermark[i]
-        one.partition = one.slot = one.time = 0
+    for i in range(len(records)):
+        record = records[i]
+        record.kind, record.at, record.event, record.watermark = kind[i], at[i], event[i], watermark[i]
+        record.partition = record.slot = record.time = 0
         if kind[i] == TUPLE:
-            one.partition, one.slot, one.time = partition[row], slot[row], times[row]
+            record.partition, record.slot, record.time = partition[row], slot[row], times[row]
             row += 1
         elif kind[i] == WATERMARK or kind[i] == STEP:
-            one.time, one.slot = marks[mark], max(source[i], 0)
+            record.time, record.slot = marks[mark], max(source[i], 0)
             mark += 1
 
 

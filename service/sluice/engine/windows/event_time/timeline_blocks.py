@@ -34,9 +34,9 @@ class NodeAllocation(NamedTuple):
 
 def scalars() -> np.ndarray:
     """The scalars of a table without nodes."""
-    made = np.zeros(SCALARS, np.int64)
-    made[FREE] = NIL
-    return made
+    numbers = np.zeros(SCALARS, np.int64)
+    numbers[FREE] = NIL
+    return numbers
 
 
 def needed(top: int, more: int) -> int:

@@ -38,20 +38,20 @@ def schedule(partitions: np.ndarray, matches: np.ndarray, start: int, p: int, du
 
 
 @inlined
-def due_before(tree: np.ndarray, time: int, found: np.ndarray) -> tuple[int, int]:
-    """Finds what is due before a time. `tree` has the nodes of one tree; `found` has room for as many numbers.
+def due_before(tree: np.ndarray, time: int, nodes: np.ndarray) -> tuple[int, int]:
+    """Finds what is due before a time. `tree` has the nodes of one tree; `nodes` has room for as many numbers.
 
     Writes the numbers of the nodes below which something is due, each behind its parent: first inner nodes, then the
     leaves from left to right. Returns the number of inner nodes, and that of all.
     """
     count, leaves = 0, 0
     if tree[ROOT].due < time:
-        found[count] = ROOT
+        nodes[count] = ROOT
         count += 1
-    while leaves < count and 2 * found[leaves] < len(tree):
-        for child in range(2 * found[leaves], 2 * found[leaves] + 2):
+    while leaves < count and 2 * nodes[leaves] < len(tree):
+        for child in range(2 * nodes[leaves], 2 * nodes[leaves] + 2):
             if tree[child].due < time:
-                found[count] = child
+                nodes[count] = child
                 count += 1
         leaves += 1
     return leaves, count
@@ -65,17 +65,17 @@ def postpone(partitions: np.ndarray, tree: np.ndarray, p: int, due: int) -> None
 
 
 @inlined
-def replay(tree: np.ndarray, found: np.ndarray, inner: int) -> None:
-    """Computes the first `inner` nodes in `found` again, children before parents."""
+def replay(tree: np.ndarray, nodes: np.ndarray, inner: int) -> None:
+    """Computes the first `inner` nodes in `nodes` again, children before parents."""
     for k in range(inner - 1, -1, -1):
-        _play_one(tree, 0, found[k])
+        _play_one(tree, 0, nodes[k])
 
 
 @inlined
 def _play_one(matches: np.ndarray, start: int, node: int) -> None:
     """Computes an inner node from its children."""
-    one, other = matches[start + 2 * node], matches[start + 2 * node + 1]
-    first = other if other.due < one.due else one
+    left, right = matches[start + 2 * node], matches[start + 2 * node + 1]
+    first = right if right.due < left.due else left
     _enter(matches, start + node, first.due, first.partition)
 
 

@@ -28,7 +28,7 @@ from sluice.engine.windows.event_time.calendar_ticks import ticks_of
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.invariants import violated
 from sluice.model.lateness.late_results import Lateness, lateness
-from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream, TimeInterval
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Sort, Stream
 
 #: watermarks in nanoseconds since 1970 -> the watermarks that are passed on for them
 Hold = Callable[[np.ndarray], np.ndarray]
@@ -63,20 +63,20 @@ class HeldStream:
         """
         if not self.promises or not len(items.tuples):
             return
-        of = self.stream.event_time
-        assert of is not None  # noqa: S101 - `promises`
+        event_time = self.stream.event_time
+        assert event_time is not None  # noqa: S101 - `promises`
         before = min((reached.get(name, NEVER) for name in self.inputs), default=NEVER)
         passed = np.where(items.kind == WATERMARK, items.watermark, NEVER)
         passed = np.maximum(np.maximum.accumulate(passed), _passed_on(self.hold, np.array([before]))[0])
         limit = passed[items.kind == TUPLE]
-        times, bad = units(items.tuples.column(of.attribute), dict(self.stream.schema)[of.attribute])
-        most = MAX_TIME // of.tick
-        behind = np.clip(times, -most, most) * of.tick < limit
+        times, bad = units(items.tuples.column(event_time.attribute), dict(self.stream.schema)[event_time.attribute])
+        most = MAX_TIME // event_time.tick
+        behind = np.clip(times, -most, most) * event_time.tick < limit
         if bad is not None:
             behind &= ~bad
         if behind.any():
             first = int(np.flatnonzero(behind)[0])
-            time = f"{of.attribute} ({int(times[first]) * of.tick} ns)"
+            time = f"{event_time.attribute} ({int(times[first]) * event_time.tick} ns)"
             watermark = f"the watermark that it has passed on ({int(limit[first])} ns)"
             msg = f"{self.operator} emits a tuple to {self.stream.name} whose {time} is before {watermark}"
             raise violated("no output is late", msg)
@@ -109,7 +109,7 @@ def _passed_on(hold: Hold | None, watermarks: np.ndarray) -> np.ndarray:
 
 def _hold(operator: Operator, streams: Mapping[str, Stream]) -> Hold | None:
     """How the operator holds its watermark back (Q8, Z7, I7, U6); None if it does not."""
-    if isinstance(operator, Sort | Custom) and isinstance(operator.window, TimeInterval):
+    if isinstance(operator, Sort | Custom) and operator.window.paned:
         return _first_open_pane(operator, streams[operator.input])
     return _earlier(operator.holds) if operator.holds else None
 
@@ -121,19 +121,19 @@ def _earlier(by: int) -> Hold:
 
 def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
     """The start of the first pane that is not closed (Q8, E28): all later outputs are of this pane or of later ones."""
-    window, of = operator.window, stream.event_time
-    assert isinstance(window, TimeInterval)  # noqa: S101 - the caller has checked
-    assert of is not None  # noqa: S101 - the window needs an event time
-    ticks = ticks_of(of, dict(stream.schema)[of.attribute], window)
+    window, event_time = operator.window, stream.event_time
+    assert window.panes is not None  # noqa: S101 - the caller has checked
+    assert event_time is not None  # noqa: S101 - the window needs an event time
+    ticks = ticks_of(event_time, dict(stream.schema)[event_time.attribute], window)
     duration, period, _, offset = ticks.sizes(window)
-    apart = duration if window.cumulating else period
+    apart = window.panes.apart(duration, period)
 
     def hold(watermarks: np.ndarray) -> np.ndarray:
         now = ticks.of_watermarks(watermarks)
         closed = ticks.late_before(now) - offset
         behind = (closed - duration) // apart + 1  # the number of the pane, from the offset on
         starts = np.where(ticks.are_last(now), 0, offset + behind * apart)
-        return np.where(ticks.are_last(now), watermarks, ticks.to_units(starts) * of.tick)
+        return np.where(ticks.are_last(now), watermarks, ticks.to_units(starts) * event_time.tick)
 
     return hold
 
@@ -145,7 +145,7 @@ def _promises(operator: Operator, stream: Stream, known: Lateness | None) -> boo
     """Whether no tuple of an output is older than the watermarks before it: the operator rejects late tuples, and the
     event time of the output is behind the watermark in no case. A stream with `lag` makes its own watermarks (E3).
     """
-    of = stream.event_time
-    if of is None or of.lag is not None or known is None or known.behind > 0:
+    event_time = stream.event_time
+    if event_time is None or event_time.lag is not None or known is None or known.behind > 0:
         return False
     return isinstance(operator, Sort | Dedup | Join) and operator.accepts is not None

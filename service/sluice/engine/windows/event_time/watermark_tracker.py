@@ -86,18 +86,22 @@ class WatermarkSettings(NamedTuple):
 class Watermarks:
     """The watermarks of one stream."""
 
-    def __init__(self, stream: Stream, sources: int, *, made: bool, joined: bool = False, passes: bool = False) -> None:
-        """`sources` is the number of topic partitions. `made`: an operator writes the stream. `joined`: the stream is
-        several streams as one, so its watermarks are theirs alone. `passes`: a window reads its steps.
+    def __init__(
+        self, stream: Stream, sources: int, *, written: bool, joined: bool = False, passes: bool = False
+    ) -> None:
+        """`sources` is the number of topic partitions. `written`: an operator writes the stream. `joined`: the stream
+        is several streams as one, so its watermarks are theirs alone. `passes`: a window reads its steps.
         """
-        of = stream.event_time
-        self._stream, self._of, self._sources, self._made = stream.name, of, sources, made
-        if of is not None:
-            self._type = dict(stream.schema)[of.attribute]
-            lag = -1 if of.lag is None else of.lag
-            idle = -1 if of.idle_after is None else of.idle_after
-            step = max(of.minimum_gap, LEAST_STEP) if of.advance else 0
-            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, made and not joined, step, passes)
+        event_time = stream.event_time
+        self._stream, self._of, self._sources, self._made = stream.name, event_time, sources, written
+        if event_time is not None:
+            self._type = dict(stream.schema)[event_time.attribute]
+            lag = -1 if event_time.lag is None else event_time.lag
+            idle = -1 if event_time.idle_after is None else event_time.idle_after
+            step = max(event_time.minimum_gap, LEAST_STEP) if event_time.advance else 0
+            self._rule = WatermarkSettings(
+                lag, event_time.minimum_gap, idle, written, written and not joined, step, passes
+            )
 
     def initial(self) -> Progress:
         return Progress(NEVER, np.zeros(0, SOURCE))
@@ -183,21 +187,23 @@ class Watermarks:
         """Separates the tuples that are too far in the future. Returns the other items, their event times in
         nanoseconds (empty if no rule needs them), and the rejected tuples or None.
         """
-        of = self._of
-        assert of is not None  # noqa: S101 - the caller has checked
-        most = None if of.max_future in (None, UNLIMITED) else of.max_future
+        event_time = self._of
+        assert event_time is not None  # noqa: S101 - the caller has checked
+        most = None if event_time.max_future in (None, UNLIMITED) else event_time.max_future
         if self._rule.lag < 0 and most is None:
             return items, np.zeros(0, np.int64), None
         if most is not None and (steps := items.kind == STEP).any():
             steps[steps] = items.watermark[steps] > all_later(items.at[steps], most)
             items = items.only(~steps)
         is_tuple = items.kind == TUPLE
-        times, ahead = ahead_of(items.tuples, of, self._type, items.at[is_tuple], most)
+        times, ahead = ahead_of(items.tuples, event_time, self._type, items.at[is_tuple], most)
         if most is None or not ahead.any():
             return items, times, None
         kept = ~is_tuple
         kept[is_tuple] = ~ahead
-        reasons = [f"too far ahead: {of.attribute} is more than {most / 1e9:g} s ahead of the clock"] * int(ahead.sum())
+        reasons = [f"too far ahead: {event_time.attribute} is more than {most / 1e9:g} s ahead of the clock"] * int(
+            ahead.sum()
+        )
         return items.only(kept), times[~ahead], rejected(items.only(~kept), self._stream, reasons)
 
 
@@ -309,10 +315,10 @@ def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, valu
     if rule.lag < 0:
         moves = kind == WATERMARK and value > sources[s].watermark
     else:  # E3
-        made = sources[s].made
+        last_mark = sources[s].made
         moves = kind in (TUPLE, STEP) and value > NEVER + rule.lag
         value -= rule.lag if moves else 0
-        moves = moves and value > made and (made == NEVER or value >= later(made, rule.gap))
+        moves = moves and value > last_mark and (last_mark == NEVER or value >= later(last_mark, rule.gap))
         if moves:
             sources[s].made = value
     if moves:

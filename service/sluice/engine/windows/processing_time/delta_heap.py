@@ -66,8 +66,8 @@ def _melded(top: int, below: int) -> None:
 
 
 @inlined
-def _ordered(w: Window, one: int, other: int) -> bool:
-    return as_real(one) <= as_real(other) if w.clause.eviction.floating else one <= other
+def _ordered(w: Window, first: int, second: int) -> bool:
+    return as_real(first) <= as_real(second) if w.clause.eviction.floating else first <= second
 
 
 @inlined
@@ -101,12 +101,12 @@ def _sink(w: Window, first: int, top: int, count: int) -> None:
 
 
 @inlined
-def _later(w: Window, one: int, other: int) -> bool:
-    return bool(w.order[w.events[one].slot].number > w.order[w.events[other].slot].number)
+def _later(w: Window, first: int, second: int) -> bool:
+    return bool(w.order[w.events[first].slot].number > w.order[w.events[second].slot].number)
 
 
 @inlined
-def _exchange(w: Window, one: int, other: int) -> None:
-    slot = w.events[one].slot
-    w.events[one].slot = w.events[other].slot
-    w.events[other].slot = slot
+def _exchange(w: Window, first: int, second: int) -> None:
+    slot = w.events[first].slot
+    w.events[first].slot = w.events[second].slot
+    w.events[second].slot = slot

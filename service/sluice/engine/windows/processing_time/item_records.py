@@ -12,24 +12,24 @@ from sluice.engine.windows.processing_time.window_records import ARRIVAL
 
 def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, scratch: Scratch) -> np.ndarray:
     """Builds one record per item. `partition` and `slot` have one entry per tuple."""
-    made = scratch.room(len(items), ARRIVAL)
+    records = scratch.room(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot)
-    _write(made, *map(read_only, columns))
-    return made
+    _write(records, *map(read_only, columns))
+    return records
 
 
 @kernel
 def _write(
-    made: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray, source: np.ndarray,
+    records: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray, source: np.ndarray,
     partition: np.ndarray, slot: np.ndarray,
 ) -> None:  # fmt: skip
     row = 0
-    for i in range(len(made)):
-        one = made[i]
-        one.kind = WINDOW if kind[i] == EMPTY_FIRING else kind[i]
-        one.at, one.event, one.watermark = at[i], event[i], watermark[i]
-        one.source = 0 if source[i] == MADE else source[i]
-        one.partition = one.slot = 0
+    for i in range(len(records)):
+        record = records[i]
+        record.kind = WINDOW if kind[i] == EMPTY_FIRING else kind[i]
+        record.at, record.event, record.watermark = at[i], event[i], watermark[i]
+        record.source = 0 if source[i] == MADE else source[i]
+        record.partition = record.slot = 0
         if kind[i] == TUPLE:
-            one.partition, one.slot = partition[row], slot[row]
+            record.partition, record.slot = partition[row], slot[row]
             row += 1

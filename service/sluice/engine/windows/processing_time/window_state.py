@@ -175,8 +175,8 @@ class WindowTables(Tables):
         entries["partition"] = rename(entries["partition"], maps["partition"])
         if "slot" in maps:
             entries["slot"] = source.renamed(entries["slot"], "slot", maps["slot"])
-        found: np.ndarray = entries[entries["partition"] != NIL]
-        return found
+        moving: np.ndarray = entries[entries["partition"] != NIL]
+        return moving
 
 
 def _there(partitions: np.ndarray, gone: np.ndarray) -> np.ndarray:

@@ -52,9 +52,9 @@ def needed(clause: KernelClause) -> set[str]:
 
 def scalars() -> np.ndarray:
     """The scalars of a window that holds nothing."""
-    made = np.zeros(SCALARS, np.int64)
-    made[[FIRST, LAST]] = NIL
-    return made
+    numbers = np.zeros(SCALARS, np.int64)
+    numbers[[FIRST, LAST]] = NIL
+    return numbers
 
 
 def window_of(
