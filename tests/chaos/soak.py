@@ -58,10 +58,10 @@ class Load:
     """A process that sends records, `rate` a second, whose rate can be changed. `sent` is their number."""
 
     def __init__(self, bootstrap: str, keys: int, hot: float = 0.0, most: int = sys.maxsize) -> None:
-        self._rate, self._sent = multiprocessing.Value("d", 0.0), multiprocessing.Value("q", 0)
-        self._over = multiprocessing.Event()
+        context = multiprocessing.get_context("spawn")
+        self._rate, self._sent, self._over = context.Value("d", 0.0), context.Value("q", 0), context.Event()
         given = (bootstrap, keys, hot, most, self._rate, self._sent, self._over)
-        self._process = multiprocessing.get_context("spawn").Process(target=send, args=given, daemon=True)
+        self._process = context.Process(target=send, args=given, daemon=True)
         self._process.start()
 
     def at(self, rate: float) -> None:
@@ -132,11 +132,12 @@ def pipeline_text(bootstrap: str, folder: Path, length: int = LENGTH) -> str:
 
 
 class Seen(NamedTuple):
-    """A look at the service: seconds, unread records, milliseconds until /readyz answered; -1 if it is not ready."""
+    """A look at the service: seconds, unread records, milliseconds until /readyz answered (-1: not ready), its text."""
 
     at: float
     unread: int
     ready_ms: float
+    says: str
 
 
 class Watch:
@@ -161,9 +162,9 @@ class Watch:
 
     def look(self) -> None:
         begun = time.monotonic()
-        ready = self._service.page("/readyz")[0] == 200
-        took = (time.monotonic() - begun) * 1000 if ready else -1.0
-        self.seen.append(Seen(begun, self.unread(), took))
+        status, text = self._service.page("/readyz")
+        took = (time.monotonic() - begun) * 1000 if status == 200 else -1.0
+        self.seen.append(Seen(begun, self.unread(), took, text))
         self.resources.look()
 
     def unread(self) -> int:
@@ -266,9 +267,11 @@ def of_watch(watch: Watch, behind: float) -> list[str]:
     ready = [one.ready_ms for one in watch.seen]
     slowest = max((took for took in ready if took >= 0), default=-1)
     unread, good = max(one.unread for one in watch.seen), sum(took >= 0 for took in ready)
+    behind_looks = sum("catching up" in one.says for one in watch.seen)
     return [
         f"At most {unread:,} records were unread; {behind:.0f} s after the load the service had read all.",
         f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms.",
+        f"In {behind_looks} looks it said `catching up`; at the end it said `{watch.seen[-1].says.strip()}`.",
     ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -41,6 +42,15 @@ Decode = Callable[[pa.BinaryArray], Decoded]
 TOGETHER, ALONE, MOST_S = 10_000, 20, 20.0
 #: the most characters of a reason, and of a record that is changed further
 MOST_REASON, MOST_RECORD = 1_000, 20_000
+#: a value of a text format, and values to put in its place
+VALUE = re.compile(rb'"[^"]*"|-?\d[\d.eE+-]*|true|false|null|\{\}|\[\]')
+VALUES = [
+    b"0", b"-0.0", b"1e308", b"1e-400", b"9223372036854775807", b"-9223372036854775809",
+    b"0.1234567890123456789012345678",
+    b"null", b"true", b"[]", b"{}", b'[{"a":[null]}]', b'""', b'"1"', b'"NaN"',
+    rb'"\ud83d\ude00"', rb'"\ud800"', rb'"\u0000"',
+    b'"2026-02-30T25:61:61Z"', b'"9999-12-31T23:59:60.999999999+18:00"', b'"AQI"', b"1" * 50, b'"' + b"x" * 300 + b'"',
+]  # fmt: skip
 
 # ---- streams with every type and spelling ----------------------------------------------------------------------------
 
@@ -122,10 +132,24 @@ def formats() -> dict[str, tuple[Decode, pa.BinaryArray]]:
 
 def changed(random: Random, inputs: Sequence[bytes], ordinary: Sequence[bytes] = ()) -> bytes:
     """A mutation, half of them of `ordinary` inputs; sometimes the beginning of one input with the end of another."""
+    chosen = ordinary if ordinary and random.randrange(2) else inputs
+    if random.randrange(2):
+        return gentle(random, random.choice(chosen), random.choice(inputs))[:MOST_RECORD]
     if random.randrange(4):
-        return mutant(random, ordinary if ordinary and random.randrange(2) else inputs)[:MOST_RECORD]
+        return mutant(random, chosen)[:MOST_RECORD]
     one, other = random.choice(inputs), random.choice(inputs)
     return (one[: random.randrange(len(one) + 1)] + other[random.randrange(len(other) + 1) :])[:MOST_RECORD]
+
+
+def gentle(random: Random, data: bytes, other: bytes) -> bytes:
+    """The input with another value, number or text, at one place, or with one byte that is one more or less."""
+    values = list(VALUE.finditer(data))
+    if not values or not random.randrange(3):
+        at = random.randrange(max(len(data), 1))
+        return data[:at] + bytes([(byte + random.choice((-1, 1))) % 256 for byte in data[at : at + 1]]) + data[at + 1 :]
+    place = random.choice(values)
+    new = random.choice([*VALUES, *VALUE.findall(other)])
+    return data[: place.start()] + new + data[place.end() :]
 
 
 def grown(name: str, seconds: float, seed: int) -> dict[str, Any]:

@@ -314,6 +314,8 @@ class Metrics:
         self._now = now
         #: by stage: the timestamp of the newest record that was read, in seconds since 1970
         self._newest: dict[str, float] = {}
+        #: by stage: the number of unread records, and the lag in seconds
+        self._behind: dict[str, tuple[int, float]] = {}
         self._registry = CollectorRegistry()
         self._metrics = {metric.name: _made(metric, self._registry) for metric in TABLE}
         self._metrics["sluice_build_info"].labels(version).set(1)
@@ -404,6 +406,12 @@ class Metrics:
         newest = self._newest.get(stage)
         lag = max(0.0, self._now() - newest) if records and newest is not None else 0.0
         self._metrics["sluice_lag_seconds"].labels(stage).set(lag)
+        self._behind[stage] = (records, lag)
+
+    def backlog(self) -> tuple[int, float]:
+        """The unread records of all stages after their last batches, and the longest lag in seconds."""
+        behind = [*self._behind.values()]
+        return sum(records for records, _ in behind), max((lag for _, lag in behind), default=0.0)
 
     def store(self, stage: str, report: StoreReport) -> None:
         """Updates what is known of the store of `state:`."""

@@ -155,6 +155,18 @@ class Registered:
         return State.RUNNING if ready else self.status.state
 
 
+#: seconds of lag from which on a pipeline has a backlog
+BACKLOG_S = 10.0
+
+
+def _catching_up(member: Registered) -> str:
+    """How far a pipeline is behind; empty without a backlog."""
+    records, lag = member.metrics.backlog()
+    if member.state is not State.RUNNING or lag < BACKLOG_S:
+        return ""
+    return f"catching up: {records:,} records are unread, the last one read is {lag:,.0f} s old"
+
+
 class Pipelines:
     """The pipelines of one service, by name; and the files that are wrong, each with what is wrong with it."""
 
@@ -223,13 +235,13 @@ class Pipelines:
         return self._joined([*(self._named(member, self._not_ready(member)) for member in self.members), *files])
 
     def remarks(self) -> str:
-        """Which pipelines this instance leads and for which it waits (--standby), and which operators cannot emit what
-        they hold, one line each. None of this makes the service unready.
+        """Which pipelines this instance leads and for which it waits (--standby), which have a backlog, and which
+        operators cannot emit what they hold, one line each. None of this makes the service unready.
         """
         lines = [
             (member, text)
             for member in self.members
-            for text in [str(member.status.role), *self._held_back_texts(member)]
+            for text in [str(member.status.role), _catching_up(member), *self._held_back_texts(member)]
         ]
         return "\n".join(filter(None, (self._named(member, text) for member, text in lines)))
 

@@ -1,6 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
+from sluice.kafka.batch_report import Entry, Report
+from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import STOP_TIMEOUT_S, HeldBack, Pipelines, Role, State
+from sluice.time_units import SECOND
 from tests.unit.ops.registered import registered
 
 
@@ -125,6 +130,23 @@ def test_an_operator_that_is_held_back_is_a_remark_and_does_not_make_the_service
     said = [one["held_back"] for one in pipelines.described()["pipelines"]]
     assert said == [["`rate` of a cannot fire: it waits"], []]
     pipelines.remove("b")
+    assert pipelines.ready() is None
+
+
+@pytest.mark.parametrize(
+    ("unread", "lag", "remark"),
+    [
+        (1_234_567, 34.2, "a: catching up: 1,234,567 records are unread, the last one read is 34 s old"),
+        (500, 0.4, ""),
+        (0, 34.2, ""),
+    ],
+)
+def test_a_backlog_is_a_remark_and_does_not_make_the_service_unready(pipelines, unread, lag, remark):
+    metrics = Metrics("1", now=lambda: 1000.0)
+    metrics.batch_written(Entry("a", "id", 1, 1_000_000, 0, Report(newest=round((1000 - lag) * SECOND))))
+    metrics.behind("a", unread)
+    pipelines.register(replace(registered("a", State.RUNNING), metrics=metrics))
+    assert pipelines.remarks() == remark
     assert pipelines.ready() is None
 
 
