@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import orjson
+
+#: the separators of a text without spaces
+COMPACT = (",", ":")
 
 #: what divides the text of an object or list
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
@@ -42,6 +47,30 @@ def _parts(text: str) -> Iterator[str]:
         if sign in "{[":
             depth += 1
             start = token.end() if depth == 1 else start
+
+
+def with_digits(text: str | bytes) -> Any:  # noqa: ANN401 - JSON
+    """The value of a JSON text. A number is a Decimal if the float64 of it is written with other digits: `1.10`."""
+    return json.loads(text, parse_float=_number)
+
+
+def text_with_digits(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
+    """The text of a JSON value in which numbers may be Decimals. A value that JSON lacks is its text."""
+    comma, colon = separators
+    match value:
+        case Decimal():
+            return str(value)
+        case dict():
+            members = (f"{text_with_digits(str(k))}{colon}{text_with_digits(v, separators)}" for k, v in value.items())
+            return f"{{{comma.join(members)}}}"
+        case list() | tuple():
+            return f"[{comma.join(text_with_digits(item, separators) for item in value)}]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _number(text: str) -> float | Decimal:
+    value = float(text)
+    return value if repr(value) == text else Decimal(text)
 
 
 def is_json(text: str) -> bool:

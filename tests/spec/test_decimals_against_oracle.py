@@ -136,4 +136,4 @@ def test_a_sum_with_more_than_38_digits_is_a_dead_letter_and_the_next_sum_is_rig
     ]  # fmt: skip
     reasons = [record["dead_letter"]["reason"] for record in records if "dead_letter" in record]
     assert len(reasons) == 1
-    assert reasons[0].endswith("has more digits than its decimal type")
+    assert reasons[0].endswith("has more digits than its type")

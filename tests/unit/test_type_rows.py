@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,16 +19,16 @@ from sluice.engine.aggregates import function_table
 from sluice.model import avro_schema
 from sluice.model.functions import AGGREGATES, match
 from sluice.model.protobuf import proto_fit
-from sluice.model.types import SCALARS, TYPES, list_of, parse_type
-from sluice.wire.json import json_codec, json_schema, json_types, json_write
+from sluice.model.types import SCALARS, TYPES, Type, list_of, parse_type
+from sluice.wire.json import json_codec, json_types, json_write
 
 TABLES = {
     "columns/column_forms.py": column_forms.FORMS,
     "wire/json/json_types.py": json_types.FORMS,
     "model/avro_schema.py": avro_schema.FORMS,
     "model/protobuf/proto_fit.py": proto_fit.FORMS,
-    "wire/json/json_schema.py": json_schema.FORMS,
-    "config/checks/constants.py": constants.READERS,
+    "config/checks/constants.py": constants.READERS.keys()
+    | {type(row) for row in TYPES if type(row).from_file is not Type.from_file},
 }
 #: function -> the table with a row for each type of its argument
 BY_TYPE = {"Sum": function_table.SUMS, "Average": function_table.MEANS}
@@ -103,3 +107,61 @@ def test_a_generated_schema_of_avro_takes_and_gives_the_type(type_):
 def test_the_value_of_an_attribute_without_a_value_is_one_of_the_type(type_):
     assert len(array_of([type_.empty], type_)) == 1
     assert type_.from_definition(json.loads(json.dumps(type_.empty)) if type_.element is None else ()) == type_.empty
+
+
+# ---- the files that a type touches -----------------------------------------------------------------------------------
+
+SERVICE = Path(json_types.__file__).parents[2]
+#: the word of the type, also in a name such as `DecimalType` and in a plural; "a decimal number" is a notation
+DECIMAL = re.compile(r"(?<![a-z])decimal(?! number)", re.IGNORECASE)
+#: the names of Python's own module and class
+OF_PYTHON = {"decimal", "Decimal"}
+
+
+def names_and_texts(tree: ast.Module) -> Iterator[str]:
+    """The names and the texts in the code of a module, without its docstrings."""
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(name) | ast.Attribute(attr=name) | ast.alias(name) | ast.FunctionDef(name):
+                yield name
+            case ast.ClassDef(name) | ast.arg(name) | ast.keyword(str(name)) | ast.ImportFrom(str(name)):
+                yield name
+            case ast.Constant(str(text)) if id(node) not in docs:
+                yield f"{text} "
+
+
+def files_that_name(word: re.Pattern[str]) -> list[str]:
+    """The files of the service that name a type, without the modules of its own: their names have its word."""
+    return [
+        str(path.relative_to(SERVICE))
+        for path in sorted(SERVICE.rglob("*.py"))
+        if not word.search(path.stem)
+        and any(word.search(name) for name in names_and_texts(ast.parse(path.read_text())) if name not in OF_PYTHON)
+    ]
+
+
+def test_a_type_touches_at_most_12_files():
+    """Decimals have functions, sums, a logical type of Avro, a message of Protobuf, a spelling in JSON, and rules of
+    drafts: a type has no more parts. Each of these files has a row for it, or a word of another system.
+    """
+    assert files_that_name(DECIMAL) == [
+        "columns/column_forms.py",
+        "config/syntax/function_names.py",
+        "draft/value_forms.py",
+        "engine/aggregates/function_table.py",
+        "engine/stream/functions/function_kernels.py",
+        "model/avro_schema.py",
+        "model/functions.py",
+        "model/protobuf/proto_fit.py",
+        "model/protobuf/proto_schema.py",
+        "model/types/type_table.py",
+        "wire/formats/json_format.py",
+        "wire/json/json_types.py",
+    ]

@@ -22,7 +22,6 @@ from sluice.columns.forms.word_forms import BooleanForm, Float64Form, Int64Form,
 from sluice.model.types import (
     BooleanType,
     BytesType,
-    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -34,6 +33,7 @@ from sluice.model.types import (
     TimestampType,
     Type,
 )
+from sluice.model.types.decimal_type import DecimalType
 
 FORMS: Mapping[type[Type], type[ColumnForm]] = {
     BooleanType: BooleanForm,

@@ -14,7 +14,7 @@ from sluice.columns.column_forms import column, form
 from sluice.columns.forms.word_forms import nanoseconds
 from sluice.model.types import Type
 
-__all__ = ["column", "fits", "json_values", "nanoseconds", "python_values", "written_values"]
+__all__ = ["column", "fits", "json_values", "nanoseconds", "python_values", "shown_values", "written_values"]
 
 
 def fits(value: object, type_: Type) -> bool:
@@ -34,6 +34,13 @@ def json_values(array: pa.Array, type_: Type) -> list[Any]:
 def written_values(array: pa.Array, type_: Type) -> list[Any]:
     """The values as `json_values` returns them, for orjson alone: those of the type json keep their digits."""
     return form(type_).to_written(array)
+
+
+def shown_values(array: pa.Array, type_: Type) -> list[Any]:
+    """The values as `json_values` returns them, to be shown: numbers in those of the type json keep their digits, as
+    Decimals (json_texts.py).
+    """
+    return form(type_).to_shown(array)
 
 
 def python_values(array: pa.Array, type_: Type) -> list[Any]:

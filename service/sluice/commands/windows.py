@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import click
-import orjson
 
 from sluice.checkpoint.checkpoint_folder import placed_stages
 from sluice.commands import options
 from sluice.config.load import load
+from sluice.json_texts import COMPACT, text_with_digits
 
 
 @click.command()
@@ -27,7 +27,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     from sluice.inspect.checkpoint_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
     contents = [window for stage in placed_stages(pipeline) for window in read_windows(stage, key)]
-    sys.stdout.buffer.writelines(orjson.dumps(window, option=orjson.OPT_APPEND_NEWLINE) for window in contents)
+    sys.stdout.buffer.writelines(f"{text_with_digits(window, COMPACT)}\n".encode() for window in contents)
     sys.stdout.buffer.flush()
     if not contents:
         click.echo(f"no window has contents for the key {key}" if key else "no window has contents", err=True)

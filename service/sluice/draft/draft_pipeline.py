@@ -18,7 +18,7 @@ from sluice.draft.name_words import measures
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
 from sluice.draft.unnested import Level, Unnested, unnested
-from sluice.draft.value_forms import Form, kinds
+from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds
 from sluice.model.secrets import is_secret
 
 #: characters of a line in front of its comment
@@ -152,7 +152,7 @@ def _streams(
         yield f"    delimiter: {json.dumps(sample.delimiter)}"
     yield from _envelope(sample)
     if any(attribute.form and attribute.form.base64 for attribute in sample.usable_attributes):
-        yield _commented("    decimals: base64", "the bytes of the numbers, as Kafka Connect writes them")
+        yield _commented(f"    {KEY_OF_BYTES}", "the bytes of the numbers, as Kafka Connect writes them")
     yield "    schema:"
     yield from _schema(roles)
     names = {attribute.name for attribute in sample.usable_attributes}
@@ -254,7 +254,7 @@ def _inside(attribute: Attribute) -> str:
     if attribute.is_list_of_objects:
         return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
     if _may_be_bytes(attribute):
-        return "if these are the bytes of a decimal, its type is decimal(PLACES), with `decimals: base64` of the stream"
+        return PERHAPS_BYTES
     return _inside_json(attribute) if attribute.form.type == "json" else ""
 
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from sluice.draft.choices import Roles
 from sluice.draft.envelopes import UPSERT
-from sluice.draft.name_words import OTHER_TIMES, UNITS, words
+from sluice.draft.name_words import OTHER_TIMES, words
 from sluice.draft.sampled_attributes import CHANGE, Attribute
 from sluice.draft.value_forms import Form
-from sluice.time_units import nanoseconds
+from sluice.model.members import UNITS
+from sluice.time_units import SECOND, nanoseconds
 
 #: lengths, as the file has them -> seconds
 LAGS = {"10s": 10, "1m": 60, "10m": 600, "1h": 3600, "6h": 21_600}
@@ -85,8 +86,8 @@ def unclear(roles: Roles, *, table: bool) -> str:
         return "the records are rows of a table"
     if time.optional or time.unfit:
         return "some records lack it"
-    if not roles.time_is_chosen and time.part != CHANGE and not OTHER_TIMES.isdisjoint(words(time.last_name)):
-        return "its name may be that of another time"
+    if not roles.time_is_chosen and time.part != CHANGE and (doubt := _doubt(time)):
+        return doubt
     times = list(seconds(time))
     if len(set(times)) == 1:
         return "it is always the same"
@@ -94,6 +95,13 @@ def unclear(roles: Roles, *, table: bool) -> str:
     if any(moment > at + CLOCKS for moment, at in known):
         return "it is later than the timestamp of the record"
     return "" if _lag(_disorder(times, origins)) else "the records are hours out of order"
+
+
+def _doubt(time: Attribute) -> str:
+    """Why the time may be another one than that of an event; empty if nothing says so."""
+    if time.is_date:
+        return "its values are dates"
+    return "" if OTHER_TIMES.isdisjoint(words(time.last_name)) else "its name may be that of another time"
 
 
 def seconds(time: Attribute) -> Iterator[float]:
@@ -105,7 +113,7 @@ def seconds(time: Attribute) -> Iterator[float]:
 
 def _seconds(form: Form, value: Any) -> float:  # noqa: ANN401 - a JSON value
     if form.unit:
-        return float(value) / UNITS[form.unit]
+        return float(value) / (SECOND / UNITS[form.unit])
     if form.pattern:
         time = datetime.strptime(value, form.pattern)  # noqa: DTZ007 - the next line has the zone
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
-from sluice.draft.value_forms import DIGITS, MAX_DIGITS, Form
+from sluice.draft.value_forms import EXACT, Form
 
 #: percent of the records that have an envelope; the others are heartbeats and the like
 MIN_SHARE = 90
@@ -18,8 +18,8 @@ CHANGE_MEMBERS = {"op", "after"}
 TIMES = {
     "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
     "io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns",
+    "org.apache.kafka.connect.data.Date": "d", "io.debezium.time.Date": "d",
 }  # fmt: skip
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
 
 
@@ -148,16 +148,6 @@ def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form 
     """The form of a logical type; None if the values say enough."""
     if name in TIMES and attribute.form is not None and attribute.form.type in ("int64", "timestamp"):
         return Form("timestamp", unit=TIMES[name])
-    if name != DECIMAL or attribute.form is None:
-        return None
-    parameters = field.get("parameters") or {}
-    scale = str(parameters.get("scale", ""))
+    type_ = EXACT[name](field) if name in EXACT and attribute.form is not None else ""
     base64 = all(isinstance(value, str) for value in attribute.values)
-    return Form(decimal_text(scale, parameters), base64=base64) if scale.isdigit() else None
-
-
-def decimal_text(scale: str, parameters: Mapping[str, Any]) -> str:
-    """The type of a decimal with this scale, of the precision that Debezium adds, or of the widest one."""
-    precision = str(parameters.get("connect.decimal.precision", ""))
-    digits = int(precision) if precision.isdigit() else 0
-    return f"decimal({scale})" if 0 < digits <= DIGITS else f"decimal({digits or MAX_DIGITS}, {scale})"
+    return Form(type_, base64=base64) if type_ else None

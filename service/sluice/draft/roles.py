@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluice.draft.name_words import ASIDE, EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
-from sluice.draft.record_tree import Place, places
+from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
 
 #: percent of the records that have a key
@@ -40,8 +40,8 @@ def _is_aside(attribute: Attribute) -> bool:
 def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, bool, int]:
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
-    other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
-    by_name = 0 if named in EVENT_TIMES else 1 + other
+    other = attribute.is_date or not OTHER_TIMES.isdisjoint(words(attribute.last_name))
+    by_name = 0 if named in EVENT_TIMES and not attribute.is_date else 1 + other
     return attribute.optional, constant, attribute.part != CHANGE, by_name, _is_aside(attribute), len(attribute.path)
 
 
@@ -70,6 +70,7 @@ class RecordKey(NamedTuple):
     json        whether the keys are JSON objects
     named       whether the members of these objects have the names of the attributes
     format      the format of keys that are objects
+    paths       where the keys have the attributes
     """
 
     attributes: Sequence[Attribute] = ()
@@ -77,6 +78,7 @@ class RecordKey(NamedTuple):
     json: bool = False
     named: bool = True
     format: str = "json"
+    paths: Sequence[Path] = ()
 
 
 NO_KEY = RecordKey()
@@ -98,7 +100,7 @@ def record_key(attributes: Sequence[Attribute], keys: Sequence[Any]) -> RecordKe
     key_attributes = [attribute for attribute in equal if attribute] if in_value else _key_attributes(attributes, parts)
     paths = [part.path for part in parts]
     named = paths == [()] or paths == [(attribute.name,) for attribute in key_attributes]
-    return RecordKey(key_attributes, in_value, paths != [()], named)
+    return RecordKey(key_attributes, in_value, paths != [()], named, paths=paths)
 
 
 def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute | None:
@@ -131,7 +133,7 @@ def _free(name: str, taken: set[str]) -> str:
 def may_be_key(attribute: Attribute) -> bool:
     """Whether windows may be partitioned by the attribute: it has no inside, and is no float64."""
     form = attribute.form
-    return form is not None and (form.type in (*KEYS, "boolean", "timestamp") or form.type.startswith("decimal"))
+    return form is not None and (form.type in (*KEYS, "boolean", "timestamp") or form.is_exact)
 
 
 def repeats(attribute: Attribute) -> bool:

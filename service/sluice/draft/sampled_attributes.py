@@ -24,8 +24,6 @@ VALUE, KEY, HEADER, CHANGE = "value", "key", "header", "change"
 #: the name of a member that stands in a path as it is
 PLAIN = re.compile(r"[^\W\d]\w*")
 
-DECIMAL = "decimal("
-
 #: a JSON object, or a list
 Document = Any
 
@@ -108,6 +106,11 @@ class Attribute:
     def is_time(self) -> bool:
         """Whether it can be the event time."""
         return self.form is not None and self.form.type == "timestamp" and not self.problem
+
+    @property
+    def is_date(self) -> bool:
+        """Whether its values are days, without a time of the day."""
+        return self.form is not None and self.form.unit == "d"
 
     @property
     def is_list_of_objects(self) -> bool:
@@ -245,19 +248,11 @@ def _without_empty(attribute: Attribute) -> Attribute | None:
     return replace(attribute, form=replace(form, coerce=True), values=values, rows=rows)
 
 
-def without_other_decimals(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """The attributes. Beside decimals that are bytes of Connect there are no others: a stream reads only one kind."""
+def without_other_numbers(attributes: Sequence[Attribute]) -> list[Attribute]:
+    """The attributes. Beside exact numbers that are bytes of Connect there are no others: a stream reads one kind."""
     if not any(attribute.form and attribute.form.base64 for attribute in attributes):
         return list(attributes)
-    return [replace(attribute, form=attribute.form and _other_than_decimal(attribute.form)) for attribute in attributes]
-
-
-def _other_than_decimal(form: Form) -> Form:
-    if form.base64 or DECIMAL not in form.type:
-        return form
-    if not form.is_number:
-        return Form("json")
-    return Form("string" if form.type.endswith(", 0)") else "float64", coerce=True)
+    return [replace(attribute, form=attribute.form and attribute.form.without_digits) for attribute in attributes]
 
 
 def with_fit(attribute: Attribute, fitted: Fit) -> Attribute:

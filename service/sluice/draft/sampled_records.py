@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from sluice.draft.csv_sample import csv_rows, numbers_of
-from sluice.draft.envelopes import DEBEZIUM, NO_ENVELOPE, UPSERT, Envelope, envelope_of
+from sluice.draft.envelopes import CONNECT, DEBEZIUM, NO_ENVELOPE, UPSERT, Envelope, envelope_of
 from sluice.draft.name_words import MIN_RECORDS
+from sluice.draft.record_tree import Path as Steps
 from sluice.draft.record_tree import places
 from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, may_be_key, record_key
-from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_decimals
+from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_numbers
 from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
 from sluice.wire.formats.protobuf_format import ProtobufOptions
@@ -282,7 +283,7 @@ def _sample(
         key = _record_key(listed, [record.key for _, record in rows], unwrapped=unwrapped)
     else:
         key = record_key(listed, keys)._replace(format="avro-confluent")
-    listed = without_other_decimals(listed)
+    listed = without_other_numbers(listed)
     headers = _headers([record for _, record in rows], listed)
     events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
     attributes = [*listed, *events]
@@ -300,12 +301,28 @@ def _sample(
 
 
 def _as_upserts(sample: Sample) -> Sample:
-    """The sample of a topic with tombstones: a stream of upserts, if its key can be read."""
-    if sample.envelope.word or not (sample.key.attributes and sample.key.named):
+    """The sample of a topic with tombstones: a stream of upserts, if its key can be read. An attribute that is not at
+    the same place in the key and in the value is read from the key, which a deletion has, too.
+    """
+    if sample.envelope.word not in ("", CONNECT) or not sample.key.attributes:
         return sample
-    names = {attribute.name for attribute in sample.attributes}
-    missing = [attribute for attribute in sample.key.attributes if attribute.name not in names]
-    return replace(sample, envelope=Envelope(UPSERT), attributes=[*sample.attributes, *missing])
+    paths = zip(sample.key.attributes, sample.key.paths, strict=True)
+    moved = {attribute.name: _from_key(attribute, path) for attribute, path in paths}
+    kept, group = (
+        [moved.get(attribute.name, attribute) for attribute in listed] for listed in (sample.attributes, sample.group)
+    )
+    names = {attribute.name for attribute in kept}
+    missing = [attribute for name, attribute in moved.items() if name not in names]
+    key = sample.key._replace(attributes=list(moved.values()))
+    envelope = Envelope(UPSERT, sample.envelope.schema)
+    return replace(sample, envelope=envelope, attributes=[*kept, *missing], group=group, key=key)
+
+
+def _from_key(attribute: Attribute, path: Steps) -> Attribute:
+    """The attribute, read at this path of the key if it has another path in the value."""
+    if attribute.part == KEY or path in ((), attribute.path):
+        return attribute
+    return replace(attribute, part=KEY, path=path)
 
 
 def _group_records(key: Sequence[Attribute]) -> bool:
@@ -358,7 +375,7 @@ def _record_key(listed: Sequence[Attribute], keys: Sequence[bytes | None], *, un
     objects = [_parsed(text.encode()) if text else None for text in texts]
     if not all(isinstance(document, dict) for document, text in zip(objects, texts, strict=True) if text is not None):
         return record_key(listed, texts)
-    blocks = [document is None or _is_block(document) for document in objects]
+    blocks = [document is None or _is_block(document, plain=not unwrapped) for document in objects]
     if not unwrapped and not all(blocks):
         return record_key(listed, objects)
     rows = [
@@ -368,8 +385,10 @@ def _record_key(listed: Sequence[Attribute], keys: Sequence[bytes | None], *, un
     return key if unwrapped or key == NO_KEY or not any(objects) else _in_block(key)
 
 
-def _is_block(document: Mapping[str, Any]) -> bool:
-    return document.keys() == {"schema", "payload"} and isinstance(document["payload"], dict)
+def _is_block(document: Mapping[str, Any], *, plain: bool) -> bool:
+    """Whether it is a schema with a payload: an object, or with `plain` also a text or a number."""
+    types = (dict, str, int) if plain else (dict,)
+    return document.keys() == {"schema", "payload"} and isinstance(document["payload"], types)
 
 
 def _in_block(key: RecordKey) -> RecordKey:
@@ -378,7 +397,7 @@ def _in_block(key: RecordKey) -> RecordKey:
         replace(attribute, path=("payload", *attribute.path)) if attribute.part == KEY else attribute
         for attribute in key.attributes
     ]
-    return key._replace(attributes=attributes, named=False)
+    return key._replace(attributes=attributes, json=True, named=False, paths=[("payload", *path) for path in key.paths])
 
 
 def _no_objects(topic: str, records: Sequence[_Filled]) -> str:

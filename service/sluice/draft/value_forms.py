@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
+from sluice.draft import decimal_drafts
 from sluice.draft.name_words import BRANCHES, is_name_of_text, is_name_of_time, measures, unit_of_time
 from sluice.draft.record_tree import NAMES, VALUES, is_scaled, kind
+from sluice.model.types import Type, parse_type
 from sluice.time_units import nanoseconds
 
 #: percent of the values that have the form of an attribute; the others are too few to be more than mistakes
@@ -27,8 +29,10 @@ NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 #: percent of the values that are numbers where the others are words, of which there are at most MAX_WORDS
 MIN_NUMBERS, MAX_WORDS = 50, 3
-#: digits of a decimal without a precision, and of the widest one
-DIGITS, MAX_DIGITS = 18, 38
+#: name of a logical type of Connect -> the exact type of a field with it
+EXACT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {decimal_drafts.CONNECT: decimal_drafts.type_in_connect}
+#: the key of a stream that reads the bytes of exact numbers, and what is said about texts that may be such bytes
+KEY_OF_BYTES, PERHAPS_BYTES = decimal_drafts.KEY_OF_BYTES, decimal_drafts.PERHAPS_BYTES
 #: members of the objects of a list with types of their own, those in objects included; a list of larger ones is json
 MAX_MEMBERS = 40
 #: forms of times that are not ISO 8601. Day and month are told apart by a day beyond the 12th
@@ -54,7 +58,7 @@ class Form:
     unit     of a number that is a time; empty for other values
     pattern  of a text that is a time, in another form than ISO 8601; empty for other values
     coerce   whether texts stand for numbers or times
-    base64   whether texts are the bytes of a decimal in base64, as Connect writes them
+    base64   whether texts are the bytes of an exact number in base64, as Connect writes them
     words    whether most of the texts are those of numbers, and some are words such as `VRB`
     pairs    where the objects of a list have the names and values of a map, as the file has it; empty if it is no map
     """
@@ -81,7 +85,19 @@ class Form:
 
     @property
     def is_number(self) -> bool:
-        return self.type in ("int64", "float64") or self.type.startswith("decimal")
+        return self.type in ("int64", "float64") or self.is_exact
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the values are numbers with all of their digits."""
+        return parse_type(self.type).exact
+
+    @property
+    def without_digits(self) -> Form:
+        """The form in a stream that reads exact numbers as bytes: there are no other exact numbers."""
+        if self.base64 or not _has_exact(parse_type(self.type)):
+            return self
+        return Form(decimal_drafts.other_type(self.type), coerce=True) if self.is_exact else Form("json")
 
     @property
     def is_text(self) -> bool:
@@ -155,8 +171,8 @@ def _number(name: str, values: Sequence[Any]) -> Form | None:
         return Form("float64", coerce=coerce)
     if max(map(abs, numbers)) < 1 << 63:
         return Form("int64", coerce=coerce)
-    wide = max(map(abs, numbers)) >= 10**MAX_DIGITS
-    return Form("string", coerce=True) if wide or is_name_of_text(name) else Form(f"decimal({MAX_DIGITS}, 0)")
+    exact = "" if is_name_of_text(name) else decimal_drafts.type_of_whole(numbers)
+    return Form(exact) if exact else Form("string", coerce=True)
 
 
 def _is_number(value: object) -> bool:
@@ -213,19 +229,16 @@ def _number_as_text(name: str, values: Sequence[Any]) -> Form | None:
         return Form("int64", coerce=True) if small and measures(name) else None
     places = {len(match[1]) if (match := PLACES.fullmatch(value)) else None for value in values}
     scale = places.pop()
-    return Form("float64", coerce=True) if places or scale is None else _decimal(scale, values)
-
-
-def _decimal(scale: int, values: Sequence[str]) -> Form:
-    digits = max(len(value.lstrip("-")) - 1 for value in values)
-    return Form(f"decimal({scale})" if digits <= DIGITS else f"decimal({MAX_DIGITS}, {scale})")
+    return (
+        Form("float64", coerce=True) if places or scale is None else Form(decimal_drafts.type_of_texts(scale, values))
+    )
 
 
 def _scaled(_: str, values: Sequence[Any]) -> Form | None:
     """The form of Debezium's numbers without a fixed scale."""
     if not all(map(is_scaled, values)):
         return None
-    return Form(f"decimal({MAX_DIGITS}, {max(0, *(value['scale'] for value in values))})", base64=True)
+    return Form(decimal_drafts.type_of_scales([value["scale"] for value in values]), base64=True)
 
 
 def _number_or_word(name: str, values: Sequence[Any]) -> Form | None:
@@ -321,6 +334,10 @@ def _plain(items: Sequence[Any]) -> Form | None:
         return None
     form = Form("string") if all(isinstance(item, str) for item in items) else form_of("", items)
     return form if form is not None and form.plain and form.type != "json" else None
+
+
+def _has_exact(type_: Type) -> bool:
+    return type_.exact or any(map(_has_exact, type_.parts))
 
 
 #: a rule gives the form of values, if all of them have it

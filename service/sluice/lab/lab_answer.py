@@ -21,7 +21,7 @@ from sluice.pictures import labels
 from sluice.pictures.story import Story, Zoom, keys, zoomed
 from sluice.pictures.story_builder import CALENDAR, build_story
 from sluice.pictures.svg_drawing import WIDTH, drawing
-from sluice.replayer.event_file import EXACT_BELOW, EXPECTED, clock_time
+from sluice.replayer.event_file import EXACT_BELOW, EXPECTED, WrittenEvent, clock_time
 from sluice.replayer.player import period, replay
 from sluice.time_units import SECOND
 
@@ -186,7 +186,7 @@ def parsed(events: str) -> list[Event]:
             if not isinstance(event, dict):
                 message = f"line {number}: expected a JSON object, got {line.strip()[:60]}"
                 raise LabError(message)
-            parsed_events.append(_in_seconds(event))
+            parsed_events.append(WrittenEvent(_in_seconds(event), line.encode()))
     return parsed_events
 
 

@@ -23,6 +23,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from sluice.files import PACKAGE, project_file, read_file
+from sluice.json_texts import text_with_digits
 from sluice.lab.lab_answer import MAX_EVENTS, Event, answer, parsed, test_of
 from sluice.model.errors import SluiceError
 from sluice.pictures.svg_drawing import WIDTH
@@ -60,9 +61,7 @@ def recorded(name: str, path: str, text: str, events: Sequence[Event]) -> Preset
 
 def as_text(event: Event) -> Event:
     """The event with its content, an object, as JSON text: a number of JavaScript would round a large int64."""
-    return {
-        key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for key, value in event.items()
-    }
+    return {key: text_with_digits(value) if isinstance(value, dict) else value for key, value in event.items()}
 
 
 def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:

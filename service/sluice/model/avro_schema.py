@@ -26,7 +26,6 @@ from sluice.model.types import (
     TIMESTAMP,
     BooleanType,
     BytesType,
-    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -42,7 +41,7 @@ from sluice.model.types import (
     map_of,
     optional_of,
 )
-from sluice.model.types.decimal_type import MOST_DIGITS
+from sluice.model.types.decimal_type import MOST_DIGITS, DecimalType
 
 #: logical type of a long -> nanoseconds in one of its units
 UNITS = {
@@ -111,7 +110,13 @@ class Node:
         return DAY if (self.type, self.logical) == ("int", "date") else None
 
     @property
-    def decimal(self) -> bool:
+    def digits(self) -> tuple[int, int]:
+        """The digits of an unscaled number, and how many of them are behind the point."""
+        return (self.precision, self.scale)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether it is the unscaled number of a decimal: the value times 10 ** scale."""
         return self.logical == "decimal" and self.type in ("bytes", "fixed")
 
 
@@ -303,9 +308,9 @@ def _type_of(avro: Avro, value: Node, name: str, around: tuple[str, ...]) -> Typ
         return map_of(STRING, attribute_type(avro, value.inner[0], name, around))
     if value.type == "record":
         return _struct_of(avro, value, (*around, value.name)) if value.fields and value.name not in around else JSON
-    if value.decimal and value.precision <= MOST_DIGITS:
+    if value.scaled and value.precision <= MOST_DIGITS:
         return DecimalType(value.precision, value.scale)
-    if value.type in PRIMITIVES and not value.decimal:
+    if value.type in PRIMITIVES and not value.scaled:
         return PRIMITIVES[value.type]
     raise _no_type(name, shown(value))
 
@@ -380,8 +385,9 @@ class AvroForm:
     written     the Avro type that holds each value without loss, which a generated schema has
     logical     the logical type in a generated schema: the values are times, and what is read or written has a unit
     real        whether a whole number becomes a float64
-    decimals    whether a decimal gives a value
+    scaled      whether an unscaled number gives a value
     texts       whether a text is read as a number
+    exact       whether the values are numbers of at most so many digits, which are written as unscaled numbers (DE19)
     some        the Avro type that holds some of the values: a tuple with another one cannot be written (AV6)
     """
 
@@ -389,26 +395,29 @@ class AvroForm:
     written: str
     logical: str = ""
     real: bool = False
-    decimals: bool = False
+    scaled: bool = False
     texts: bool = False
+    exact: bool = False
     some: str = ""
 
     def gives(self, written: Node, meant: Node, type_: Type) -> bool:
-        """Whether a value of the node `written`, read as the node `meant`, gives a value of the type."""
-        if written.decimal or meant.decimal:
-            same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
-            return same and self.decimals
+        """Whether a value of the node `written`, read as the node `meant`, gives a value of the type (DE19)."""
+        if written.scaled or meant.scaled:
+            same = written.scaled and (written.scale, written.precision) == (meant.scale, meant.precision)
+            return same and self.scaled and (not self.exact or _holds(type_.digits, written.digits))
         if self.logical and not (written.unit or meant.unit):
             return False
         return {written.type, meant.type} <= self.readable
 
     def takes(self, node: Node, type_: Type) -> bool:
         """Whether the node holds each value of the type without loss."""
-        return node.type == self.written and not node.decimal and bool(node.unit) == bool(self.logical)
+        if self.exact:
+            return node.scaled and _holds(node.digits, type_.digits)
+        return node.type == self.written and not node.scaled and bool(node.unit) == bool(self.logical)
 
     def takes_some(self, node: Node, type_: Type) -> bool:
         """Whether the node holds some values of the type."""
-        return node.type == self.some and not node.decimal
+        return node.type == self.some and not node.scaled
 
     def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON
         """The type in a generated schema. `name` is that of a record."""
@@ -420,6 +429,9 @@ class AvroForm:
             inner = type_.parts[-1]
             word = "items" if self.written == "array" else "values"
             return {"type": self.written, word: form_of(inner).generated(inner, name)}
+        if self.exact:
+            precision, scale = type_.digits
+            return {"type": self.written, "logicalType": "decimal", "precision": precision, "scale": scale}
         return {"type": self.written, "logicalType": self.logical} if self.logical else self.written
 
 
@@ -432,28 +444,9 @@ def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
     ]
 
 
-class DecimalForm(AvroForm):
-    """Decimals of Avro with no more digits before and behind the point, and texts of numbers (DE19)."""
-
-    def gives(self, written: Node, meant: Node, type_: Type) -> bool:
-        if written.decimal and meant.decimal:
-            return AvroForm.gives(self, written, meant, type_) and _holds(type_, written)
-        return not written.decimal and not meant.decimal and {written.type, meant.type} <= self.readable
-
-    def takes(self, node: Node, type_: Type) -> bool:
-        if not node.decimal or not isinstance(type_, DecimalType):
-            return False
-        return node.scale >= type_.scale and node.precision - node.scale >= type_.whole
-
-    def generated(self, type_: Type, name: str) -> Any:  # noqa: ANN401 - JSON, no record
-        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
-        return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
-
-
-def _holds(type_: Type, node: Node) -> bool:
-    """Whether the type has all decimals of the node."""
-    assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
-    return node.scale <= type_.scale and node.precision - node.scale <= type_.whole
+def _holds(digits: Sequence[int], inner: Sequence[int]) -> bool:
+    """Whether numbers with so many digits, of which the second are behind the point, have all `inner` digits."""
+    return inner[1] <= digits[1] and inner[0] - inner[1] <= digits[0] - digits[1]
 
 
 #: Avro type -> Python types of its values in JSON
@@ -467,16 +460,16 @@ IN_JSON: Mapping[str, tuple[type, ...]] = {
 FORMS: Mapping[type[Type], AvroForm] = {
     BooleanType: AvroForm(frozenset({"boolean"}), "boolean"),
     Int64Type: AvroForm(frozenset({"int", "long"}), "long"),
-    Float64Type: AvroForm(frozenset({"int", "long", "float", "double"}), "double", real=True, decimals=True),
-    StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", decimals=True, some="enum"),
+    Float64Type: AvroForm(frozenset({"int", "long", "float", "double"}), "double", real=True, scaled=True),
+    StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", scaled=True, some="enum"),
     TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
     BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes", some="fixed"),
-    JsonType: AvroForm(frozenset(IN_JSON), "string", decimals=True),
+    JsonType: AvroForm(frozenset(IN_JSON), "string", scaled=True),
     MapType: AvroForm(frozenset({"map"}), "map"),
     StructType: AvroForm(frozenset({"record"}), "record"),
-    DecimalType: DecimalForm(frozenset({"string"}), "bytes", decimals=True, texts=True),
+    DecimalType: AvroForm(frozenset({"string"}), "bytes", scaled=True, texts=True, exact=True),
 }
 
 

@@ -3,7 +3,8 @@
 A signature has the form `int64, float64 -> float64 : kernel`. An int64 argument fits a float64 parameter. `any` stands
 for any type, `scalar` for any type except a list. If such a word occurs twice in a signature, both stand for the same
 type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
-`decimal by total` is the decimal type that the function `total` of DECIMALS gives for the arguments.
+`decimal by total` is the type that the function `total` of RULES gives for the arguments.
+A type with many functions adds its signatures to these rows: it has a module in FURTHER.
 
 A signature holds for optional types, too: it takes `int64?` where it takes `int64`, and `optional` of the row says
 whether the result is then optional.
@@ -18,17 +19,16 @@ import re
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from sluice.model.types import (
     FLOAT64,
     INT64,
     STRING,
-    DecimalType,
     MapType,
     Type,
-    decimal_type,
+    decimal_signatures,
     list_of,
     map_of,
     optional_of,
@@ -36,13 +36,16 @@ from sluice.model.types import (
 )
 from sluice.model.types.type_contract import top_level
 
+#: the modules of types that add signatures
+FURTHER = (decimal_signatures,)
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     parameters: tuple[str, ...]
     result: str
     kernel: str
-    #: the name of the function in DECIMALS that gives the type of the result; empty if `result` says it
+    #: the name of the function in RULES that gives the type of the result; empty if `result` says it
     rule: str = ""
 
     def __str__(self) -> str:
@@ -96,7 +99,11 @@ def row(
     name: str, meaning: str, *signatures: str, cuts: bool = False,
     optional: Callable[[Sequence[Type]], bool] = if_any,
 ) -> Function:  # fmt: skip
-    return Function(name, tuple(map(read_signature, signatures)), meaning, cuts, optional)
+    """The row of a function, with the signatures that the types in FURTHER add: before one that takes any type."""
+    added = [text for module in FURTHER for text in module.SIGNATURES.get(name, ())]
+    general = any(text.startswith("scalar") for text in signatures)
+    listed = (*added, *signatures) if general else (*signatures, *added)
+    return Function(name, tuple(map(read_signature, listed)), meaning, cuts, optional)
 
 
 def read_signature(text: str) -> Signature:
@@ -114,25 +121,17 @@ INSIDES: Mapping[str, str] = {".": "member", "{}": "struct", "[]": "list_value",
 OPERATORS: Mapping[str, Function] = {f.name: f for f in (
     row("+", "sum; concatenation of strings; a timestamp plus seconds",
         "int64, int64 -> int64 : add", "float64, float64 -> float64 : add", "string, string -> string : concatenate",
-        "timestamp, int64 -> timestamp : later", "timestamp, float64 -> timestamp : later",
-        "decimal, exact -> decimal by total : decimal_add", "exact, decimal -> decimal by total : decimal_add"),
+        "timestamp, int64 -> timestamp : later", "timestamp, float64 -> timestamp : later"),
     row("-", "difference, or the negative value; seconds between two timestamps; a timestamp minus seconds",
         "int64, int64 -> int64 : subtract", "float64, float64 -> float64 : subtract",
         "timestamp, timestamp -> float64 : seconds_between",
         "timestamp, int64 -> timestamp : earlier", "timestamp, float64 -> timestamp : earlier",
-        "int64 -> int64 : negate", "float64 -> float64 : negate",
-        "decimal, exact -> decimal by total : decimal_subtract",
-        "exact, decimal -> decimal by total : decimal_subtract", "decimal -> decimal : negate"),
-    row("*", "product", "int64, int64 -> int64 : multiply", "float64, float64 -> float64 : multiply",
-        "decimal, exact -> decimal by product : decimal_multiply",
-        "exact, decimal -> decimal by product : decimal_multiply"),
+        "int64 -> int64 : negate", "float64 -> float64 : negate"),
+    row("*", "product", "int64, int64 -> int64 : multiply", "float64, float64 -> float64 : multiply"),
     row("/", "quotient, a float64, with a decimal a decimal; x / 0 is an infinity or NaN, of decimals no value",
-        "float64, float64 -> float64 : divide", "decimal, exact -> decimal by quotient : decimal_divide",
-        "exact, decimal -> decimal by quotient : decimal_divide"),
+        "float64, float64 -> float64 : divide"),
     row("%", "remainder with the sign of the left side; no value for int64 % 0 and decimal % 0, NaN for float64 % 0",
-        "int64, int64 -> int64 : remainder", "float64, float64 -> float64 : remainder",
-        "decimal, exact -> decimal by rest : decimal_remainder",
-        "exact, decimal -> decimal by rest : decimal_remainder"),
+        "int64, int64 -> int64 : remainder", "float64, float64 -> float64 : remainder"),
     row("==", "equal; NaN is not equal to any value", "scalar, scalar -> boolean : equal"),
     row("!=", "not equal", "scalar, scalar -> boolean : not_equal"),
     row("<", "less; strings compare by their UTF-8 bytes, false is less than true", "scalar, scalar -> boolean : less"),
@@ -153,21 +152,16 @@ OPERATORS: Mapping[str, Function] = {f.name: f for f in (
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     # numbers
-    row("abs", "absolute value", "int64 -> int64 : abs", "float64 -> float64 : abs",
-        "decimal -> decimal : abs"),
+    row("abs", "absolute value", "int64 -> int64 : abs", "float64 -> float64 : abs"),
     row("min", "the smaller argument; NaN as the second argument is ignored", "scalar, scalar -> scalar : smaller"),
     row("max", "the larger argument; NaN as the second argument is ignored", "scalar, scalar -> scalar : larger"),
-    row("floor", "the largest whole number that is not greater", "int64 -> int64 : same", "float64 -> float64 : floor",
-        "decimal -> decimal by rounded : decimal_floor"),
-    row("ceil", "the smallest whole number that is not less", "int64 -> int64 : same", "float64 -> float64 : ceil",
-        "decimal -> decimal by rounded : decimal_ceil"),
+    row("floor", "the largest whole number that is not greater", "int64 -> int64 : same", "float64 -> float64 : floor"),
+    row("ceil", "the smallest whole number that is not less", "int64 -> int64 : same", "float64 -> float64 : ceil"),
     row("round", "the nearest number with n decimals (0 by default), halves away from zero",
         "int64 -> int64 : same", "float64 -> float64 : round_half_away",
-        "float64, int64 literal -> float64 : round_half_away", "decimal -> decimal by rounded : decimal_round",
-        "decimal, int64 literal -> decimal by rounded : decimal_round"),
+        "float64, int64 literal -> float64 : round_half_away"),
     row("divide", "the quotient with the given number of digits behind the point, rounded half to even; no value for 0 "
-        "as the second argument", "decimal, exact, places -> decimal by divided : decimal_quotient",
-        "exact, decimal, places -> decimal by divided : decimal_quotient"),
+        "as the second argument"),
     row("sqrt", "square root; NaN for negative numbers", "float64 -> float64 : sqrt"),
     row("pow", "the first argument to the power of the second", "float64, float64 -> float64 : power"),
     row("exp", "e to the power of the argument", "float64 -> float64 : exp"),
@@ -192,10 +186,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("haversine", "metres along the great circle between two points, each a latitude and a longitude in degrees, "
         "on a sphere with a radius of 6,371,008.8 metres", "float64, float64, float64, float64 -> float64 : haversine"),
     row("log2", "logarithm to base 2", "float64 -> float64 : log2"),
-    row("trunc", "the number without its fraction", "int64 -> int64 : same", "float64 -> float64 : trunc",
-        "decimal -> decimal by rounded : decimal_trunc"),
-    row("sign", "-1, 0 or 1; NaN for NaN", "int64 -> int64 : sign", "float64 -> float64 : sign",
-        "decimal -> int64 : decimal_sign"),
+    row("trunc", "the number without its fraction", "int64 -> int64 : same", "float64 -> float64 : trunc"),
+    row("sign", "-1, 0 or 1; NaN for NaN", "int64 -> int64 : sign", "float64 -> float64 : sign"),
     row("isNaN", "whether the argument is NaN", "float64 -> boolean : is_nan"),
     row("isFinite", "whether the argument is neither NaN nor an infinity", "float64 -> boolean : is_finite"),
     row("bitAnd", "bitwise and", "int64, int64 -> int64 : bit_wise_and"),
@@ -263,20 +255,17 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("text", "the string with these UTF-8 bytes; no value for other bytes", "bytes -> string : utf8_text"),
     # conversions
     row("decimal", "a number or its text, with so many digits behind the point, or digits in all and behind the point; "
-        "rounded half to even; no value for NaN, for numbers with more digits and for other texts",
-        *(f"{given}, {digits} -> decimal by cast : to_decimal" for given in ("exact", "float64", "string")
-          for digits in ("scale", "digits, places"))),
+        "rounded half to even; no value for NaN, for numbers with more digits and for other texts"),
     row("int64", "a number without its fraction; 1 for true; no value for NaN, numbers out of range and other texts",
         "int64 -> int64 : same", "float64 -> int64 : to_int64", "boolean -> int64 : to_int64",
-        "string -> int64 : to_int64", "decimal -> int64 : decimal_to_int64"),
+        "string -> int64 : to_int64"),
     row("float64", "the argument as float64; no value for a text that is not a number",
         "float64 -> float64 : same", "int64 -> float64 : to_float64", "boolean -> float64 : to_float64",
-        "string -> float64 : to_float64", "decimal -> float64 : decimal_to_float64"),
-    row("string", "the argument as text, as in JSON but without quotes", "decimal -> string : decimal_to_string",
+        "string -> float64 : to_float64"),
+    row("string", "the argument as text, as in JSON but without quotes",
         "scalar -> string : to_string", "json -> string : to_string"),
     row("boolean", "false for 0, true for other numbers; the texts true and false",
         "boolean -> boolean : same", "int64 -> boolean : nonzero", "float64 -> boolean : nonzero",
-        "decimal -> boolean : nonzero",
         "string -> boolean : to_boolean"),
     row("timestamp", "the time of seconds since 1970, or of an ISO 8601 text (without zone: UTC)",
         "timestamp -> timestamp : same", "int64 -> timestamp : from_seconds", "float64 -> timestamp : from_seconds",
@@ -356,8 +345,8 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
 
 #: functions that the engine alone calls: a sum of wide decimals is a sum of both halves
 INTERNAL: Mapping[str, Function] = {f.name: f for f in (
-    row("low half", "the low 64 bits, with a sign", "decimal -> int64 : low_half"),
-    row("high half", "what the low half leaves, divided by 2 ** 64", "decimal -> int64 : high_half"),
+    row("low half", "the low 64 bits, with a sign"),
+    row("high half", "what the low half leaves, divided by 2 ** 64"),
 )}  # fmt: skip
 
 #: functions of earlier tuples of the same key, in the outputs of a map (PV1). The second and third are typed as the
@@ -366,10 +355,9 @@ EARLIER: Mapping[str, Function] = {f.name: f for f in (
     row("previous", "the value in the tuple before, or in the n-th before; null if there is none (PV1)",
         "any -> any", "any, steps -> any", optional=always),
     row("change", "the value minus the one in the tuple before; of two timestamps seconds (PV5)",
-        "int64 -> int64", "float64 -> float64", "timestamp -> float64", "decimal -> decimal", optional=always),
+        "int64 -> int64", "float64 -> float64", "timestamp -> float64", optional=always),
     row("rate", "the change of the first argument by each unit of the second one, of a timestamp by each second (PV6)",
-        "float64, timestamp -> float64", "float64, float64 -> float64", "float64, decimal -> float64",
-        "decimal, timestamp -> float64", "decimal, float64 -> float64", "decimal, decimal -> float64", optional=always),
+        "float64, timestamp -> float64", "float64, float64 -> float64", optional=always),
 )}  # fmt: skip
 
 #: functions of the place of a tuple in the order of a sort (RK2)
@@ -407,14 +395,13 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Any", "the value of an arbitrary tuple, which is the last one", "any -> any"),
     row("Sum", "sum; int64 wraps around; strings are concatenated; lists are added element by element",
         "int64 -> int64", "float64 -> float64", "string -> string",
-        "list<int64> -> list<int64>", "list<float64> -> list<float64>", "decimal -> decimal by summed"),
+        "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
     row("Average", "mean; for int64 without its fraction (A20); for lists element by element; for a decimal with the "
         "given number of digits behind the point, rounded half to even",
         "int64 -> int64", "float64 -> float64", "list<int64> -> list<int64>", "list<float64> -> list<float64>",
-        "decimal -> decimal by mean", "decimal, places -> decimal by divided", cuts=True),
-    row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64", "decimal -> float64"),
-    row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 for one tuple", "float64 -> float64",
-        "decimal -> float64"),
+        cuts=True),
+    row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64"),
+    row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 for one tuple", "float64 -> float64"),
     row("Max", "maximum; NaN is the result only if it is the first value (A16); for lists element by element",
         "scalar -> scalar", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
     row("Min", "minimum; NaN is the result only if it is the first value (A16); for lists element by element",
@@ -446,11 +433,11 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "any, scalar, cap -> list<any>", optional=never),
     row("CollectMinN", "the first of the n tuples in which the second is smallest, in this order; earlier of equals",
         "any, scalar, cap -> list<any>", optional=never),
-    row("Median", "Percentile(v, 0.5)", "float64 -> float64", "decimal -> decimal by mean"),
+    row("Median", "Percentile(v, 0.5)", "float64 -> float64"),
     row("Percentile", "the value at a share of the sorted values, interpolated linearly; NaN if one is NaN",
-        "float64, share -> float64", "decimal, share -> decimal by mean"),
+        "float64, share -> float64"),
     row("ApproxPercentile", "the value at position floor(share * (n - 1)), within 0.4 % (2^-8); NaN if a value is NaN",
-        "float64, share -> float64", "decimal, share -> float64"),
+        "float64, share -> float64"),
 )}  # fmt: skip
 
 #: functions of SQL, Python and other languages, in lower case -> the function with that meaning, for messages
@@ -514,6 +501,10 @@ class Constant:
     fits: Callable[[Any], bool]
 
 
+def within(least: int, most: int, value: int) -> bool:
+    return least <= value <= most
+
+
 #: names in the folder of time zones that stand for the zone of the machine
 ZONES_OF_THE_MACHINE = ("localtime", "posixrules")
 
@@ -543,9 +534,11 @@ def is_regex(pattern: str, replacement: str = "") -> bool:
 STRFTIME = re.compile(r"(?:[^%]|%(?:[aAbBcCdDeFgGhHIjmMnprRStTuUVwWxXyYzZ%]|E[cCxXyYz]|O[deHImMSuUVwWyz]))+", re.DOTALL)
 
 CONSTANTS: Mapping[str, Constant] = {
-    "scale": Constant(INT64, "a constant from 0 to 18", lambda value: 0 <= value <= decimal_type.WORD_DIGITS),
-    "digits": Constant(INT64, "a constant from 1 to 38", lambda value: 1 <= value <= decimal_type.MOST_DIGITS),
-    "places": Constant(INT64, "a constant from 0 to 38", lambda value: 0 <= value <= decimal_type.MOST_DIGITS),
+    **{
+        name: Constant(INT64, f"a constant from {least} to {most}", partial(within, least, most))
+        for module in FURTHER
+        for name, (least, most) in module.CONSTANTS.items()
+    },
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
     "steps": Constant(INT64, "a constant from 1 to 1000", lambda value: 1 <= value <= 1000),  # noqa: PLR2004
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
@@ -586,32 +579,17 @@ VARIABLES: Mapping[str, Callable[[Type], bool]] = {
     "any": lambda _: True,
     "scalar": lambda given: given.comparable,
     "key": lambda given: given.names_entries,
-    "decimal": lambda given: isinstance(given, DecimalType),
-    "exact": lambda given: decimal_type.as_decimal(given) is not None,
+    **{word: fits for module in FURTHER for word, (_, fits) in module.VARIABLES.items()},
 }
+#: words that stand for a type -> the word in messages, if it is another one
+SHOWN = {word: shown for module in FURTHER for word, (shown, _) in module.VARIABLES.items()}
+#: words of VARIABLES that stand for types of several classes, so that an argument stays as it is
+MIXED = {word for module in FURTHER for word in module.MIXED}
 
-
-def _cast(digits: Sequence[Any]) -> Type | None:
-    """The type with this scale, or with this precision and scale; None if there is none."""
-    *precision, scale = digits or (0,)
-    try:
-        return DecimalType(precision[0] if precision else decimal_type.WORD_DIGITS, scale)
-    except ValueError:
-        return None
-
-
-#: rule of a result -> the decimal type for the decimal types of the arguments and the values of the constants behind
-#: them, which are missing where a kernel is looked up; None: there is no such type
-DECIMALS: Mapping[str, Callable[[Sequence[DecimalType], Sequence[Any]], Type | None]] = {
-    "total": lambda types, _: decimal_type.total(*types),
-    "product": lambda types, _: decimal_type.product(*types),
-    "quotient": lambda types, _: decimal_type.quotient(*types),
-    "rest": lambda types, _: decimal_type.rest(*types),
-    "divided": lambda _, digits: _cast((decimal_type.MOST_DIGITS, *(digits or (0,)))),
-    "rounded": lambda types, digits: decimal_type.rounded(types[0], *(digits or [0])),
-    "cast": lambda _, digits: _cast(digits),
-    "summed": lambda types, _: decimal_type.summed(types[0]),
-    "mean": lambda types, _: decimal_type.mean(types[0]),
+#: rule of a result -> the type for the types of the arguments that words of VARIABLES stand for, and for the values of
+#: the constants behind them, which are missing where a kernel is looked up; None: there is no such type
+RULES: Mapping[str, Callable[[Sequence[Type], Sequence[Any]], Type | None]] = {
+    name: rule for module in FURTHER for name, rule in module.RULES.items()
 }
 
 
@@ -672,9 +650,7 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
         wanted = bind(word, given, bound)
         if wanted is None or common(wanted, given) != wanted:
             return None
-    arguments = tuple(
-        given if word == "exact" else named(word, bound) for word, given in zip(words, types, strict=True)
-    )
+    arguments = tuple(given if word in MIXED else named(word, bound) for word, given in zip(words, types, strict=True))
     if any(given.element is not None and argument != given for argument, given in zip(arguments, types, strict=True)):
         return None  # no list is converted
     result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
@@ -684,12 +660,12 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
 def _by_rule(
     signature: Signature, words: Sequence[str], types: Sequence[Type], values: Sequence[int | None]
 ) -> Type | None:
-    numbers = [decimal_type.as_decimal(given) for word, given in zip(words, types, strict=True) if word in VARIABLES]
+    varying = [given for word, given in zip(words, types, strict=True) if word in VARIABLES]
     digits = [value for word, value in zip(signature.parameters, values, strict=False)
               if word in CONSTANTS or word.endswith(" literal")]  # fmt: skip
     if None in digits:  # an argument that must be a constant is none, which is a fault of its own
         digits = []
-    return DECIMALS[signature.rule]([number for number in numbers if number is not None], digits)
+    return RULES[signature.rule](varying, digits)
 
 
 def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:

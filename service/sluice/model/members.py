@@ -18,8 +18,8 @@ KEY, HEADER = "key", "header"
 #: the path of the whole value (PA1)
 WHOLE = "$"
 #: unit of a time -> its nanoseconds
-UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-#: the spellings of decimals in JSON (DE18)
+UNITS = {"d": 86_400_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+#: the spellings of exact numbers in JSON (DE18)
 NUMBER, TEXT, BASE64 = "number", "string", "base64"
 #: a name that needs no quotes in a path
 NAME = re.compile(r"[^\W\d]\w*")
@@ -45,7 +45,7 @@ class Spelling:
     unit      the unit of a number that is a time, a word of UNITS; "": seconds, and texts are written (PA11)
     pattern   the form of texts that are times, in the directives of `strptime`; "": ISO 8601 (PA12)
     zone      the zone of such a text without a zone; "": UTC (PA13)
-    decimals  how decimals are written, also inside of other values, and with BASE64 read: a word of the format (DE18)
+    numbers   how exact numbers are written, also inside of other values, and with BASE64 read: a word below (DE18)
     pairs     where the entries of a map are if it is a list of objects; None: it is an object (PA17)
     inside    by member of a struct: its own spelling (PA16); others are coerced as the struct is
     """
@@ -54,13 +54,13 @@ class Spelling:
     unit: str = ""
     pattern: str = ""
     zone: str = ""
-    decimals: str = NUMBER
+    numbers: str = NUMBER
     pairs: Pairs | None = None
     inside: tuple[tuple[str, Spelling], ...] = ()
 
     def of(self, member: str) -> Spelling:
         """The spelling of a member of a struct."""
-        return replace(dict(self.inside).get(member, Spelling(self.coerce)), decimals=self.decimals)
+        return replace(dict(self.inside).get(member, Spelling(self.coerce)), numbers=self.numbers)
 
     def every(self) -> Iterator[Spelling]:
         """This spelling and those of the members inside."""
@@ -91,12 +91,10 @@ Members = Mapping[str, Member]
 NO_MEMBERS: Members = {}
 
 
-def with_decimals(schema: Schema, members: Members, decimals: str) -> Members:
-    """The members of all attributes, with this spelling of decimals."""
+def with_numbers(schema: Schema, members: Members, numbers: str) -> Members:
+    """The members of all attributes, with this spelling of exact numbers."""
     given = {name: members.get(name, Member()) for name, _ in schema}
-    return {
-        name: replace(member, spelling=replace(member.spelling, decimals=decimals)) for name, member in given.items()
-    }
+    return {name: replace(member, spelling=replace(member.spelling, numbers=numbers)) for name, member in given.items()}
 
 
 def path_of(name: str, members: Members) -> Steps:

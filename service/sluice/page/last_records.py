@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.inspect.record_topic import shown_bytes
+from sluice.json_texts import COMPACT, text_with_digits
 from sluice.kafka.client import client_properties
 from sluice.kafka.range_reader import END, READER_PROPERTIES, headers_of
 from sluice.kafka.records import SCHEMA
@@ -131,7 +131,7 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
             pa.array([headers_of(message)], SCHEMA.field("headers").type),
         )
         if len(decoded.good) and len(value) <= MAX_VALUE:
-            columns = {name: json_values(decoded.tuples.column(name), type_) for name, type_ in stream.schema}
+            columns = {name: shown_values(decoded.tuples.column(name), type_) for name, type_ in stream.schema}
             return {name: column[0] for name, column in columns.items()}
     except Exception:  # noqa: BLE001, S110 - whatever a codec raises: the text is shown
         pass
@@ -174,7 +174,9 @@ def event_file(records: Sequence[Mapping[str, Any]]) -> bytes:
 
     A tuple with a mark in its header is two events.
     """
-    return b"".join(orjson.dumps(event) + b"\n" for record in reversed(records) for event in _events(record))
+    return b"".join(
+        f"{text_with_digits(event, COMPACT)}\n".encode() for record in reversed(records) for event in _events(record)
+    )
 
 
 def _events(record: Mapping[str, Any]) -> Iterator[Event]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
+from sluice.json_texts import text_with_digits
 from sluice.model.expressions import AggregateCall, Attribute, Expression
 from sluice.model.spec import Join, Operator, Pipeline
 from sluice.model.types import INT64
@@ -48,7 +48,7 @@ def shown(value: Any, unit: int | None) -> Any:  # noqa: ANN401 - a JSON value
     """
     if unit and isinstance(value, int):
         return moment(value * unit)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else text_with_digits(value)
 
 
 def second(time: int | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
+from sluice.json_texts import text_with_digits
 from sluice.pictures.story import Change, Chip, Scale, Shown, Step, Story
 from sluice.replayer.event_file import clock_time
 from sluice.svg.svg_canvas import cut
@@ -47,7 +47,7 @@ def short(value: Any) -> str:  # noqa: ANN401 - of JSON
         return number(value)
     if isinstance(value, list):
         return f"[{', '.join(map(short, value))}]"
-    return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    return f"{value:.6g}" if isinstance(value, float) else text_with_digits(value)
 
 
 def _is_time(text: str) -> bool:
@@ -91,7 +91,7 @@ def arrival(event: Mapping[str, Any]) -> str:
         return f"{event['before']:,} events before"
     value = event.get("record", {}).get("value", "")
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    shown = text if isinstance(text, str) else text_with_digits(text)
     return f"{LATE} {shown}" if "rejected" in event else shown
 
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import CLEAR, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import DELETES, Pipeline, Stream
-from sluice.model.types import DecimalType, Type
+from sluice.model.types import Type
 from sluice.pictures.story import Shown, Step, Story
 from sluice.pictures.window_followers import Follower, Snapshots, ports
 from sluice.replayer.event_batches import MARKS, Batch
@@ -54,7 +54,7 @@ class _StoryBuilder:
     def __init__(self, run: Prepared) -> None:
         self._watermarks = _Watermarks({operator.name: operator.inputs for operator in run.pipeline.operators})
         self._arrived: dict[str, list[Items]] = {}
-        self._player = Player(run.pipeline, run.counts, trace=True, observer=self._observe)
+        self._player = Player(run.pipeline, run.counts, shown_values, trace=True, observer=self._observe)
         self._state: GraphState = self._player.graph.initial()
         self._cutter = run.cutter
         self._inputs = {stream.name: stream for stream in run.pipeline.inputs}
@@ -179,12 +179,12 @@ def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream])
 
 
 def _with_digits(stream: Stream) -> list[str]:
-    """The attributes with decimals: numbers of an event have not all of their digits."""
-    return [name for name, type_ in stream.row_schema if _has_decimals(type_)]
+    """The attributes whose numbers have digits that a number of an event may lack."""
+    return [name for name, type_ in stream.row_schema if _has_digits(type_)]
 
 
-def _has_decimals(type_: Type) -> bool:
-    return isinstance(type_.present, DecimalType) or any(map(_has_decimals, type_.present.parts))
+def _has_digits(type_: Type) -> bool:
+    return type_.keeps_digits or any(map(_has_digits, type_.present.parts))
 
 
 def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> Event:
@@ -206,7 +206,7 @@ def _rejected(letter: Mapping[str, Any]) -> dict[str, Any]:
 
 def _contents(items: Items, stream: Stream) -> list[tuple[int, dict[str, Any]]]:
     """What each item is, with the number of its event."""
-    columns = [json_values(items.tuples.column(name), type_) for name, type_ in stream.row_schema]
+    columns = [shown_values(items.tuples.column(name), type_) for name, type_ in stream.row_schema]
     names = [name for name, _ in stream.row_schema]
     rows = iter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
     numbers, kinds, watermarks = (column.tolist() for column in (items.event, items.kind, items.watermark))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.columns.key_bytes import key_bytes, key_text
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
@@ -291,7 +291,7 @@ class Snapshots:
         if not items or not items[0].tuples.num_rows:
             return None
         last = items[0].tuples.slice(items[0].tuples.num_rows - 1)
-        return {name: json_values(last.column(name), type_)[0] for name, type_ in schema}
+        return {name: shown_values(last.column(name), type_)[0] for name, type_ in schema}
 
 
 def _sizes(state: Any, count: int) -> list[Sizes]:  # noqa: ANN401 - of any operator

@@ -34,7 +34,8 @@ from sluice.replayer.event_file import (
     too_large,
 )
 from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
-from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError
 
 KEYS = (

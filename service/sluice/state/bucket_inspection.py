@@ -31,9 +31,10 @@ import pyarrow.compute as pc
 
 from sluice.api import call_limit
 from sluice.columns.interner import Interner
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.engine.graph import Clock, GraphState, no_items
 from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
+from sluice.json_texts import COMPACT, text_with_digits, with_digits
 from sluice.model.spec import Dedup, InWords, Join, Map, Pipeline, Union, Windowed
 from sluice.model.types import Schema
 from sluice.state.bucket import Bucket
@@ -239,10 +240,10 @@ def _answer(connection: socket.socket, bucket: Bucket, question: bytes) -> None:
         os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
         os.nice(NICE)
         answer = inspect_bucket(bucket, json.loads(question))
-        body = json.dumps(answer, separators=(",", ":"), default=str).encode()
+        body = text_with_digits(answer, COMPACT).encode()
         if len(body) > MAX_ANSWER:
             answer["windows"], answer["too_large"] = [], True
-            body = json.dumps(answer, separators=(",", ":")).encode()
+            body = text_with_digits(answer, COMPACT).encode()
         connection.settimeout(INSPECTION_S)
         Message((), [body]).write(connection.sendall)
     finally:
@@ -260,7 +261,7 @@ def inspect(query: str, bucket: int, question: Mapping[str, Any]) -> dict[str, A
         ours.settimeout(INSPECTION_S + MAX_DELAY_S)
         with suppress(OSError, EOFError, ValueError), ours.makefile("rb") as file:
             (body,) = Message.read(file).bodies
-            return json.loads(bytes(body))  # type: ignore[no-any-return]
+            return with_digits(bytes(body))  # type: ignore[no-any-return]
     return None
 
 
@@ -287,7 +288,7 @@ def moment(clock: int) -> str | None:
 
 
 def rows(tuples: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
-    columns = [json_values(tuples.column(name), type_) for name, type_ in schema]
+    columns = [shown_values(tuples.column(name), type_) for name, type_ in schema]
     return [dict(zip(tuples.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

@@ -20,7 +20,7 @@ import orjson
 from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.engine.stream.value_errors import REASONS, Error
+from sluice.engine.stream.functions.function_errors import REASONS, Error
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Delay, KeyedMap, Map, Operator, Pipeline, Union
 from sluice.replayer.event_batches import Batch, Cutter

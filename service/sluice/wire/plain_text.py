@@ -17,7 +17,8 @@ from sluice.columns.arrow_types import array_of
 from sluice.columns.column_forms import type_of
 from sluice.model.members import STRICT, Member, Spelling
 from sluice.model.types import STRING, Type
-from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError, as_written
 
 NAME = "v"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from sluice.columns.json_columns import column, fits, json_values, nanoseconds, python_values
+from sluice.columns.json_columns import column, fits, json_values, nanoseconds, python_values, shown_values
+from sluice.json_texts import text_with_digits, with_digits
 from sluice.model.types import parse_type
+from sluice.wire.json.json_codec import decode
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError
 
@@ -67,3 +70,29 @@ def test_in_python_what_is_not_finite_is_a_float():
 @pytest.mark.parametrize(("seconds", "tenths"), [(1, 10), (0.1, 1), (1.1, 11), (1e-10, 0), (-2.5, -25)])
 def test_seconds_are_exact_decimals(seconds: float, tenths: int):
     assert nanoseconds(seconds) == tenths * 10**8
+
+
+DIGITS = '{"big": 12345678901234567890, "huge": 123456789012345678901234567890, "price": 1.10, "x": [2.5, -0.0]}'
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("json", DIGITS),
+        ("json?", DIGITS),
+        ("list<json>", f"[{DIGITS}, 1.10]"),
+        ("map<string, json>", f'{{"a": {DIGITS}, "b": 1.10}}'),
+        ("tuple<a: json, b: int64>", f'{{"a": {DIGITS}, "b": 1}}'),
+    ],
+)
+def test_numbers_of_a_json_are_shown_with_their_digits(type_: str, text: str):
+    kind = parse_type(type_)
+    array = decode(pa.array([f'{{"v": {text}}}'.encode()], pa.binary()), (("v", kind),)).tuples.column(0)
+    (value,) = shown_values(array, kind)
+    assert text_with_digits(value) == text
+    assert text_with_digits(with_digits(text_with_digits(value))) == text
+
+
+def test_a_value_that_a_float64_has_as_it_is_written_is_a_float():
+    assert with_digits('[1.5, 1, "1.10"]') == [1.5, 1, "1.10"]
+    assert [type(value) for value in with_digits("[1.5, 1e5, 1.10]")] == [float, Decimal, Decimal]

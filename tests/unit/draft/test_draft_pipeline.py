@@ -381,7 +381,8 @@ def test_the_lines_about_a_table_are_right_when_the_signs_of_comments_are_remove
     ("key", "line"),
     [
         (b"7", "    key: {attributes: [key]}"), (b'{"id": 7}', "    key: {attributes: [id], format: json}"),
-        (b'{"nr": 9}', "    key: {attributes: [nr], format: json}"), (b'{"a": {"id": 7}}', "    # key:"),
+        (b'{"nr": 9}', "    key: {attributes: [nr], format: json}"),
+        (b'{"a": {"id": 7}}', "      id: {from: key.a.id, type: int64} "),
         (b"\xff", "    # key:"),
     ],
     ids=["a text", "an attribute of the value", "a member of the key", "a member within a member", "no text"],

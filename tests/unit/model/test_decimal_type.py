@@ -14,7 +14,8 @@ from sluice.columns.arrow_types import array_of
 from sluice.columns.column_forms import form
 from sluice.config.load import load_text
 from sluice.model.errors import PipelineError
-from sluice.model.types import INT64, DecimalType, parse_type, similar_type
+from sluice.model.types import INT64, parse_type, similar_type
+from sluice.model.types.decimal_type import DecimalType
 from sluice.testing import run_case
 
 

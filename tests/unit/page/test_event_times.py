@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.config.load import load_text
+from sluice.json_texts import with_digits
 from sluice.page.times import shown, time_units
 
 FILE = """
@@ -38,6 +39,12 @@ def test_times_are_the_event_times_and_what_is_one_of_them():
     assert units["out"] == {"from": millisecond, "last": millisecond}
     assert units["pairs"] == {"at": millisecond}
     assert units.get("quotes", {}) == {}
+
+
+def test_a_number_in_a_value_is_shown_with_its_digits():
+    assert shown(with_digits('{"id": 12345678901234567890, "price": 1.10}'), None) == (
+        '{"id": 12345678901234567890, "price": 1.10}'
+    )
 
 
 def test_a_value_is_shown_as_a_time_only_if_it_is_one():

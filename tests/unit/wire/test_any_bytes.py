@@ -27,12 +27,14 @@ from sluice.wire.formats.format_table import FORMATS, codec
 from sluice.wire.formats.protobuf_format import ProtobufOptions
 from sluice.wire.json import json_schema
 from sluice.wire.json.json_confluent import JsonConfluent
+from sluice.wire.json.json_types import json_form
 from sluice.wire.protobuf.proto_confluent import ProtobufConfluent
 from sluice.wire.schema_registry import PROTOBUF as PROTOBUF_KIND
 from sluice.wire.schema_registry import UnknownSchemaError
 
 SEED, MUTANTS = 1, 5000
 SCHEMA = (("k", STRING), ("x", FLOAT64), ("n", INT64), ("t", TIMESTAMP), ("b", BOOLEAN), ("l", list_of(STRING)))
+FORMS = [(name, json_form(type_)) for name, type_ in SCHEMA]
 ROWS = [
     {"k": "IBM", "x": 1.5, "n": -7, "t": 1_357_041_600_000_000_000, "b": True, "l": []},
     {"k": 'é"€,😀\n', "x": 1e-7, "n": 2**63 - 1, "t": -1, "b": False, "l": ["a", "", 'b,"']},
@@ -63,7 +65,7 @@ class OneSchema:
 
     def sources(self, number, kind):
         self.schema(number)
-        return (("", PROTO if kind == PROTOBUF_KIND else json_schema.schema_of("R", SCHEMA)),)
+        return (("", PROTO if kind == PROTOBUF_KIND else json_schema.schema_of("R", FORMS)),)
 
     def id_of(self, *_):
         return 1
@@ -89,7 +91,7 @@ def protobuf_confluent():
 
 
 def json_confluent():
-    return JsonConfluent(SCHEMA, OneSchema(), "s", json_schema.schema_of("R", SCHEMA), JSON)
+    return JsonConfluent(SCHEMA, OneSchema(), "s", json_schema.schema_of("R", FORMS), JSON)
 
 
 PROTOBUF = codec(Part(Coding("protobuf", ProtobufOptions("R", (("", PROTO),))), SCHEMA))

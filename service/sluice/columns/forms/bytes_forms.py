@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.forms.form_contract import ColumnForm, Order
+from sluice.json_texts import with_digits
 
 if TYPE_CHECKING:
     from sluice.columns.interner import Interner, Spans
@@ -70,7 +71,7 @@ class StringForm(TextForm):
     def to_words(self, array: pa.Array, strings: Interner) -> np.ndarray:
         return strings.intern_arrow(array)  # also of a dictionary
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
+    def from_digits(self, texts: list[str]) -> pa.Array:
         return pa.array(texts, self.arrow)
 
     def to_bytes(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -127,6 +128,9 @@ class JsonTextForm(BytesForm):
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return [None if text is None else orjson.loads(text) for text in array.to_pylist()]
+
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        return [None if text is None else with_digits(text) for text in array.to_pylist()]
 
     def to_written(self, array: pa.Array) -> list[Any]:
         return [None if text is None else orjson.Fragment(text) for text in array.to_pylist()]

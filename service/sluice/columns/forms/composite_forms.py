@@ -99,6 +99,9 @@ class CompositeForm(BytesForm):
     def to_written(self, array: pa.Array) -> list[Any]:
         return self._values(array, lambda part: part.to_written, self.object)
 
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        return self._values(array, lambda part: part.to_shown, self.object)
+
     def to_python(self, array: pa.Array) -> list[Any]:
         return self._values(array, lambda part: part.to_python, self.object)
 

@@ -14,7 +14,8 @@ from sluice.columns import number_columns
 from sluice.columns.forms.bytes_forms import TextForm
 from sluice.columns.forms.form_contract import ColumnForm, Forms, Types
 from sluice.columns.forms.word_forms import WordForm
-from sluice.model.types import DecimalType, Type
+from sluice.model.types import Type
+from sluice.model.types.decimal_type import DecimalType
 
 
 class DecimalForm(ColumnForm):
@@ -26,7 +27,7 @@ class DecimalForm(ColumnForm):
         super().__init__(type_, form)
         assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
         self.arrow = pa.decimal128(type_.precision, type_.scale)
-        self.exact = type_.exact
+        self.value_of = type_.value_of
 
     @classmethod
     def type_of(cls, arrow: pa.DataType, kind: type[Type], inside: Types) -> Type | None:  # noqa: ARG003 - it has parameters
@@ -40,14 +41,14 @@ class DecimalForm(ColumnForm):
 
     def from_json(self, values: Sequence[Any]) -> pa.Array:
         """Numbers, or their texts (DE17)."""
-        exact = list(map(self.exact, values))
+        exact = list(map(self.value_of, values))
         if None in exact:
             msg = f"not all values are {self.type}"
             raise ValueError(msg)
         return pa.array(exact, self.arrow)
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
-        return pa.array(list(map(self.exact, texts)), self.arrow)
+    def from_digits(self, texts: list[str]) -> pa.Array:
+        return pa.array(list(map(self.value_of, texts)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:
         """Texts (DE20): most programs read a number of JSON as a float64, which has not all digits."""

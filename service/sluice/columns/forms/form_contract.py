@@ -104,8 +104,8 @@ class ColumnForm(ABC):
         """The array of values whose Python types are in `json`. Raises ValueError, KeyError or OverflowError."""
         return pa.array(values, self.arrow)
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
-        """The array of decimal numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
+    def from_digits(self, texts: list[str]) -> pa.Array:
+        """The array of numbers, which are given by their digits: `-12.50`. Null: the number does not fit."""
         raise TypeError(f"{self.type} of {texts[:1]}")
 
     def to_json(self, array: pa.Array) -> list[Any]:
@@ -113,6 +113,10 @@ class ColumnForm(ABC):
 
     def to_written(self, array: pa.Array) -> list[Any]:
         """As `to_json`, for orjson alone: the values of the type json are their texts, which keep their digits."""
+        return self.to_json(array)
+
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        """As `to_json`, but a number in a json is a Decimal if the float64 of it is written with other digits."""
         return self.to_json(array)
 
     def to_python(self, array: pa.Array) -> list[Any]:

@@ -85,6 +85,9 @@ class ListForm(BytesForm):
     def to_written(self, array: pa.Array) -> list[Any]:
         return _regrouped(array, self.element.to_written)
 
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        return _regrouped(array, self.element.to_shown)
+
     def to_python(self, array: pa.Array) -> list[Any]:
         return _regrouped(array, self.element.to_python)
 

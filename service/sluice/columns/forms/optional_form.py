@@ -62,14 +62,17 @@ class OptionalForm(ColumnForm):
     def from_json(self, values: Sequence[Any]) -> pa.Array:
         return with_nulls(values, self.present.from_json)
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
-        return self.present.from_decimals(texts)
+    def from_digits(self, texts: list[str]) -> pa.Array:
+        return self.present.from_digits(texts)
 
     def to_json(self, array: pa.Array) -> list[Any]:
         return or_none(array, self.present.to_json)
 
     def to_written(self, array: pa.Array) -> list[Any]:
         return or_none(array, self.present.to_written)
+
+    def to_shown(self, array: pa.Array) -> list[Any]:
+        return or_none(array, self.present.to_shown)
 
     def to_python(self, array: pa.Array) -> list[Any]:
         return or_none(array, self.present.to_python)

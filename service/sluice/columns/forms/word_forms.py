@@ -80,7 +80,7 @@ class Float64Form(WordForm):
     def from_json(self, values: Sequence[Any]) -> pa.Array:
         return pa.array([SPECIAL[v] if type(v) is str else float(v) for v in values], pa.float64())
 
-    def from_decimals(self, texts: list[str]) -> pa.Array:
+    def from_digits(self, texts: list[str]) -> pa.Array:
         return pa.array(list(map(float, texts)), self.arrow)
 
     def to_json(self, array: pa.Array) -> list[Any]:

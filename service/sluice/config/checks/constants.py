@@ -7,16 +7,11 @@ from collections.abc import Callable, Mapping
 
 from sluice.config.checks.settings import TimeError, nanoseconds
 from sluice.model.types import (
-    BooleanType,
     BytesType,
-    DecimalType,
-    Float64Type,
-    Int64Type,
     JsonType,
     ListType,
     MapType,
     OptionalType,
-    StringType,
     StructType,
     TimestampType,
     Type,
@@ -24,40 +19,14 @@ from sluice.model.types import (
 )
 from sluice.wire.json.json_types import json_form
 
-INT64 = range(-(2**63), 2**63)
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-
 
 def read_value(value: object, type_: Type) -> Value:
     """The value as the engine stores it (a timestamp in nanoseconds since 1970). Raises ValueError for other values."""
-    return READERS[type(type_)](value, type_)
+    return READERS.get(type(type_), read_own)(value, type_)
 
 
-def read_boolean(value: object, _: Type) -> Value:
-    if isinstance(value, bool):
-        return value
-    raise ValueError(value)
-
-
-def read_int64(value: object, _: Type) -> Value:
-    if type(value) is int and value in INT64:
-        return value
-    raise ValueError(value)
-
-
-def read_float64(value: object, _: Type) -> Value:
-    if isinstance(value, bool) or not (isinstance(value, int | float) or value in NOT_FINITE):
-        raise ValueError(value)
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(value) from error
-
-
-def read_string(value: object, _: Type) -> Value:
-    if isinstance(value, str):
-        return value
-    raise ValueError(value)
+def read_own(value: object, type_: Type) -> Value:
+    return type_.from_file(value)
 
 
 def read_timestamp(value: object, _: Type) -> Value:
@@ -90,19 +59,8 @@ def read_in_json(value: object, type_: Type) -> Value:
     return json_form(type_).read(json.loads(json.dumps(value, default=str)))  # type: ignore[no-any-return]
 
 
-def read_decimal(value: object, type_: Type) -> Value:
-    number = type_.exact(value) if isinstance(type_, DecimalType) else None
-    if number is None:
-        raise ValueError(value)
-    return format(number, "f")
-
-
-#: class of a type -> the function that reads a value of YAML
+#: class of a type -> the function that reads a value of YAML; other types read it themselves
 READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
-    BooleanType: read_boolean,
-    Int64Type: read_int64,
-    Float64Type: read_float64,
-    StringType: read_string,
     TimestampType: read_timestamp,
     ListType: read_list,
     OptionalType: read_optional,
@@ -110,5 +68,4 @@ READERS: Mapping[type[Type], Callable[[object, Type], Value]] = {
     JsonType: read_in_json,
     MapType: read_in_json,
     StructType: read_in_json,
-    DecimalType: read_decimal,
 }

@@ -18,9 +18,10 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest, spell
 from sluice.model.members import STRICT
 from sluice.model.spec import Coding, Key, Stream
-from sluice.model.types import Schema, TimeForm, Type
+from sluice.model.types import MapType, Schema, TimeForm, Type
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import FORMATS
+from sluice.wire.formats.pair_lists import PairsError, as_lists
 
 #: prefix of the headers that the service itself writes
 RESERVED_PREFIX = "sluice-"
@@ -204,12 +205,16 @@ class StreamFormats:
         words = dict.fromkeys(dict(stream.headers), "text")
         if stream.key:
             words |= dict.fromkeys(stream.key.attributes, stream.key.coding.format)
+        types = dict(stream.schema)
         for attribute, member in stream.members:
             word = words.get(attribute, stream.value.format)
             if member.spelling == STRICT or FORMATS[word].coerces:
                 continue
+            inner = [spelling for _, one in member.spelling.inside for spelling in one.every()]
+            listed = FORMATS[word].lists_pairs and isinstance(types[attribute].present, MapType)
+            own = replace(member.spelling, pairs=None) if listed else member.spelling
             for key in ("coerce", "unit", "pattern", "pairs"):
-                if any(getattr(spelling, key) for spelling in member.spelling.every()):
+                if any(getattr(spelling, key) for spelling in (own, *inner)):
                     place = self.place_of_spelling(path, attribute, key)
                     self.once(place, f"no {key}, as the format is {word}, whose values have types of their own")
 
@@ -245,4 +250,10 @@ class StreamFormats:
         taken.add(attribute)
 
     def check_part(self, path: Path, part: Part) -> None:
-        FORMATS[part.coding.format].check(part, FormatReport(self.report, path))
+        form = FORMATS[part.coding.format]
+        try:
+            read = as_lists(part) if form.lists_pairs else part
+        except PairsError as error:
+            self.report.problem((*path, "schema", error.attribute, "pairs"), str(error))
+        else:
+            form.check(read, FormatReport(self.report, path))

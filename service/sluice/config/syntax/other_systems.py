@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from sluice.model import types
 from sluice.model.errors import Fault
 
-OF_SPL = "SPL's decimal types have a floating point: choose the digits behind it, as in decimal(2) or decimal(38, 9)"
 EVENT_TIME = "over event time, or"
 TUMBLING = (
     f"timeInterval, intervalDuration(size) for windows that tumble {EVENT_TIME} tumbling, time(size) over the clock"
@@ -158,7 +158,7 @@ WORDS_IN_SQL: dict[str, str] = {
     **dict.fromkeys(("div", "intdiv"), "floor(x / y), in place of div; a quotient of two int64 has no fraction"),
     "square": "x * x, in place of square",
     **dict.fromkeys(("clamp", "clip"), "min(max(x, low), high), in place of clamp"),
-    **dict.fromkeys(("numeric", "number", "bigdecimal", "todecimal"), "decimal(x, scale), such as decimal(x, 2)"),
+    **{word: instead for row in types.TYPES for word, instead in row.functions_instead.items()},
     **dict.fromkeys(
         ("variance", "var", "var_samp", "varsamp", "var_pop", "varpop"),
         "pow(SampleStdDev(x), 2.0) or pow(PopulationStdDev(x), 2.0), in place of the variance",
@@ -177,8 +177,7 @@ WORDS_IN_SQL: dict[str, str] = {
 }
 #: types of other systems without an equal here -> what to do
 TYPES = {
-    **dict.fromkeys(("decimal32", "decimal64", "decimal128"), OF_SPL),
-    **dict.fromkeys(("number", "bigdecimal", "money"), "numbers with exact digits are decimal(2), decimal(38, 9)"),
+    **{word: instead for row in types.TYPES for word, instead in row.instead.items()},
     **dict.fromkeys(
         ("struct", "row", "object", "record", "tuple"),
         "{id: int64, name: string} is a struct, and json keeps any value as its text",

@@ -6,26 +6,21 @@ from collections.abc import Iterable
 
 from sluice.model.errors import one_of
 from sluice.model.expressions import Call, Expression, Literal
-from sluice.model.functions import CONSTANTS, OPERATORS, VARIABLES, Function, Signature, is_regex
-from sluice.model.types import INT64, DecimalType, Type
+from sluice.model.functions import CONSTANTS, OPERATORS, SHOWN, VARIABLES, Function, Signature, is_regex
+from sluice.model.types import INT64, Type
 
 
 def converted(value: Expression, wanted: Type) -> Expression:
-    """The value, converted to the type in a signature: an int64 to float64, an int64 or a decimal to a decimal that has
-    all its digits.
+    """The value, converted to the type in a signature by the function of the type's name: an int64 to float64, or a
+    number to an exact type that has all its digits.
     """
     if value.type == wanted:
         return value
     if isinstance(value, Literal) and value.value is None:
         return Literal(None, wanted)
-    if isinstance(wanted.present, DecimalType):
-        if isinstance(value, Literal):
-            return Literal(str(value.value), wanted)
-        digits = Literal(wanted.present.precision, INT64), Literal(wanted.present.scale, INT64)
-        return Call("decimal", (value, *digits), wanted)
     if isinstance(value, Literal):
-        return Literal(float(value.value), wanted)
-    return Call("float64", (value,), wanted)
+        return Literal(wanted.present.of_number(value.value), wanted)
+    return Call(wanted.present.word, (value, *(Literal(digits, INT64) for digits in wanted.present.digits)), wanted)
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
@@ -60,8 +55,8 @@ def signatures(function: Function, arguments: int) -> str:
 
 
 def meaning(word: str) -> str:
-    """The word of a parameter in messages; that an int64 stands for an exact decimal is not said, as for a float64."""
-    return CONSTANTS[word].meaning if word in CONSTANTS else word.replace("exact", "decimal")
+    """The word of a parameter in messages; that an int64 stands for another number is not said."""
+    return CONSTANTS[word].meaning if word in CONSTANTS else SHOWN.get(word, word)
 
 
 def repeats(signature: Signature) -> bool:

@@ -38,12 +38,10 @@ from sluice.model.types import (
     JSON,
     STRING,
     TIMESTAMP,
-    DecimalType,
     ListType,
     MapType,
     StructType,
     Type,
-    decimal_type,
     optional_of,
 )
 from sluice.model.windows.kinds import SIGNATURES, WINDOW_FUNCTIONS, kinds_with
@@ -103,8 +101,8 @@ class Typing:
     text: str
     scope: Scope
     faults: list[Fault] = field(default_factory=list)
-    #: whether numbers are read as decimals, with exactly the digits that they have
-    exact: bool = False
+    #: the class of exact types (`Type.exact`) of which numbers are read, with the digits that they have; None: none
+    exact: type[Type] | None = None
     #: name of the aggregate function whose arguments are being typed; None outside of one
     snapshot: str | None = None
     #: name of the function of earlier tuples whose arguments are being typed; None outside of one
@@ -124,7 +122,7 @@ class Typing:
     # -- leaves --
 
     def of_integer(self, tree: Tree[Token], digits: Token) -> Expression | None:
-        return self.number(digits) if self.exact else self.integer(tree, digits)
+        return self.number(digits) if self.exact is not None else self.integer(tree, digits)
 
     def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
         # Python's int() refuses texts with more digits.
@@ -136,11 +134,11 @@ class Typing:
         return self.number(digits)
 
     def number(self, digits: str) -> Expression | None:
-        """A float64, or beside a decimal the decimal that has the same digits (DE9)."""
-        if not self.exact:
+        """A float64, or beside an exact number the exact number that has the same digits (DE9)."""
+        if self.exact is None:
             return Literal(float(digits), FLOAT64)
         text = spelled(digits)
-        type_ = decimal_type.of_text(text)
+        type_ = self.exact.of_digits(text)
         return None if type_ is None else Literal(text, type_)
 
     def of_duration(self, tree: Tree[Token], text: Token) -> Expression:
@@ -344,7 +342,7 @@ class Typing:
         self.perhaps_texts(tree, sides, values)
         if sign == "or" and all(value is not None and value.type.present == STRING for value in values):
             return self.fault(tree, "two booleans on the sides of or; + joins texts")
-        values = self.with_decimals(OPERATORS[sign], sides, values)
+        values = self.with_digits(OPERATORS[sign], sides, values)
         return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
 
     def beside_null(self, sides: Sequence[Tree[Token]]) -> list[Expression | None]:
@@ -363,28 +361,31 @@ class Typing:
         wanted = f"not {written}" if sign == "==" else written
         return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
 
-    def with_decimals(
+    def with_digits(
         self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
     ) -> list[Expression | None]:
-        """The values with decimals in place of the constant numbers beside a decimal, if the function accepts them: of
-        all numbers, else of those with a point (DE9).
+        """The values with exact numbers in place of the constant numbers beside an exact number, if the function
+        accepts them: of all numbers, else of those with a point (DE9).
         """
         types = [value.type.present for value in values if value is not None]
-        if not any(isinstance(kind.element or kind, DecimalType) for kind in types):
+        type_ = next((type(inner) for kind in types if (inner := kind.element or kind).exact), None)
+        if type_ is None:
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
-            exact = [self.as_decimal(side, value, kinds) for side, value in zip(sides, values, strict=True)]
+            exact = [self.as_exact(type_, side, value, kinds) for side, value in zip(sides, values, strict=True)]
             known = [value for value in exact if value is not None]
             if len(known) == len(exact) and matching(function, known) is not None:
                 return exact
         return values
 
-    def as_decimal(self, side: Tree[Token], value: Expression | None, kinds: tuple[Type, ...]) -> Expression | None:
+    def as_exact(
+        self, type_: type[Type], side: Tree[Token], value: Expression | None, kinds: tuple[Type, ...]
+    ) -> Expression | None:
         """The value of a constant with exactly the digits that it has; other values as they are."""
         if value is None or value.type not in kinds or not is_constant(side):
             return value
         faults, before = list(self.faults), self.exact
-        self.exact = True
+        self.exact = type_
         exact_value = self.of(side)
         self.exact, self.faults[:] = before, faults
         return exact_value or value
@@ -393,7 +394,7 @@ class Typing:
         self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
         """The text with the conversion that makes it right: of a value that is added to a string, of a string that is
-        compared with a timestamp, or of a decimal beside a float64; None for others.
+        compared with a timestamp, or of an exact number beside a float64; None for others.
         """
         types = [value.type.present for value in values if value is not None]
         if len(types) < len(sides) or not all(kind.comparable for kind in types):
@@ -402,10 +403,8 @@ class Typing:
             word, side = "string", sides[1 - types.index(STRING)]
         elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
             word, side = "timestamp", sides[types.index(STRING)]
-        elif FLOAT64 in types and (
-            decimals := [p for p, kind in enumerate(types) if isinstance(kind.present, DecimalType)]
-        ):
-            word, side = "float64", sides[decimals[0]]
+        elif FLOAT64 in types and any(kind.exact for kind in types):
+            word, side = "float64", next(side for side, kind in zip(sides, types, strict=True) if kind.exact)
         else:
             return None
         start, end = side.meta.start_pos, side.meta.end_pos
@@ -485,7 +484,7 @@ class Typing:
         if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
-        values = self.with_decimals(function, given, values)
+        values = self.with_digits(function, given, values)
         floats = self.with_float64(tree, function, given, values)
         return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
@@ -501,9 +500,9 @@ class Typing:
     def with_float64(
         self, tree: Tree[Token], function: Function, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
     ) -> str | None:
-        """The call with its decimals as float64, for a function that has only float64; None for others."""
+        """The call with its exact numbers as float64, for a function that has only float64; None for others."""
         types = tuple(value.type.present for value in values if value is not None)
-        places = [place for place, kind in enumerate(types) if isinstance(kind, DecimalType)]
+        places = [place for place, kind in enumerate(types) if kind.exact]
         as_floats = tuple(FLOAT64 if place in places else kind for place, kind in enumerate(types))
         if len(types) < len(sides) or match(function, types) is not None or match(function, as_floats) is None:
             return None

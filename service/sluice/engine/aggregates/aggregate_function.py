@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sluice.engine.contents import summaries
 from sluice.engine.contents.fired_contents import FiredContents
-from sluice.model.expressions import Call, Expression
+from sluice.model.expressions import AggregateCall, Call, Expression, Literal
 from sluice.model.types import BOOLEAN, optional_of
 
 #: the names of the calls that name a word of a stored value of an optional type. No pipeline file has them
@@ -58,6 +58,12 @@ class Counting:
     value: Expression
     rounded: bool = False
     guard: Expression | None = None
+
+
+def share_of(call: AggregateCall) -> float:
+    """The share of a percentile; that of Median, which gives none, is 0.5."""
+    share = call.arguments[1] if len(call.arguments) > 1 else None
+    return float(share.value) if isinstance(share, Literal) else 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns import number_columns
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.forms.form_contract import Order
@@ -170,23 +168,6 @@ def percentile(contents: FiredContents, column: int, share: float) -> np.ndarray
         between = low * (1 - part) + high * part
     percentiles = np.where((part == 0) | (low == high), low, between)
     return np.where(np.isnan(values[first + contents.size - 1]), np.nan, percentiles)
-
-
-def exact_percentile(
-    contents: FiredContents, column: int, type_: Type, result: Type, share: float
-) -> pa.Array:  # fmt: skip
-    """As `percentile`, of decimals: interpolated exactly, rounded half to even (DE15)."""
-    words, value_form, to = np.ascontiguousarray(contents.listed[:, column]), form(type_), form(result).arrow
-    order = np.lexsort((value_form.ranks(words, contents.strings, descending=False), contents.row()))
-    sorted_ = number_columns.unscaled(from_words(words[order], type_, contents.strings))
-    part, up = Fraction(repr(share)), 10 ** (to.scale - value_form.arrow.scale)
-    firsts = (np.cumsum(contents.size) - contents.size).tolist()
-    percentiles = []
-    for first, size in zip(firsts, contents.size.tolist(), strict=True):
-        below, rest = divmod(part * (size - 1), 1)
-        low, high = sorted_[first + below] or 0, sorted_[first + below + (rest > 0)] or 0
-        percentiles.append(round((low + (high - low) * rest) * up))
-    return number_columns.of_unscaled(percentiles, to)
 
 
 def top(contents: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:

@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.api.custom import combines, lifts, load
-from sluice.columns import number_columns
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
 from sluice.columns.forms.form_contract import Order
 from sluice.columns.kernel import kernel
-from sluice.engine.aggregates import custom_functions, from_lists
+from sluice.engine.aggregates import custom_functions, decimal_aggregates, from_lists
 from sluice.engine.aggregates.aggregate_function import (
     Counting,
     Finish,
@@ -32,14 +31,15 @@ from sluice.engine.aggregates.aggregate_function import (
     Results,
     presence_of,
     results,
+    share_of,
     words_of,
 )
 from sluice.engine.aggregates.present_values import function_of
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
-from sluice.model.types import FLOAT64, INT64, DecimalType, Float64Type, Int64Type, StringType, TimeForm, Type
-from sluice.model.types.decimal_type import half_even
+from sluice.model.types import FLOAT64, INT64, Float64Type, Int64Type, StringType, TimeForm, Type
+from sluice.model.types.decimal_type import DecimalType
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 
@@ -112,57 +112,14 @@ def _mean_of_reals(value: Expression) -> Function:
     )
 
 
-def _sum_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum (DE13); null if it has more than 38 digits, which only a sum of wide decimals can have."""
-    arrow = form(call.type).arrow
-
-    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
-        if len(at) == 1:
-            return number_columns.of_halves(contents.summary[:, [at[0] + 1, at[0]]], arrow)
-        return number_columns.of_unscaled(_exact_sums(contents, at), arrow)
-
-    return Function(finish, _kept_decimals(call.arguments[0]))
-
-
-def _mean_of_decimals(call: AggregateCall) -> Function:
-    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result (DE14)."""
-    arrow, (value, *_) = form(call.type).arrow, call.arguments
-    shift = arrow.scale - form(value.type).arrow.scale
-    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
-
-    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
-        sums = zip(_exact_sums(contents, at), contents.size.tolist(), strict=True)
-        return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
-
-    return Function(finish, _kept_decimals(value))
-
-
-def _kept_decimals(value: Expression) -> tuple[Kept, ...]:
-    """Sums of 128 bits: of the words of decimals that fit one, else of the low and the high halves."""
-    if not form(value.type).interned:
-        return (Kept(summaries.SUM_WIDE, value),)
-    return tuple(Kept(summaries.SUM_WIDE, Call(half, (value,), INT64)) for half in ("low half", "high half"))
-
-
-def _exact_sums(contents: FiredContents, at: Sequence[int]) -> list[int]:
-    """The unscaled sums, which may have any number of digits."""
-    parts = [_integers(contents.summary[:, word : word + 2]) for word in at]
-    return [sum(part << (64 * place) for place, part in enumerate(sums)) for sums in zip(*parts, strict=True)]
-
-
-def _integers(wide: np.ndarray) -> list[int]:
-    """The numbers of 128 bits that a SUM_WIDE summary has."""
-    high, low = wide[:, 0].tolist(), np.ascontiguousarray(wide[:, 1]).view(np.uint64).tolist()
-    return [(h << 64) | part for h, part in zip(high, low, strict=True)]
-
-
 #: the sum and the mean
 SUMS: ByType = {
     Int64Type: _of_value(_sum_of_words), Float64Type: _of_value(_sum_of_reals), StringType: _of_value(_joined_texts),
-    DecimalType: _sum_of_decimals,
+    DecimalType: decimal_aggregates.sum_of,
 }  # fmt: skip
 MEANS: ByType = {
-    Int64Type: _of_value(_mean_of_words), Float64Type: _of_value(_mean_of_reals), DecimalType: _mean_of_decimals,
+    Int64Type: _of_value(_mean_of_words), Float64Type: _of_value(_mean_of_reals),
+    DecimalType: decimal_aggregates.mean_of,
 }  # fmt: skip
 
 
@@ -229,7 +186,7 @@ def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
 
 
 def _as_real(value: Expression) -> Expression:
-    """The value as float64: deviations and approximate percentiles of decimals are computed of the nearest float64."""
+    """The value as float64: deviations and approximate percentiles of exact numbers are computed of the nearest one."""
     return value if value.type == FLOAT64 else Call("float64", (value,), FLOAT64)
 
 
@@ -469,18 +426,13 @@ def _lifted(custom_class: type[Any], name: str, arguments: tuple[Expression, ...
 
 
 def _percentile(call: AggregateCall) -> Function:
-    share = call.arguments[1] if len(call.arguments) > 1 else None
-    quantile = float(share.value) if isinstance(share, Literal) else 0.5
-    if isinstance(call.type, DecimalType):
-        return Function(
-            lambda contents, at: from_lists.exact_percentile(
-                contents, at[0], call.arguments[0].type, call.type, quantile
-            ),
-            lists=_values(call),
-        )
+    quantile = share_of(call)
     return Function(
         lambda contents, at: pa.array(from_lists.percentile(contents, at[0], quantile)), lists=_values(call)
     )
+
+
+PERCENTILES: ByType = {Float64Type: _percentile, DecimalType: decimal_aggregates.percentile_of}
 
 
 def _approximate(call: AggregateCall) -> Function:
@@ -490,7 +442,7 @@ def _approximate(call: AggregateCall) -> Function:
         words = contents.listed[:, at[0]]
         sound = ~np.isnan(np.ascontiguousarray(words).view(np.float64))
         size = np.bincount(contents.row()[sound], minlength=len(contents.size))
-        return _between(_share(call), size, multisets.rounded(words[sound]), None, contents.size > size)
+        return _between(share_of(call), size, multisets.rounded(words[sound]), None, contents.size > size)
 
     return Function(finish, lists=(_as_real(call.arguments[0]),))
 
@@ -499,15 +451,9 @@ def _counted_approximate(call: AggregateCall) -> Function:
     def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
         assert contents.counted is not None  # noqa: S101 - called for windows that count values
         nans = contents.counted.counts[:, 2 * at[0] + 1]
-        return _between(_share(call), *contents.counted.values(at[0]), nans > 0)
+        return _between(share_of(call), *contents.counted.values(at[0]), nans > 0)
 
     return Function(finish, counted=(Counting(_as_real(call.arguments[0]), rounded=True),))
-
-
-def _share(call: AggregateCall) -> float:
-    share = call.arguments[1]
-    assert isinstance(share, Literal)  # noqa: S101 - the signature requires a constant
-    return float(share.value)
 
 
 def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarray | None, nans: np.ndarray) -> pa.Array:
@@ -598,9 +544,9 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "CollectDistinct": _collect_distinct,
     "CountByDistinct": _count_by_distinct,
     "CountDistinct": _count_distinct,
-    "Percentile": _percentile,
+    "Percentile": _by_type(PERCENTILES),
     "ApproxPercentile": _approximate,
-    "Median": _percentile,
+    "Median": _by_type(PERCENTILES),
     "Custom": _custom,
 }
 

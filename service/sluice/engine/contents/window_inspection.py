@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.columns.key_bytes import NULL, key_text
 
 #: the attribute (or the text of the expression) -> its value as JSON represents it
@@ -65,5 +65,5 @@ def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
 def tuples(names: Sequence[str], layout: WordColumns, words: np.ndarray, strings: Interner) -> list[Tuple]:
     """Stored tuples as JSON values. `words` has one row per tuple; columns whose name is empty are left out."""
     named = [(place, name) for place, name in enumerate(names) if name]
-    columns = [json_values(layout.column(place, words, strings), layout.types[place]) for place, _ in named]
+    columns = [shown_values(layout.column(place, words, strings), layout.types[place]) for place, _ in named]
     return [dict(zip([name for _, name in named], row, strict=True)) for row in zip(*columns, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -183,12 +183,17 @@ def restored(data: bytes) -> list[tuple[Any, Content]]:
         raise StateError(msg) from error
 
 
+#: class of values that JSON lacks -> their text, and the value of a text
+TEXTS: Mapping[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    Decimal: (str, Decimal),
+    bytes: (bytes.hex, bytes.fromhex),
+}
+
+
 def _plain(value: Value) -> Value:
     """A value of a tuple as JSON. An object is a value that JSON lacks: its kind, and its text or items."""
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
+    if type(value) in TEXTS:
+        return {type(value).__name__.lower(): TEXTS[type(value)][0](value)}
     if isinstance(value, Mapping):
         return {"items": [[_plain(key), _plain(item)] for key, item in value.items()]}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -207,4 +212,4 @@ def _value(plain: Value) -> Value:
     ((kind, written),) = plain.items()
     if kind == "items":
         return {_value(key): _value(item) for key, item in written}
-    return Decimal(written) if kind == "decimal" else bytes.fromhex(written)
+    return next(read(written) for class_, (_, read) in TEXTS.items() if class_.__name__.lower() == kind)

@@ -21,8 +21,8 @@ import pyarrow as pa
 from sluice.columns.column_forms import type_of
 from sluice.columns.json_columns import written_values
 from sluice.engine.stream.expression_eval import Computed, computed
+from sluice.engine.stream.functions.function_errors import REASONS, Error
 from sluice.engine.stream.items import TUPLE, Items
-from sluice.engine.stream.value_errors import REASONS, Error
 from sluice.model.errors import one_of
 from sluice.model.expressions import Call, Expression, walk
 from sluice.model.unparse import expression as written

@@ -9,7 +9,6 @@ x has an error. The functions that read null or errors themselves are in this mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from functools import reduce
 from typing import NamedTuple
 
@@ -17,37 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.column_forms import type_of
 from sluice.engine.stream.functions import list_functions
 from sluice.engine.stream.functions.column_arguments import Column, is_scalar
-
-
-class Error(IntEnum):
-    """The reasons, as the numbers in a mask of errors."""
-
-    NONE = 0
-    NO_VALUE = 1
-    DIGITS = 2
-    NO_QUOTIENT = 3
-    NO_DECIMAL = 4
-    ABSENT = 5  # of `x!`
-
-
-#: error -> the end of the reason of the dead letter, behind the name of the value
-REASONS: Mapping[Error, str] = {
-    Error.NO_VALUE: "has no value",
-    Error.DIGITS: "has more digits than its decimal type",
-    Error.NO_QUOTIENT: "is a division by zero, or has more digits than its decimal type",
-    Error.NO_DECIMAL: "is no number that its decimal type has",
-    Error.ABSENT: "is null",
-}
-#: name of a kernel -> why it has no value; other kernels: NO_VALUE
-OWN: Mapping[str, Error] = {
-    **dict.fromkeys(
-        ("decimal_add", "decimal_subtract", "decimal_multiply", "decimal_round", "decimal_floor"), Error.DIGITS
-    ),
-    **dict.fromkeys(("decimal_divide", "decimal_quotient", "decimal_remainder"), Error.NO_QUOTIENT),
-    "to_decimal": Error.NO_DECIMAL,
-}
+from sluice.engine.stream.functions.function_errors import Error
+from sluice.engine.stream.functions.function_kernels import ERRORS
 
 
 class Checked(NamedTuple):
@@ -67,9 +40,9 @@ class Checked(NamedTuple):
 
 def in_results(column: pa.Array) -> np.ndarray | None:
     """The errors in a column of results, in which null says that there is none; None if there are none. A sum or mean
-    of decimals has none if it has too many digits.
+    of exact numbers has none if it has too many digits.
     """
-    own = Error.DIGITS if pa.types.is_decimal(column.type) else Error.NO_VALUE
+    own = Error.DIGITS if type_of(column.type).exact else Error.NO_VALUE
     return np.where(_null(column), own, Error.NONE).astype(np.int8) if column.null_count else None
 
 
@@ -80,7 +53,7 @@ def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checke
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
     without = WITHOUT.get(kernel, _of_function)(arguments)
-    own = np.where(without, OWN.get(kernel, Error.NO_VALUE), Error.NONE)
+    own = np.where(without, ERRORS.get(kernel, Error.NO_VALUE), Error.NONE)
     errors = reduce(np.maximum, map(_errors, arguments), own)
     return _with_errors(values, np.where(_null(values), errors, Error.NONE))
 

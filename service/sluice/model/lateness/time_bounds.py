@@ -252,10 +252,10 @@ def _whole(low: int, high: int) -> Callable[[Sequence[Value | None], Call], Valu
 
 
 def _rounded(values: Sequence[Value | None], e: Call) -> Value | None:
-    decimals = _constant(values[1]) if len(values) > 1 else Fraction(0)
-    if values[0] is None or decimals is None or e.arguments[0].type == INT64:
-        return values[0] if decimals is not None else None
-    half = Fraction(1, 2) / Fraction(10) ** int(decimals)
+    digits = _constant(values[1]) if len(values) > 1 else Fraction(0)
+    if values[0] is None or digits is None or e.arguments[0].type == INT64:
+        return values[0] if digits is not None else None
+    half = Fraction(1, 2) / Fraction(10) ** int(digits)
     return values[0].moved(-half, half)
 
 

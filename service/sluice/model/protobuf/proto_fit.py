@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from sluice.model.members import Steps, quoted, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import (
-    DECIMAL_MESSAGE,
     DURATION_MESSAGE,
+    SCALED_MESSAGE,
     TIMESTAMP_MESSAGE,
     WRAPPERS,
     Protobuf,
@@ -27,7 +27,6 @@ from sluice.model.types import (
     TIMESTAMP,
     BooleanType,
     BytesType,
-    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -43,9 +42,10 @@ from sluice.model.types import (
     map_of,
     optional_of,
 )
+from sluice.model.types.decimal_type import DecimalType
 
 #: kinds of fields beside those of the schema: messages that are one value
-TIME, SPAN, DECIMAL = "timestamp", "duration", "decimal"
+TIME, SPAN, SCALED = "timestamp", "duration", "unscaled number"
 WHOLE = frozenset({
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64",
 })  # fmt: skip
@@ -83,7 +83,7 @@ FORMS: Mapping[type[Type], ProtoForm] = {
     TimestampType: ProtoForm(frozenset({TIME}), frozenset({TIME}), TIMESTAMP_MESSAGE),
     BytesType: ProtoForm(frozenset({"bytes"}), frozenset({"bytes"}), "bytes"),
     JsonType: ProtoForm(frozenset({"message"}), frozenset({"string"}), "string"),
-    DecimalType: ProtoForm(WHOLE | {"string", DECIMAL}, frozenset({"string", DECIMAL}), "string"),
+    DecimalType: ProtoForm(WHOLE | {"string", SCALED}, frozenset({"string", SCALED}), "string"),
     ListType: ProtoForm(),
     MapType: ProtoForm(),
     OptionalType: ProtoForm(),
@@ -101,8 +101,8 @@ def kind_of(proto: Protobuf, field: ProtoField) -> str:
         return TIME
     if field.type_name == DURATION_MESSAGE:
         return SPAN
-    if field.type_name == DECIMAL_MESSAGE:
-        return DECIMAL
+    if field.type_name == SCALED_MESSAGE:
+        return SCALED
     return wrapped(proto, field).kind
 
 

@@ -63,7 +63,7 @@ PROVIDED: Mapping[str, str] = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
 }
 TIMESTAMP_MESSAGE, DURATION_MESSAGE = "google.protobuf.Timestamp", "google.protobuf.Duration"
-DECIMAL_MESSAGE = "confluent.type.Decimal"
+SCALED_MESSAGE = "confluent.type.Decimal"
 #: messages that are the value of their only field, and are null if they are not there
 WRAPPERS = {*(f"google.protobuf.{word}Value" for word in WRAPPED), "google.type.Decimal"}
 

@@ -2,7 +2,6 @@
 
 from sluice.model.types.boolean_type import BOOLEAN, BooleanType
 from sluice.model.types.bytes_type import BYTES, BytesType
-from sluice.model.types.decimal_type import DecimalType
 from sluice.model.types.float64_type import FLOAT64, Float64Type
 from sluice.model.types.int64_type import INT64, Int64Type
 from sluice.model.types.json_type import JSON, JsonType
@@ -17,7 +16,7 @@ from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_ty
 
 __all__ = [
     "BOOLEAN", "BYTES", "FLOAT64", "INT64", "JSON", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType",
-    "BytesType", "DecimalType", "Distance", "Float64Type", "Int64Type", "JsonType", "ListType", "MapType",
+    "BytesType", "Distance", "Float64Type", "Int64Type", "JsonType", "ListType", "MapType",
     "OptionalType", "Schema",
     "StringType", "StructType", "TimeForm", "TimestampType", "Type", "Value", "list_of", "map_of", "optional_of",
     "parse_type", "similar_type", "struct_of", "takes", "united",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.model.types.type_contract import Type
+from sluice.model.types.type_contract import Type, Value
 
 
 class BooleanType(Type):
@@ -12,6 +12,11 @@ class BooleanType(Type):
     aliases = ("bool",)
     empty = False
     samples = (True, False)
+
+    def from_file(self, value: object) -> Value:
+        if isinstance(value, bool):
+            return value
+        raise ValueError(value)
 
 
 BOOLEAN = BooleanType()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
-from sluice.model.types.type_contract import Distance, Type
+from sluice.model.types.type_contract import Distance, Type, Value
 
 #: the most digits of a decimal
 MOST_DIGITS = 38
@@ -40,10 +40,23 @@ class DecimalType(Type):
     aliases = ("numeric",)
     notation = "decimal(2)"
     foreign = ("decimal32", "decimal64", "decimal128", "bigdecimal", "money", "bignumeric")
+    instead = {  # noqa: RUF012 - a ClassVar of the base class
+        **dict.fromkeys(
+            ("decimal32", "decimal64", "decimal128"),
+            "SPL's decimal types have a floating point: choose the digits behind it, as in decimal(2) or "
+            "decimal(38, 9)",
+        ),
+        **dict.fromkeys(("number", "bigdecimal", "money"), "numbers with exact digits are decimal(2), decimal(38, 9)"),
+    }
+    functions_instead = dict.fromkeys(
+        ("numeric", "number", "bigdecimal", "todecimal"), "decimal(x, scale), such as decimal(x, 2)"
+    )
     empty = "0"
     samples = ("1", "2")
     numeric = True
     sortable = True
+    exact = True
+    keeps_digits = True
 
     precision: int = WORD_DIGITS
     scale: int = 2
@@ -54,6 +67,10 @@ class DecimalType(Type):
 
     def __str__(self) -> str:
         return f"decimal({'' if self.precision == WORD_DIGITS else f'{self.precision}, '}{self.scale})"
+
+    @property
+    def digits(self) -> tuple[int, ...]:
+        return (self.precision, self.scale)
 
     @property
     def whole(self) -> int:
@@ -76,10 +93,30 @@ class DecimalType(Type):
         return r"(decimal|numeric)\s*\(\s*([0-9]+\s*,\s*)?[0-9]+\s*\)"
 
     @classmethod
-    def names(cls, text: str) -> bool:
-        """Whether the text names a decimal type, which has few enough digits."""
+    def similar(cls, text: str) -> str | None:
         parts = _TEXT.fullmatch(text)
-        return parts is not None and int(parts["scale"]) <= int(parts["precision"] or WORD_DIGITS) <= MOST_DIGITS
+        if parts is None or not int(parts["scale"]) <= int(parts["precision"] or WORD_DIGITS) <= MOST_DIGITS:
+            return None
+        return str(cls(int(parts["precision"] or WORD_DIGITS), int(parts["scale"])))
+
+    @classmethod
+    def of_digits(cls, text: str) -> Type | None:
+        """`1.10` has the type decimal(3, 2) (DE9)."""
+        number = number_of(text)
+        if number is None or not -MOST_DIGITS <= number.as_tuple().exponent <= MOST_DIGITS:  # type: ignore[operator]
+            return None
+        _, digits, exponent = number.as_tuple()
+        scale = max(0, -int(exponent))
+        return of_digits(max(len(digits) + max(0, int(exponent)), scale), scale)
+
+    def of_number(self, value: Value) -> Value:
+        return str(value)
+
+    def from_file(self, value: object) -> Value:
+        number = self.value_of(value)
+        if number is None:
+            raise ValueError(value)
+        return format(number, "f")
 
     @classmethod
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:  # noqa: ARG003 - it has no inner type
@@ -115,7 +152,7 @@ class DecimalType(Type):
         unscaled: int = int(kept) * 10**shift
         return -unscaled if sign else unscaled
 
-    def exact(self, value: object) -> Decimal | None:
+    def value_of(self, value: object) -> Decimal | None:
         """The decimal that a number, or the text of a number, stands for; None if there is none without rounding.
 
         A float counts as the shortest decimal number that is read as this float.
@@ -164,16 +201,6 @@ def of_digits(precision: int, scale: int) -> DecimalType | None:
 def capped(precision: int, scale: int) -> DecimalType | None:
     """The type with at most MOST_DIGITS digits; None if not even the digits behind the point fit."""
     return DecimalType(max(1, min(precision, MOST_DIGITS)), scale) if scale <= MOST_DIGITS else None
-
-
-def of_text(text: str) -> DecimalType | None:
-    """The least type of a constant: `1.10` has the type decimal(3, 2) (DE9)."""
-    number = number_of(text)
-    if number is None or not -MOST_DIGITS <= number.as_tuple().exponent <= MOST_DIGITS:  # type: ignore[operator]
-        return None
-    _, digits, exponent = number.as_tuple()
-    scale = max(0, -int(exponent))
-    return of_digits(max(len(digits) + max(0, int(exponent)), scale), scale)
 
 
 def total(left: DecimalType, right: DecimalType) -> DecimalType | None:

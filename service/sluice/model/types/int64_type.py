@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.model.types.type_contract import Distance, TimeForm, Type
+from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
 
 #: the greatest number
 MAX_INT64 = 2**63 - 1
@@ -21,6 +21,11 @@ class Int64Type(Type):
     promoted = ("float64",)
     time = TimeForm.COUNT
     distance = Distance("int64", 1, f"a whole size up to {MAX_INT64}, as the attribute is an int64")
+
+    def from_file(self, value: object) -> Value:
+        if type(value) is int and -MAX_INT64 <= value + 1 <= MAX_INT64 + 1:
+            return value
+        raise ValueError(value)
 
 
 INT64 = Int64Type()

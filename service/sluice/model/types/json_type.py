@@ -15,6 +15,7 @@ class JsonType(Type):
     empty = "null"
     samples = ("1", "{}")
     comparable = False
+    keeps_digits = True
 
     def literal(self, value: Value) -> str:
         return json.dumps(value, ensure_ascii=False)

@@ -31,6 +31,8 @@ class OptionalType(Type):
     doubt_as_key = _of_present("doubt_as_key")
     time = _of_present("time")
     distance = _of_present("distance")
+    exact = _of_present("exact")
+    keeps_digits = _of_present("keeps_digits")
     element = _of_present("element")
     comparable = _of_present("comparable")
     parts = _of_present("parts")

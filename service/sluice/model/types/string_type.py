@@ -17,6 +17,11 @@ class StringType(Type):
     samples = ("a", "b")
     sortable = True
 
+    def from_file(self, value: object) -> Value:
+        if isinstance(value, str):
+            return value
+        raise ValueError(value)
+
     def literal(self, value: Value) -> str:
         return json.dumps(value, ensure_ascii=False)
 

@@ -6,14 +6,15 @@ type stands in one row of a table of that floor, found by the class:
 columns/column_forms.py              Arrow, the words that kernels read, order, keys, JSON of events, users' classes
 wire/json/json_types.py              JSON, CSV and plain texts
 model/avro_schema.py                 Avro
-config/checks/constants.py           values in the pipeline file
+model/protobuf/proto_fit.py          Protobuf
+config/checks/constants.py           values in the pipeline file, for types that do not read them alone (`from_file`)
 engine/aggregates/function_table.py  sums and means, for the types that have them
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
@@ -63,6 +64,9 @@ class Type(ABC):
     notation: ClassVar[str] = ""
     #: words of other systems that the pipeline file does not have, for messages
     foreign: ClassVar[tuple[str, ...]] = ()
+    #: words of types, and in small letters of functions, of other systems without an equal -> what to write instead
+    instead: ClassVar[Mapping[str, str]] = {}
+    functions_instead: ClassVar[Mapping[str, str]] = {}
     #: the value of an attribute without a given value: SPL's default
     empty: ClassVar[Value]
     #: two values that differ, for the compilation of kernels
@@ -79,6 +83,10 @@ class Type(ABC):
     doubt_as_key: ClassVar[str] = ""
     #: words of the types to which an argument is converted where a function needs it
     promoted: ClassVar[tuple[str, ...]] = ()
+    #: whether a number is a value only if it has no more digits than the type, so that none is rounded
+    exact: ClassVar[bool] = False
+    #: whether the numbers of a value have all digits of the record's text, which a float64 has not
+    keeps_digits: ClassVar[bool] = False
     #: None if the values are no times
     time: ClassVar[TimeForm | None] = None
     #: None if the values have no difference, so that no delta window can compare them
@@ -105,6 +113,11 @@ class Type(ABC):
         return self
 
     @property
+    def digits(self) -> tuple[int, ...]:
+        """The numbers in the text of the type, which are the constants in a conversion: `decimal(x, 18, 2)`."""
+        return ()
+
+    @property
     def names_entries(self) -> bool:
         """Whether the values may be the keys of a map."""
         return self.comparable and not self.optional and not self.doubt_as_key
@@ -128,6 +141,24 @@ class Type(ABC):
     def read(cls, text: str, inner: Callable[[str], Type]) -> Type | None:  # noqa: ARG003 - for types with parameters
         """The type that the text names; None if it names none of this class. `inner` reads the text of a parameter."""
         return cls() if text in (cls.word, *cls.aliases) else None
+
+    @classmethod
+    def similar(cls, text: str) -> str | None:  # noqa: ARG003 - for types with parameters
+        """The type of this class with the parameters in a text of another system; None if there is none."""
+        return None
+
+    @classmethod
+    def of_digits(cls, text: str) -> Type | None:  # noqa: ARG003 - for exact types
+        """The least type of this class that has the number with these digits; None if none has it."""
+        return None
+
+    def of_number(self, value: Value) -> Value:
+        """The value of the type for a constant number of another type, which an argument is converted from."""
+        return value
+
+    def from_file(self, value: object) -> Value:
+        """The value that a value of YAML gives. Raises ValueError for others, as types do that another floor reads."""
+        raise ValueError(value)
 
     def joined(self, other: Type) -> Type | None:
         """The type that has the values of this type and of another one; None if this type does not say it."""

@@ -76,8 +76,8 @@ def similar_type(text: str) -> str | None:
     if match := _OPTIONAL.fullmatch(word):
         present = similar_type(next(filter(None, match.groups())))
         return None if present is None else f"{present}?"
-    if DecimalType.names(word):
-        return str(DecimalType.read(word, parse_type))
+    if named := next(filter(None, (row.similar(word) for row in TYPES)), None):
+        return named
     if match := _LISTS.fullmatch(word):
         element = similar_type(match["of"] or match["of_brackets"])
         return None if element is None else f"list<{element}>"

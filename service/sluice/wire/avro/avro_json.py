@@ -36,7 +36,7 @@ def json_text(avro: Avro, content: bytes) -> str:
         raise AvroJsonError(str(error)) from None
 
 
-def decimal_text(value: bytes, scale: int) -> str:
+def scaled_text(value: bytes, scale: int) -> str:
     """The digits of an unscaled number in two's complement, the high byte first."""
     unscaled = int.from_bytes(value, "big", signed=True)
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
@@ -100,8 +100,8 @@ class _Value:
         return finite_or_word(struct.unpack(form, self.take(struct.calcsize(form)))[0])  # type: ignore[no-any-return]
 
     def binary(self, node: Node, value: bytes) -> object:
-        if node.decimal:
-            return orjson.Fragment(decimal_text(value, node.scale))
+        if node.scaled:
+            return orjson.Fragment(scaled_text(value, node.scale))
         return b64encode(value).decode()
 
     def whole(self, node: Node, number: int) -> int | str:

@@ -145,7 +145,7 @@ class Program:
     kept: tuple[Slot, ...]
     #: the buffers of the items of lists and maps, which may be any number in a record
     items: tuple[int, ...]
-    #: buffer of decimals -> their scale (digits behind the point), or TEXTS
+    #: buffer of unscaled numbers -> their scale (digits behind the point), or TEXTS
     scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
@@ -184,7 +184,7 @@ class Compiler:
     documents: dict[int, Node] = field(default_factory=dict)
     buffers: int = 0
     items: list[int] = field(default_factory=list)
-    #: the buffers of decimals
+    #: the buffers of unscaled numbers
     numbers: list[int] = field(default_factory=list)
     #: names of types whose values take no bytes; a short array may have any number of such items
     weightless: frozenset[str] = field(init=False)
@@ -523,8 +523,8 @@ class Compiler:
         self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
-        if node.decimal:
-            self._decimal(node, buffer, attribute)
+        if node.scaled:
+            self._scaled(node, buffer, attribute)
         elif not self._agrees(form, buffer):
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
@@ -544,12 +544,12 @@ class Compiler:
             self._emit(PLAIN[node.type], buffer, 0, attribute)
 
     def _agrees(self, form: AvroForm, buffer: int) -> bool:
-        """Whether all values of the buffer are texts, if it has decimals or JSON: a buffer has values of one kind."""
+        """Whether all values of a buffer of numbers or JSON are texts: a buffer has values of one kind."""
         if form.texts:
             return self.scales.setdefault(buffer, TEXTS) == TEXTS
         return form is not JSON_FORM or self.documents.setdefault(buffer, TEXT) == TEXT
 
-    def _decimal(self, node: Node, buffer: int, attribute: int) -> None:
+    def _scaled(self, node: Node, buffer: int, attribute: int) -> None:
         if self.scales.setdefault(buffer, node.scale) != node.scale:
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "fixed":
@@ -701,7 +701,7 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
     if is_of_branches(avro, node, type_):
         return _default_branch(avro, node, branch, value, type_)
     type_ = type_.present
-    if accepts(type_, branch, None) is None or branch.decimal:
+    if accepts(type_, branch, None) is None or branch.scaled:
         raise AvroError(f"a default that gives {type_}")
     if type_.parts:
         return _default_inside(avro, branch, value, type_)

@@ -19,7 +19,7 @@ from sluice.json_texts import is_json
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
-from sluice.wire.avro.avro_json import AvroJsonError, decimal_text, json_text
+from sluice.wire.avro.avro_json import AvroJsonError, json_text, scaled_text
 from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
@@ -170,7 +170,7 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: Texts, program: Progra
     start = to.base[buffer]
     ends = to.ends[start : start + len(words)]
     if scale is not None:
-        return value_form.from_decimals(_decimals(words, ends, texts, scale))
+        return value_form.from_digits(_scaled_texts(words, ends, texts, scale))
     if type_ == JSON and buffer in program.documents:
         return _documents(texts.cut(words, ends, pa.binary()), words, program.documents[buffer])
     if type_ == JSON:
@@ -201,10 +201,10 @@ def _document(avro: Avro, content: bytes) -> str | None:
         return None
 
 
-def _decimals(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:
-    """The exact texts of decimals."""
+def _scaled_texts(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:
+    """The exact texts of unscaled numbers."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     return [
-        decimal_text(value, scale) if start >= 0 and scale != TEXTS else value.decode()
+        scaled_text(value, scale) if start >= 0 and scale != TEXTS else value.decode()
         for value, start in zip(written, first, strict=True)
     ]

@@ -215,7 +215,7 @@ def _unwritten(column: pa.Array, type_: Type, node: Node, avro: Avro) -> Mask:  
         return of_items(_unwritten(values, type_.parts[-1], written.inner[0], avro), column.offsets)
     if written.type == "enum":
         return texts_outside(column, written.symbols)
-    if written.type == "fixed" and not written.decimal:
+    if written.type == "fixed" and not written.scaled:
         return np.array(pc.not_equal(pc.binary_length(column), written.size))
     return None
 
@@ -231,8 +231,8 @@ def _varint(value: int) -> bytes:
 
 
 def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each type
-    if node.decimal:
-        return _decimals(column, node)
+    if node.scaled:
+        return _scaled_numbers(column, node)
     match node.type:  # `branch_for` has chosen it by the type of the column
         case "boolean":
             return of_size(column.cast(pa.uint8()).to_numpy(), 1)
@@ -251,7 +251,7 @@ def _scalars(column: pa.Array, node: Node) -> pa.BinaryArray:  # noqa: PLR0911 -
             return zigzags(column.cast(pa.int64()).to_numpy() // (node.unit or 1))
 
 
-def _decimals(column: pa.Array, node: Node) -> pa.BinaryArray:
+def _scaled_numbers(column: pa.Array, node: Node) -> pa.BinaryArray:
     """Unscaled numbers in two's complement, the high byte first: in as few bytes as it takes, or in a fixed number."""
     up = 10 ** (node.scale - column.type.scale)
     numbers_ = [(number or 0) * up for number in number_columns.unscaled(column)]

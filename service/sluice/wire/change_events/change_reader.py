@@ -20,7 +20,8 @@ from sluice.wire.change_events.event_parts import EventParts, Opener, unwritten,
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
-from sluice.wire.formats.format_table import codec
+from sluice.wire.formats.format_table import FORMATS, codec
+from sluice.wire.formats.pair_lists import as_lists, with_maps
 
 
 class Effect(IntEnum):
@@ -117,9 +118,13 @@ def change_reader(stream: Stream, part: Part) -> ChangeReader | None:
     letter = tuple((name, dict(stream.schema)[name]) for name, member in envelope.members if member == OP)
     if envelope.word == UPSERT:
         return ChangeReader(upserts, None, effects(stream), None, (), letter)
-    form = FORMATS_OF_EVENTS[part.coding.format](part)
+    lists = FORMATS[part.coding.format].lists_pairs
+    form = FORMATS_OF_EVENTS[part.coding.format](as_lists(part) if lists else part)
     beside = tuple(_beside(stream, form))
-    return ChangeReader(form.parts, form.keys, effects(stream), form.row(), beside, letter)
+    row = form.row()
+    if row is not None and lists:
+        row = with_maps(row, part)
+    return ChangeReader(form.parts, form.keys, effects(stream), row, beside, letter)
 
 
 class EventForm(Protocol):

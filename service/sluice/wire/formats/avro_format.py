@@ -86,6 +86,7 @@ class ConfluentFormat(Format):
     keys = {SCHEMA: SCHEMA_KEY}  # noqa: RUF012 - a ClassVar of the base class
     in_keys = True
     has_paths = True
+    lists_pairs = True
     needs_registry = True
     schema_keys = (SCHEMA,)
 

@@ -107,6 +107,8 @@ class Format(ABC):
     has_documents: ClassVar[bool] = False
     #: whether attributes may be coerced, and times may have a unit and a pattern (PA10 to PA12)
     coerces: ClassVar[bool] = False
+    #: whether it reads a list in place of a map that a record has as a list of keys and values (pair_lists.py)
+    lists_pairs: ClassVar[bool] = False
     #: whether the pipeline file must name a schema registry
     needs_registry: ClassVar[bool] = False
     #: the keys from whose values the attributes of a stream without `schema` follow

@@ -9,6 +9,7 @@ from sluice.wire.formats.csv_format import CsvFormat
 from sluice.wire.formats.format_contract import Codec, Format, Part
 from sluice.wire.formats.json_confluent_format import JsonConfluentFormat
 from sluice.wire.formats.json_format import JsonFormat
+from sluice.wire.formats.pair_lists import as_lists, with_maps
 from sluice.wire.formats.plain_format import RawFormat, TextFormat
 from sluice.wire.formats.protobuf_format import ProtobufConfluentFormat, ProtobufFormat
 
@@ -27,4 +28,5 @@ FORMATS: Mapping[str, Format] = {
 
 def codec(part: Part) -> Codec:
     """The decoder and the encoder of this part of a record."""
-    return FORMATS[part.coding.format].codec(part)
+    form = FORMATS[part.coding.format]
+    return with_maps(form.codec(as_lists(part)), part) if form.lists_pairs else form.codec(part)

@@ -15,6 +15,7 @@ from sluice.model.types import Schema
 from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
 from sluice.wire.formats.format_contract import Codec, Finder, FormatKey, Part
 from sluice.wire.formats.json_format import JsonFormat, JsonOptions, json_options
+from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_schema import (
     JsonSchemaError,
     attributes_of,
@@ -22,8 +23,8 @@ from sluice.wire.json.json_schema import (
     missing,
     parse,
     schema_of,
-    with_decimals,
 )
+from sluice.wire.json.json_types import json_form
 
 SCHEMA = "json_schema"
 JsonSchema = Annotated[
@@ -86,9 +87,9 @@ class JsonConfluentFormat(JsonFormat):
             return
         schema = parse(text)
         members = _members(part)
-        for name, type_ in members:
+        for name, form in members:
             try:
-                check_writing(schema, name, type_)
+                check_writing(schema, name, form)
             except JsonSchemaError as error:
                 finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
         if lacking := missing(schema, {name for name, _ in members}):
@@ -109,8 +110,6 @@ class JsonConfluentFormat(JsonFormat):
         return Codec(both.decode, both.encode)
 
 
-def _members(part: Part) -> Schema:
-    """The members of a record, for its schema: decimals have the type of their spelling."""
-    return tuple(
-        (name, with_decimals(type_, part.options.decimals)) for name, type_ in nested(part.schema, part.members)
-    )
+def _members(part: Part) -> list[tuple[str, JsonForm]]:
+    """The members of a record, for its schema."""
+    return [(name, json_form(type_, part.options.spelling)) for name, type_ in nested(part.schema, part.members)]

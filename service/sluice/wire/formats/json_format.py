@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sluice.model.members import BASE64, NUMBER, TEXT, Members, with_decimals
+from sluice.model.members import BASE64, NUMBER, TEXT, Members, Spelling, with_numbers
 from sluice.model.spec import FormatOptions
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
@@ -24,6 +24,11 @@ class JsonOptions(FormatOptions):
     decimals: str = NUMBER
     #: whether a null is written as no member (NU5)
     omit: bool = False
+
+    @property
+    def spelling(self) -> Spelling:
+        """The spelling of all attributes that say nothing else."""
+        return Spelling(numbers=self.decimals)
 
 
 #: the formats that have the keys below
@@ -65,7 +70,7 @@ class JsonFormat(Format):
         options = part.options if isinstance(part.options, JsonOptions) else JsonOptions()
         members = part.members
         if options.decimals != NUMBER:
-            members = with_decimals(part.schema, members, options.decimals)
+            members = with_numbers(part.schema, members, options.decimals)
         decode = partial(json_codec.decode, schema=part.schema, defaults=part.defaults, members=members)
         return Codec(decode, partial(_encode, members=members, omit=options.omit))
 

@@ -86,6 +86,7 @@ class ProtobufConfluentFormat(Format):
     keys = KEYS
     in_keys = True
     has_paths = True
+    lists_pairs = True
     needs_registry = True
     schema_keys = (PROTO, DESCRIPTOR)
 

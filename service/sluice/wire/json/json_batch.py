@@ -16,10 +16,11 @@ from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
 from sluice.model.types import JSON, Schema
 from sluice.wire.decoded import bytes_of, record_batch
-from sluice.wire.json import json_types
+from sluice.wire.json import json_contract
+from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
 from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
-from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError, parsed
 
 
@@ -98,7 +99,7 @@ def decode_scannable(
             None if number == NO else ~spans.present[number, sure],
         )
         for a, (code, number) in enumerate(zip(plan.wanted.codes, plan.wanted.optional, strict=True))
-        if code == json_types.SCANNED_VALUE
+        if code == json_contract.SCANNED_VALUE
     }  # fmt: skip
     right = np.logical_and.reduce([np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in whole.values())])
     sure[sure] = right
@@ -157,13 +158,13 @@ def _column(
     """
     first, last, escaped = spans
     match code:
-        case json_types.SCANNED_BOOLEAN:
+        case json_contract.SCANNED_BOOLEAN:
             return pa.array(first.astype(np.bool_), mask=null)
-        case json_types.SCANNED_NUMBER:
+        case json_contract.SCANNED_NUMBER:
             return pc.cast(_or_null(_texts(data, first, last), null), type_)
-        case decimal if decimal is not None and decimal >= json_types.SCANNED_DECIMAL:
+        case _ if code is not None and code >= json_contract.SCANNED_EXACT:
             return pc.cast(_or_null(_texts(data, first, last), null), type_)
-        case json_types.SCANNED_STRING:
+        case json_contract.SCANNED_STRING:
             return _or_null(_without_escapes(_texts(data, first, last), escaped), null)
         case _:
             return pa.array(first, mask=null).view(type_)

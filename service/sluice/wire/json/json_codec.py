@@ -19,7 +19,8 @@ from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
-from sluice.wire.json.json_types import JsonForm, json_form
+from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError, as_written, at_path, parsed, shown, text_at
 
 NO_DEFAULTS: Mapping[str, Any] = {}

@@ -14,6 +14,16 @@ import numpy as np
 from sluice.columns.kernel import kernel
 from sluice.time_units import SECOND
 from sluice.wire.json import json_grammar as grammar
+from sluice.wire.json.json_contract import (
+    DIGITS,
+    SCANNED_BOOLEAN,
+    SCANNED_EXACT,
+    SCANNED_INT64,
+    SCANNED_NUMBER,
+    SCANNED_SECONDS,
+    SCANNED_STRING,
+    SCANNED_VALUE,
+)
 from sluice.wire.json.json_grammar import (
     COMMA,
     MINUS,
@@ -26,16 +36,6 @@ from sluice.wire.json.json_grammar import (
     ZERO,
 )
 from sluice.wire.json.json_numbers import integer, moment, seconds, units
-from sluice.wire.json.json_types import (
-    DIGITS,
-    SCANNED_BOOLEAN,
-    SCANNED_DECIMAL,
-    SCANNED_INT64,
-    SCANNED_NUMBER,
-    SCANNED_SECONDS,
-    SCANNED_STRING,
-    SCANNED_VALUE,
-)
 
 NINE = ord("9")
 MINUS_ZERO = 2  # the length of the text -0
@@ -228,9 +228,9 @@ def _value_of(  # noqa: PLR0917
     if code == SCANNED_VALUE:
         end = grammar.value(data, i, stop)
         spans.first[attribute, row], spans.last[attribute, row] = i, end
-    elif code >= SCANNED_DECIMAL:
+    elif code >= SCANNED_EXACT:
         quote = int(data[i] == QUOTE)
-        end = _decimal(data, i + quote, stop, code - SCANNED_DECIMAL)
+        end = _exact(data, i + quote, stop, code - SCANNED_EXACT)
         spans.first[attribute, row], spans.last[attribute, row] = i + quote, end
         if quote and end != NO:
             end = end + 1 if end < stop and data[end] == QUOTE else NO
@@ -261,7 +261,7 @@ def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
 
 
 @kernel
-def _decimal(data: np.ndarray, i: int, stop: int, digits: int) -> int:
+def _exact(data: np.ndarray, i: int, stop: int, digits: int) -> int:
     """Reads a number with at most so many digits before and behind the point. Returns the position behind it, or NO."""
     if i == stop or not (data[i] == MINUS or ZERO <= data[i] <= NINE):
         return NO

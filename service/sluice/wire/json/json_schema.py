@@ -6,34 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sluice.model.members import BASE64, NUMBER
-from sluice.model.types import (
-    BOOLEAN,
-    BYTES,
-    FLOAT64,
-    INT64,
-    STRING,
-    TIMESTAMP,
-    BooleanType,
-    BytesType,
-    DecimalType,
-    Float64Type,
-    Int64Type,
-    JsonType,
-    ListType,
-    MapType,
-    OptionalType,
-    Schema,
-    StringType,
-    StructType,
-    TimestampType,
-    Type,
-    list_of,
-    optional_of,
-)
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type, list_of, optional_of
+from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_types import object_schema
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 TYPES = {"boolean": BOOLEAN, "integer": INT64, "number": FLOAT64, "string": STRING}
@@ -49,52 +27,13 @@ MAX_COMPARISONS = 100_000
 OF_THE_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies")
 
 
-#: the table of the types for JSON Schema: what a schema says about the values of a type
-FORMS: Mapping[type[Type], Callable[[Any], dict[str, Any]]] = {
-    BooleanType: lambda _: {"type": "boolean"},
-    Int64Type: lambda _: {"type": "integer"},
-    Float64Type: lambda _: {"type": "number"},
-    StringType: lambda _: {"type": "string"},
-    TimestampType: lambda _: {"type": "string", "format": "date-time"},
-    ListType: lambda type_: {"type": "array", "items": schema_of_type(type_.element)},
-    OptionalType: lambda type_: {"oneOf": [{"type": "null"}, schema_of_type(type_.present)]},
-    BytesType: lambda _: {"type": "string", "contentEncoding": "base64"},
-    JsonType: lambda _: {},
-    MapType: lambda type_: {"type": "object", "additionalProperties": schema_of_type(type_.value)},
-    StructType: lambda type_: _object(type_.members),
-    DecimalType: lambda _: {"type": "number"},
-}
-
-
 class JsonSchemaError(ValueError):
     """A schema is wrong or does not fit. The message says what was expected."""
 
 
-def schema_of(name: str, schema: Schema) -> str:
-    """The text of a JSON Schema generated for tuples with these attributes."""
-    return json.dumps({"$schema": DRAFT, "title": name, **_object(schema)}, separators=(",", ":"))
-
-
-def with_decimals(type_: Type, spelling: str) -> Type:
-    """The type with the type of their spelling in place of decimals, at any depth (DE18)."""
-    if spelling == NUMBER:
-        return type_
-    if type_.optional:
-        return optional_of(with_decimals(type_.present, spelling))
-    if isinstance(type_, DecimalType):
-        return BYTES if spelling == BASE64 else STRING
-    return type_.with_parts([with_decimals(part, spelling) for part in type_.parts])
-
-
-def schema_of_type(type_: Type) -> dict[str, Any]:
-    return FORMS[type(type_)](type_)
-
-
-def _object(members: Schema) -> dict[str, Any]:
-    return {
-        "type": "object", "properties": {name: schema_of_type(type_) for name, type_ in members},
-        "required": [name for name, type_ in members if not type_.optional], "additionalProperties": False,
-    }  # fmt: skip
+def schema_of(name: str, members: Sequence[tuple[str, JsonForm]]) -> str:
+    """The text of a JSON Schema generated for records with these members."""
+    return json.dumps({"$schema": DRAFT, "title": name, **object_schema(members)}, separators=(",", ":"))
 
 
 def parse(text: str) -> Any:  # noqa: ANN401 - JSON
@@ -216,7 +155,7 @@ def _referred(schema: Any, reference: str) -> Any:  # noqa: ANN401
     return schema
 
 
-def check_writing(schema: Any, name: str, type_: Type) -> None:  # noqa: ANN401
+def check_writing(schema: Any, name: str, form: JsonForm) -> None:  # noqa: ANN401
     """Raises JsonSchemaError if the schema says that the property has another type than is written."""
     part = _properties(schema).get(name)
     if part is None:
@@ -224,7 +163,8 @@ def check_writing(schema: Any, name: str, type_: Type) -> None:  # noqa: ANN401
             raise JsonSchemaError(f"a property {name}")
         return
     allowed = {branch.get("type") for branch in _branches(schema, part)}
-    word = schema_of_type(type_.present).get("type")
+    type_ = form.type
+    word = (form.inside[0] if type_.optional else form).schema.get("type")
     if None not in allowed and word is not None:
         if not allowed.intersection([*(key for key, words in HOLDS.items() if word in words), word]):
             raise JsonSchemaError(f"{type_}, which {' or '.join(sorted(map(str, allowed)))} does not hold")

@@ -1,29 +1,27 @@
 """How JSON and plain texts hold the values of each type: the table of the types for the formats json, csv and text.
 
-`docs/formats.md` has these rules as a table. The module imports no array library: `sluice check` reads it.
+`docs/formats.md` has these rules as a table, json_contract.py the contract of a form. The module imports no array
+library, as `sluice check` reads it.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from abc import ABC, abstractmethod
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as NotBase64Error
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from sluice.json_texts import is_too_deep, items_of, members_of
-from sluice.model.members import BASE64, STRICT, TEXT, UNITS, Spelling, Steps
+from sluice.model.members import STRICT, UNITS, Spelling, Steps
 from sluice.model.types import (
     BooleanType,
     BytesType,
-    DecimalType,
     Float64Type,
     Int64Type,
     JsonType,
@@ -35,15 +33,25 @@ from sluice.model.types import (
     TimestampType,
     Type,
 )
-from sluice.model.types.decimal_type import number_of
-from sluice.time_units import SECOND
-from sluice.wire.json import time_patterns
+from sluice.model.types.decimal_type import DecimalType
+from sluice.wire.json import json_decimals, time_patterns
+from sluice.wire.json.json_contract import (
+    JSON_NUMBER,
+    NUMBER_PATTERN,
+    SCANNED_BOOLEAN,
+    SCANNED_INT64,
+    SCANNED_NUMBER,
+    SCANNED_SECONDS,
+    SCANNED_STRING,
+    SCANNED_VALUE,
+    JsonForm,
+    number_in,
+)
 from sluice.wire.json.json_values import (
     INT64,
     LAST_SECOND,
     NOT_FINITE,
     NotOfTypeError,
-    as_written,
     at_path,
     nanoseconds,
     parsed,
@@ -55,84 +63,14 @@ from sluice.wire.json.json_values import (
 if TYPE_CHECKING:
     import polars as pl
 
-#: what the compiled scanner reads for an attribute (json_scan.py)
-#: the largest scale of a number that has its scale beside it, as databases have them
-MAX_SCALE = 127
-SCANNED_BOOLEAN, SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER, SCANNED_STRING = range(5)
-#: any value, whose text the scanner finds (`JsonForm.of_texts`)
-SCANNED_VALUE = 5
-#: the code of a decimal: SCANNED_DECIMAL + digits before the point * DIGITS + digits behind it
-SCANNED_DECIMAL, DIGITS = 64, 64
-#: the mark at both ends of a text that is written without quotes
-BARE = "\ufdd0"
-#: the pattern of the texts of a number
-NUMBER = "^[-+.0-9eE]+$"
 #: the most digits of an int64; the text of an integer whose zero has no sign
 INT64_DIGITS, MINUS_ZERO = 19, "-0"
-#: a number of JSON
-JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
-
-
-class JsonForm(ABC):
-    """The form of the values of one type in JSON, and in texts, which have the same form without quotes."""
-
-    #: what the scanner reads, as code; None: only the exact decoder reads the type
-    scanned: int | None = None
-    #: patterns of the texts that can be JSON values without quotes and with quotes; empty: none can
-    bare: ClassVar[str] = ""
-    quoted: ClassVar[str] = ""
-    #: the nanoseconds of the unit of a number that is a time
-    tick: int = SECOND
-
-    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
-        self.type = type_
-        self.spelling = spelling
-
-    @abstractmethod
-    def read(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        """The value of the model that a parsed JSON value gives. Raises NotOfTypeError."""
-
-    def from_text(self, text: str) -> Any:  # noqa: ANN401
-        """The value that the text of a scalar gives with `coerce` (PA10). Raises NotOfTypeError."""
-        raise NotOfTypeError(text)
-
-    def coerced(self, value: Any) -> Any:  # noqa: ANN401
-        """The value that a JSON value gives with `coerce`; its numbers are their texts. Raises NotOfTypeError."""
-        if type(value) is bool:
-            return self.from_text(str(value).lower())
-        require(isinstance(value, str))
-        return self.from_text(value)
-
-    @property
-    def digits(self) -> bool:
-        """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
-        return any(json_form(part, self.spelling).digits for part in self.type.parts)
-
-    @property
-    def by_text(self) -> bool:
-        """Whether `read_text` reads the values, not `read`: their texts, or those of values inside, are kept, or some
-        values inside are coerced and others not.
-        """
-        return any(json_form(part, self.spelling).by_text for part in self.type.parts)
-
-    def read_text(self, text: str) -> Any:  # noqa: ANN401 - a value of the model
-        """As `read`, for the text of a valid JSON value, which is coerced if the file says so."""
-        if self.spelling.coerce:
-            return self.coerced(as_written(text))
-        return self.read(parsed(text, digits=self.digits))
-
-    def remark(self, value: object) -> str:
-        """What to do about a value that is not of the type, for the end of a message; mostly empty."""
-        return ""
-
-    def written(self, column: pl.Expr) -> pl.Expr | None:
-        """What is written in place of the column; None: the column itself."""
-        return None
 
 
 class BooleanForm(JsonForm):
     scanned = SCANNED_BOOLEAN
     bare = "^(true|false)$"
+    schema = {"type": "boolean"}  # noqa: RUF012 - a value that is not changed
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is bool)
@@ -141,7 +79,7 @@ class BooleanForm(JsonForm):
     def from_text(self, text: str) -> Any:  # noqa: ANN401
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        number = decimal(text)
+        number = number_in(text)
         require(number in (0, 1))
         return number == 1
 
@@ -149,13 +87,14 @@ class BooleanForm(JsonForm):
 class Int64Form(JsonForm):
     scanned = SCANNED_INT64
     bare = "^[-0-9]+$"
+    schema = {"type": "integer"}  # noqa: RUF012 - a value that is not changed
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is int and value in INT64)
         return value
 
     def from_text(self, text: str) -> Any:  # noqa: ANN401
-        number = decimal(text)
+        number = number_in(text)
         require(not number or number.adjusted() < INT64_DIGITS)
         require(number == number.to_integral_value())
         return within_int64(int(number))
@@ -163,8 +102,9 @@ class Int64Form(JsonForm):
 
 class Float64Form(JsonForm):
     scanned = SCANNED_NUMBER
-    bare = NUMBER
+    bare = NUMBER_PATTERN
     quoted = f"^({'|'.join(NOT_FINITE)})$"
+    schema = {"type": "number"}  # noqa: RUF012 - a value that is not changed
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         if type(value) is str and value in NOT_FINITE:
@@ -182,6 +122,7 @@ class Float64Form(JsonForm):
 
 class StringForm(JsonForm):
     scanned = SCANNED_STRING
+    schema = {"type": "string"}  # noqa: RUF012 - a value that is not changed
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is str)
@@ -192,8 +133,9 @@ class StringForm(JsonForm):
 
 
 class TimestampForm(JsonForm):
-    bare = NUMBER
+    bare = NUMBER_PATTERN
     quoted = "^[0-9]{4}-[-+0-9:.,TtZz ]*$"
+    schema = {"type": "string", "format": "date-time"}  # noqa: RUF012 - a value that is not changed
 
     def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
         super().__init__(type_, spelling)
@@ -229,7 +171,7 @@ class TimestampForm(JsonForm):
         number = None if self.spelling.pattern else JSON_NUMBER.fullmatch(text)
         if number is None:
             return self.instant(text)
-        value = float(text) if number["fraction"] or number["exponent"] else int(decimal(text))
+        value = float(text) if number["fraction"] or number["exponent"] else int(number_in(text))
         require(math.isfinite(value))
         return self.read(value)
 
@@ -256,6 +198,7 @@ class BytesForm(JsonForm):
 
     scanned = SCANNED_VALUE
     quoted = "^[A-Za-z0-9+/]*=*$"
+    schema = {"type": "string", "contentEncoding": "base64"}  # noqa: RUF012 - a value that is not changed
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is str)
@@ -302,6 +245,14 @@ class StructForm(JsonForm):
         self.members = [(name, json_form(inner, spelling.of(name))) for name, inner in type_.members]
 
     @property
+    def inside(self) -> tuple[JsonForm, ...]:
+        return tuple(form for _, form in self.members)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return object_schema([(name, form) for name, form in self.members])
+
+    @property
     def by_text(self) -> bool:
         return any(form.by_text or form.spelling.coerce != self.spelling.coerce for _, form in self.members)
 
@@ -330,6 +281,14 @@ class MapForm(JsonForm):
         key, value = type_.parts
         self.key, self.value = json_form(key), json_form(value, replace(spelling, pairs=None))
         self.pairs = spelling.pairs
+
+    @property
+    def inside(self) -> tuple[JsonForm, ...]:
+        return (self.key, self.value)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.value.schema}
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         return self._of(value, self.value.read)
@@ -398,6 +357,14 @@ class ListForm(JsonForm):
         assert type_.element is not None  # noqa: S101 - a list has elements
         self.element = json_form(type_.element, spelling)
 
+    @property
+    def inside(self) -> tuple[JsonForm, ...]:
+        return (self.element,)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.element.schema}
+
     def read(self, value: Any) -> Any:  # noqa: ANN401
         require(type(value) is list)
         return [self.element.read(item) for item in value]
@@ -425,6 +392,14 @@ class OptionalForm(JsonForm):
         self.present = json_form(type_.present, spelling)
         self.scanned, self.tick = self.present.scanned, self.present.tick
 
+    @property
+    def inside(self) -> tuple[JsonForm, ...]:
+        return (self.present,)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"oneOf": [{"type": "null"}, self.present.schema]}
+
     def read(self, value: Any) -> Any:  # noqa: ANN401
         return None if value is None else self.present.read(value)
 
@@ -437,14 +412,6 @@ class OptionalForm(JsonForm):
     def _is_empty(self, value: object) -> bool:
         return value == "" and not isinstance(self.type.present, StringType)
 
-    @property
-    def by_text(self) -> bool:
-        return self.present.by_text
-
-    @property
-    def digits(self) -> bool:
-        return self.present.digits
-
     def read_text(self, text: str) -> Any:  # noqa: ANN401
         return None if text == "null" else self.present.read_text(text)
 
@@ -453,74 +420,6 @@ class OptionalForm(JsonForm):
 
     def written(self, column: pl.Expr) -> pl.Expr | None:
         return self.present.written(column)
-
-
-class DecimalForm(JsonForm):
-    """Numbers, also in quotes. Written as a number, whose digits are kept (json_write.py), or as a text; or read and
-    written as Kafka Connect's bytes: the unscaled number in two's complement, the high byte first, in base64 (DE18).
-    An object of these bytes and their scale is read, too: it is Debezium's number without a fixed scale.
-    """
-
-    bare = NUMBER
-
-    def __init__(self, type_: Type, spelling: Spelling = STRICT) -> None:
-        super().__init__(type_, spelling)
-        assert isinstance(type_, DecimalType)  # noqa: S101 - see the table
-        self.decimal = type_
-        self.as_bytes = spelling.decimals == BASE64
-        self.scanned = SCANNED_VALUE if self.as_bytes else SCANNED_DECIMAL + type_.whole * DIGITS + type_.scale
-
-    @property
-    def digits(self) -> bool:
-        return not self.as_bytes
-
-    def read(self, value: Any) -> Any:  # noqa: ANN401
-        exact = self.decimal.exact(self._number(value) if self.as_bytes else value)
-        if exact is None:
-            raise NotOfTypeError
-        return exact
-
-    def _number(self, value: object) -> Decimal:
-        variable = isinstance(value, dict) and value.keys() == {"scale", "value"}
-        scale, text = (value["scale"], value["value"]) if variable else (self.decimal.scale, value)  # type: ignore[index]
-        require(type(scale) is int and abs(scale) <= MAX_SCALE)
-        try:
-            content = b64decode(text, validate=True) if isinstance(text, str) else b""
-        except ValueError:
-            raise NotOfTypeError from None
-        require(content != b"")
-        return Decimal(f"{int.from_bytes(content, 'big', signed=True)}e{-scale}")
-
-    def from_text(self, text: str) -> Any:  # noqa: ANN401
-        return self.read(text if self.as_bytes else decimal(text))
-
-    def remark(self, value: object) -> str:
-        if self.as_bytes:
-            return " (`decimals: base64` reads the bytes of Kafka Connect)"
-        number = number_of(value)
-        if number is None:
-            return ""
-        before, behind = self.decimal.whole, self.decimal.scale
-        return f" (it has at most {before} digits before the point and {behind} behind it, zeros at the end apart)"
-
-    def written(self, column: pl.Expr) -> pl.Expr | None:
-        import polars as pl  # noqa: PLC0415 - see the module's docstring
-
-        if self.as_bytes:
-            return column.map_batches(connect_texts, return_dtype=pl.String)
-        text = column.cast(pl.String)
-        return text if self.spelling.decimals == TEXT else pl.format(f"{BARE}{{}}{BARE}", text)
-
-
-def connect_texts(column: pl.Series) -> pl.Series:
-    """Decimals as Kafka Connect's bytes in base64; null for null."""
-    import polars as pl  # noqa: PLC0415 - see the module's docstring
-
-    from sluice.columns import number_columns  # noqa: PLC0415 - it imports numpy
-
-    numbers = number_columns.unscaled(column.rechunk().to_arrow())
-    texts = [None if n is None else b64encode(number_columns.as_bytes(n)).decode() for n in numbers]
-    return pl.Series(column.name, texts, pl.String)
 
 
 FORMS: Mapping[type[Type], type[JsonForm]] = {
@@ -535,7 +434,7 @@ FORMS: Mapping[type[Type], type[JsonForm]] = {
     JsonType: JsonTextForm,
     MapType: MapForm,
     StructType: StructForm,
-    DecimalType: DecimalForm,
+    DecimalType: json_decimals.DecimalForm,
 }
 
 
@@ -544,10 +443,10 @@ def json_form(type_: Type, spelling: Spelling = STRICT) -> JsonForm:
     return FORMS[type(type_)](type_, spelling)
 
 
-def decimal(text: str) -> Decimal:
-    """The exact value of a number of JSON. Raises NotOfTypeError for other texts."""
-    require(JSON_NUMBER.fullmatch(text) is not None)
-    try:
-        return Decimal(text)
-    except ArithmeticError as error:
-        raise NotOfTypeError from error
+def object_schema(members: Iterable[tuple[str, JsonForm]]) -> dict[str, Any]:
+    """The JSON Schema of an object with these members."""
+    listed = list(members)
+    return {
+        "type": "object", "properties": {name: form.schema for name, form in listed},
+        "required": [name for name, form in listed if not form.type.optional], "additionalProperties": False,
+    }  # fmt: skip

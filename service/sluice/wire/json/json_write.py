@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from sluice.columns.column_forms import type_of
 from sluice.model.members import (
     NO_MEMBERS,
-    NUMBER,
     STRICT,
     Member,
     Members,
@@ -26,10 +25,13 @@ from sluice.model.members import (
     path_of,
     spelling_of,
 )
-from sluice.wire.json.json_types import BARE, json_form
+from sluice.wire.json.json_contract import BARE
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import finite_or_word
 
 MARK = BARE.encode()
+#: the number of buffers of values that have all the same number of bytes
+FIXED = 2
 
 
 def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS, *, omit: bool = False) -> pa.BinaryArray:
@@ -54,25 +56,23 @@ def encode(tuples: pa.RecordBatch, members: Members = NO_MEMBERS, *, omit: bool 
     values = _nested(frame, places).to_struct().struct.json_encode()
     binary = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.binary())
     binary = _with_words(binary, frame, _has_word(tuples), places)
-    decimals = [field.name for field in tuples.schema if _is_bare(field, spelling_of(field.name, members))]
-    return _bare(binary, frame, decimals, tuples, places) if decimals else binary
-
-
-def _is_bare(field: pa.Field, spelling: Spelling) -> bool:
-    """Whether the attribute has decimals that are written as numbers."""
-    return spelling.decimals == NUMBER and json_form(type_of(field.type)).digits
+    bare = [
+        field.name for field in tuples.schema
+        if json_form(type_of(field.type), spelling_of(field.name, members)).is_bare
+    ]  # fmt: skip
+    return _bare(binary, frame, bare, tuples, places) if bare else binary
 
 
 def _bare(
-    values: pa.BinaryArray, frame: pl.DataFrame, decimals: list[str], tuples: pa.RecordBatch, paths: Mapping[str, Steps]
+    values: pa.BinaryArray, frame: pl.DataFrame, bare: list[str], tuples: pa.RecordBatch, paths: Mapping[str, Steps]
 ) -> pa.BinaryArray:
-    """Removes the quotes around decimals, beside which a mark stands. If a text has the mark, it encodes row by row."""
+    """Removes the quotes around bare texts, which have marks beside them; row by row if another text has the mark."""
     if not any(_has_mark(column) for column in tuples.columns):
         return pc.replace_substring(pc.replace_substring(values, b'"' + MARK, b""), MARK + b'"', b"")
     texts = [
         orjson.dumps(
             _document(
-                {name: _numbers(value) if name in decimals else finite_or_word(value) for name, value in row.items()},
+                {name: _numbers(value) if name in bare else finite_or_word(value) for name, value in row.items()},
                 paths,
             )
         )
@@ -82,7 +82,7 @@ def _bare(
 
 
 def _has_mark(column: pa.Array) -> bool:
-    if pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type):
+    if column.type.num_buffers == FIXED and not pa.types.is_nested(column.type):
         return False
     return any(re.search(re.escape(MARK), memoryview(part)) for part in column.buffers() if part is not None)
 

@@ -1,4 +1,4 @@
-"""Messages of Protocol Buffers as JSON, and decimals of messages as texts: one value at a time.
+"""Messages of Protocol Buffers as JSON, and unscaled numbers of messages as texts: one value at a time.
 
 The form is that of Protobuf's JSON mapping, with the names of the schema, and with numbers of 64 bits as numbers.
 """
@@ -24,7 +24,7 @@ MAX_DEPTH = 100
 PACKED = {
     "double": "<d", "float": "<f", "fixed64": "<Q", "sfixed64": "<q", "fixed32": "<I", "sfixed32": "<i",
 }  # fmt: skip
-#: the largest number of digits behind the point of a decimal
+#: the largest number of digits behind the point of an unscaled number
 MAX_SCALE = 1000
 
 
@@ -216,10 +216,10 @@ def _length(size: int) -> bytes:
     return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80]) + _length(size >> 7)  # noqa: PLR2004
 
 
-# ---- decimals --------------------------------------------------------------------------------------------------------
+# ---- unscaled numbers ------------------------------------------------------------------------------------------------
 
 
-def decimal_text(content: bytes) -> str:
+def scaled_text(content: bytes) -> str:
     """The number in a message confluent.type.Decimal, which has an unscaled number in bytes, and a scale.
 
     Raises ProtobufError.

@@ -21,7 +21,7 @@ import numpy as np
 from sluice.model.members import NO_MEMBERS, Members, Steps, paths_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_fit import (
-    DECIMAL,
+    SCALED,
     SPAN,
     TIME,
     attribute_type,
@@ -88,12 +88,12 @@ OPS = {
     "int64": Op.INT64, "int32": Op.INT32, "uint64": Op.UINT64, "uint32": Op.UINT32, "sint64": Op.SINT64,
     "sint32": Op.SINT32, "bool": Op.BOOL, "enum": Op.ENUM, "fixed32": Op.FIXED32, "sfixed32": Op.SFIXED32,
     "float": Op.FLOAT, "fixed64": Op.FIXED64, "sfixed64": Op.SFIXED64, "double": Op.DOUBLE, "string": Op.TEXT,
-    "bytes": Op.TEXT, "message": Op.BYTES, DECIMAL: Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
+    "bytes": Op.TEXT, "message": Op.BYTES, SCALED: Op.BYTES, TIME: Op.TIME, SPAN: Op.SPAN,
 }  # fmt: skip
 
 
 #: kinds of messages that are one value
-OPAQUE = frozenset({TIME, SPAN, DECIMAL, "message"})
+OPAQUE = frozenset({TIME, SPAN, SCALED, "message"})
 
 
 class Program(NamedTuple):

@@ -17,14 +17,14 @@ from sluice.columns.column_forms import form
 from sluice.columns.forms.word_forms import WordForm
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.protobuf.proto_file import ProtobufError
-from sluice.model.protobuf.proto_fit import DECIMAL, SPAN, kind_of
+from sluice.model.protobuf.proto_fit import SCALED, SPAN, kind_of
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
-from sluice.model.types import DecimalType, Float64Type, JsonType, Schema, StringType, Type
+from sluice.model.types import Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, nothing, record_batch
 from sluice.wire.gathered_texts import Texts
-from sluice.wire.protobuf.proto_json import decimal_text, json_text
+from sluice.wire.protobuf.proto_json import json_text, scaled_text
 from sluice.wire.protobuf.proto_program import (
     MAX_DEPTH,
     NO,
@@ -238,7 +238,7 @@ class _Columns:
 
     def _values(self, leaf: Leaf, type_: Type, words: np.ndarray) -> pa.Array:
         shape, ends = form(type_), self._of(self.to.ends, leaf.slot)
-        if isinstance(type_, DecimalType | JsonType):
+        if type_.exact or isinstance(type_, JsonType):
             return self._converted(leaf, type_, words, ends)
         enum = self.proto.enums.get(leaf.field.type_name)
         if isinstance(type_, StringType) and enum is not None:
@@ -248,14 +248,13 @@ class _Columns:
         return shape.values(words) if isinstance(shape, WordForm) else self.texts.cut(words, ends, shape.arrow)
 
     def _converted(self, leaf: Leaf, type_: Type, words: np.ndarray, ends: np.ndarray) -> pa.Array:
-        """Decimals, and messages as JSON, from texts that are made one by one (PB19)."""
+        """Exact numbers, and messages as JSON, from texts that are made one by one (PB19)."""
         present, table = self._of(self.to.present, leaf.slot), int(self.program.slots[leaf.slot, 0])
-        is_decimal = isinstance(type_, DecimalType)
-        texts = (self._decimals if is_decimal else self._documents)(leaf, words, ends)
+        texts = (self._digits if type_.exact else self._documents)(leaf, words, ends)
         if leaf.type.optional:  # an empty text, which a string without presence has, is no number
             present = present & np.array([text != "" for text in texts], np.bool_)
         numbers = [text or "" for text in texts]
-        values = form(type_).from_decimals(numbers) if is_decimal else pa.array(texts, pa.string())
+        values = form(type_).from_digits(numbers) if type_.exact else pa.array(texts, pa.string())
         rows = self._records(table)
         for row in np.flatnonzero(present & self._is_read(table) & values.is_null().to_numpy(zero_copy_only=False)):
             text = texts[row]
@@ -269,19 +268,19 @@ class _Columns:
         own = self.picked.get(table, np.ones(int(self.to.filled[table]), np.bool_))
         return own if table == 0 else own & self._each_of(table, self._is_read)
 
-    def _decimals(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
+    def _digits(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
         """The texts of numbers, None for those that cannot be read."""
         kind = kind_of(self.proto, leaf.field)
         if kind == "string":
             return self.texts.cut(words, ends, pa.string()).to_pylist()  # type: ignore[no-any-return]
         given = ends < 0  # the text of a default
         texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string()).to_pylist()
-        if kind != DECIMAL:
+        if kind != SCALED:
             numbers = map(str, words.tolist())
             return [text if other else number for text, other, number in zip(texts, given, numbers, strict=True)]
         contents = self.texts.cut(np.where(given, 0, words), np.where(given, 0, ends), pa.binary()).to_pylist()
         return [
-            text if other else _read(decimal_text, content)
+            text if other else _read(scaled_text, content)
             for text, other, content in zip(texts, given, contents, strict=True)
         ]
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns import number_columns
+from sluice.columns.column_forms import type_of
 from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of
 from sluice.model.protobuf.proto_fit import JSON_MESSAGES, SPAN, TIME, check_writing, field_at, kind_of, wrapped
 from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoEnum, ProtoField, ProtoMessage
@@ -147,8 +148,8 @@ class Writer:
                 return self._embedded(pa.array(contents, pa.binary()), field)
             case "message":
                 return self._message(column, field)
-            case "decimal":
-                return self._embedded(_decimals(column), field)
+            case "unscaled number":
+                return self._embedded(_scaled_numbers(column), field)
             case "string" | "bytes":
                 return _with_length(_texts(column))
             case "double":
@@ -196,8 +197,8 @@ def _no_number(column: pa.Array, enum: ProtoEnum) -> np.ndarray:
     return (words < -(2**31)) | (words >= 2**31)
 
 
-def _decimals(column: pa.Array) -> pa.BinaryArray:
-    """The contents of messages confluent.type.Decimal: the unscaled number, the precision and the scale."""
+def _scaled_numbers(column: pa.Array) -> pa.BinaryArray:
+    """The contents of messages with an exact number: the unscaled number, the precision and the scale."""
     numbers = [number_columns.as_bytes(number or 0) for number in number_columns.unscaled(column)]
     beside = _tag(2, VARINT) + _varint(column.type.precision) + _tag(3, VARINT) + _varint(column.type.scale)
     values = _with_length(pa.array(numbers, pa.binary()))
@@ -205,8 +206,8 @@ def _decimals(column: pa.Array) -> pa.BinaryArray:
 
 
 def _texts(column: pa.Array) -> pa.BinaryArray:
-    """The bytes of texts, bytes and decimals."""
-    if pa.types.is_decimal(column.type):
+    """The bytes of texts, bytes and exact numbers."""
+    if type_of(column.type).exact:
         column = number_columns.texts(column)
     elif pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -227,7 +228,7 @@ def _is_default(column: pa.Array) -> np.ndarray:
     if any(holds(column.type) for holds in TEXTUAL):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)
-    if pa.types.is_decimal(column.type):
+    if type_of(column.type).exact:
         return np.zeros(len(column), np.bool_)
     if pa.types.is_floating(column.type):
         column = pc.fill_null(column, 0.0).view(pa.int64())

@@ -4,7 +4,8 @@ from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.model.expressions import Attribute, Call, Literal
 from sluice.model.functions import AGGREGATES, CONSTANTS, FUNCTIONS, OPERATORS, fit, match
-from sluice.model.types import BOOLEAN, BYTES, FLOAT64, INT64, JSON, STRING, TIMESTAMP, DecimalType, list_of, map_of
+from sluice.model.types import BOOLEAN, BYTES, FLOAT64, INT64, JSON, STRING, TIMESTAMP, list_of, map_of
+from sluice.model.types.decimal_type import DecimalType
 
 ATTRIBUTES = {
     "a": INT64, "b": INT64, "f": FLOAT64, "s": STRING, "t": TIMESTAMP, "p": BOOLEAN, "q": BOOLEAN, "xs": list_of(INT64),

@@ -16,8 +16,9 @@ from sluice.columns.arrow_types import array_of
 from sluice.config.syntax.expression_grammar import ExpressionError
 from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.engine.stream.expression_eval import checked
-from sluice.engine.stream.value_errors import REASONS, Error
-from sluice.model.types import INT64, DecimalType, Type, parse_type
+from sluice.engine.stream.functions.function_errors import REASONS, Error
+from sluice.model.types import INT64, Type, parse_type
+from sluice.model.types.decimal_type import DecimalType
 
 TYPES = [
     parse_type(text)
@@ -156,7 +157,7 @@ def test_a_text_as_decimal(text: str, expected: str | None):
     """DE12: rounded half to even; what is no number, or has too many digits, is an error."""
     _, (found,), (error,) = values("decimal(s, 2)", {"s": (parse_type("string"), [text])})
     assert found == (None if expected is None else Decimal(expected))
-    assert (error == Error.NO_DECIMAL) == (expected is None)
+    assert (error == Error.NO_NUMBER) == (expected is None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.engine.stream.expression_eval import checked, computed
-from sluice.engine.stream.value_errors import Error
+from sluice.engine.stream.functions.function_errors import Error
 from sluice.model.types import BOOLEAN, INT64, STRING
 
 SCOPE = Scope("input", {"i": INT64, "j": INT64, "s": STRING, "p": BOOLEAN})

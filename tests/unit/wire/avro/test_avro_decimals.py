@@ -62,7 +62,7 @@ def test_what_is_written_is_read(node: Any, text: str):
     theirs = [fastavro.schemaless_reader(io.BytesIO(value), json.loads(schema))["a"] for value in written.to_pylist()]
     assert theirs == column.to_pylist()
     avro = avro_schema.parse(schema)
-    branch = next(branch for branch in avro.branches(avro.fields[0].node) if branch.decimal)
+    branch = next(branch for branch in avro.branches(avro.fields[0].node) if branch.scaled)
     wide = parse_type(f"decimal({branch.precision}, {branch.scale})")
     assert read(schema, written, wide) == (column.to_pylist(), [])
 

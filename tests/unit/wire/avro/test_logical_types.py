@@ -115,8 +115,8 @@ def test_a_field_whose_logical_type_is_invalid_is_read_as_its_type(attribute, ty
 def test_the_largest_precision_that_fits_a_fixed_is_a_decimal():
     for size, precision in ((1, 2), (2, 4), (4, 9), (8, 18), (16, 38)):
         names = parse(json.dumps(schema(fixed(size, "decimal", precision=precision)))).names
-        assert names["F"].decimal
-        assert not parse(json.dumps(schema(fixed(size, "decimal", precision=precision + 1)))).names["F"].decimal
+        assert names["F"].scaled
+        assert not parse(json.dumps(schema(fixed(size, "decimal", precision=precision + 1)))).names["F"].scaled
 
 
 def test_a_default_that_looks_like_a_logical_type_stays_as_it_is():

@@ -226,6 +226,9 @@ TEN = 1704103200  # 2024-01-01T10:00:00Z
 @pytest.mark.parametrize(
     ("spelling", "value", "nanoseconds"),
     [
+        ({"unit": "d"}, "19723", TEN * 1000 * MS - 36_000_000 * MS),
+        ({"unit": "d"}, "-1", -86_400_000 * MS),
+        ({"unit": "d"}, "0.5", 43_200_000 * MS),
         ({"unit": "s"}, "1704103200", TEN * 1000 * MS),
         ({"unit": "s"}, "1704103200.5", TEN * 1000 * MS + 500 * MS),
         ({"unit": "ms"}, "1704103200000", TEN * 1000 * MS),
@@ -257,6 +260,7 @@ def test_a_time_is_read_in_its_unit_or_by_its_pattern(spelling: dict, value: str
     [
         ({"unit": "ms"}, "9223372036855"),
         ({"unit": "ns"}, "9223372036854775808"),
+        ({"unit": "d"}, "106752"),
         ({"unit": "s"}, "-9223372037"),
         ({"unit": "ms"}, '"1704103200000"'),
         ({"unit": "ms", "coerce": True}, '"9223372036855"'),
@@ -276,6 +280,7 @@ def test_a_time_out_of_range_or_of_another_form_is_a_dead_letter(spelling: dict,
 @pytest.mark.parametrize(
     ("spelling", "written"),
     [
+        ({"unit": "d"}, "19723"),
         ({"unit": "s"}, "1704103200"),
         ({"unit": "ms"}, "1704103200123"),
         ({"unit": "us"}, "1704103200123456"),
@@ -322,7 +327,7 @@ STEPS = st.one_of(st.sampled_from(["a", "b", "é", 'q"', "a.b"]), st.sampled_fro
 PATHS = st.lists(STEPS, min_size=1, max_size=4).map(
     lambda steps: tuple(["top", *steps] if steps[0] in (0, 1) else steps)
 )
-SPELLINGS = st.builds(Spelling, coerce=st.booleans(), unit=st.sampled_from(["", "", "s", "ms", "us", "ns"]))
+SPELLINGS = st.builds(Spelling, coerce=st.booleans(), unit=st.sampled_from(["", "", "d", "s", "ms", "us", "ns"]))
 
 
 @st.composite

@@ -163,8 +163,10 @@ class MemberShape(FileModel):
         description='Whether a number, text or boolean counts as its text: `7.0` and `"7"` as an int64, `7` as a '
         "string, an empty text as null. Default: `coerce` of the stream.",
     )
-    unit: Literal["s", "ms", "us", "ns"] | None = Field(
-        None, description="The unit of a number that is a timestamp, counted since 1970. The default is seconds."
+    unit: Literal["d", "s", "ms", "us", "ns"] | None = Field(
+        None,
+        description="The unit of a number that is a timestamp, counted since 1970: `d` for days, in which databases "
+        "have dates. The default is seconds.",
     )
     pattern: str | None = Field(
         None,

@@ -26,9 +26,9 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, Outputs
 from sluice.engine.stream import emit
 from sluice.engine.stream.expression_eval import Computed, computed, named
+from sluice.engine.stream.functions.function_errors import Error
 from sluice.engine.stream.items import EARLY_FIRING, WINDOW
 from sluice.engine.stream.rejected_tuples import complete
-from sluice.engine.stream.value_errors import Error
 from sluice.engine.windows.event_time.event_records import EMPTY
 from sluice.model.changes.operator_data import calls_of
 from sluice.model.expressions import AggregateCall

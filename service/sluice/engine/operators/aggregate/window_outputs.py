@@ -16,9 +16,10 @@ from sluice.engine.contents.firing_results import Rows
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.stream import emit
 from sluice.engine.stream.expression_eval import computed, named
+from sluice.engine.stream.functions.function_errors import Error
 from sluice.engine.stream.items import Items
 from sluice.engine.stream.rejected_tuples import complete
-from sluice.engine.stream.value_errors import Error, in_results
+from sluice.engine.stream.value_errors import in_results
 
 #: the items of each output stream, and the rejected tuples: those for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.json_columns import json_values
+from sluice.columns.json_columns import shown_values
 from sluice.columns.tables import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel
@@ -50,7 +50,7 @@ class DelayOperator(Stateful[DelayState]):
             return []
         parts = [items.tuples for items, _ in state.pieces]
         columns = {
-            name: [value for part in parts for value in json_values(part.column(name), kind)]
+            name: [value for part in parts for value in shown_values(part.column(name), kind)]
             for name, kind in self._attributes
         }
         held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sluice.columns import number_columns
 from sluice.columns.column_forms import form, type_of
 from sluice.engine.stream.functions.column_arguments import FLOAT64, INT64, Column, Kernel, by_name, is_scalar
+from sluice.engine.stream.functions.function_errors import Error
 from sluice.model.types import decimal_type
 from sluice.model.types.decimal_type import MOST_DIGITS, DecimalType, half_even, number_of
 
@@ -224,6 +225,14 @@ def _present(numbers_: np.ndarray, value: pa.Array) -> pa.Array:
     return pa.array(np.ascontiguousarray(numbers_), mask=mask)
 
 
+#: kernel -> why it has no value
+ERRORS = {
+    **dict.fromkeys(
+        ("decimal_add", "decimal_subtract", "decimal_multiply", "decimal_round", "decimal_floor"), Error.DIGITS
+    ),
+    **dict.fromkeys(("decimal_divide", "decimal_quotient", "decimal_remainder"), Error.NO_QUOTIENT),
+    "to_decimal": Error.NO_NUMBER,
+}
 KERNELS = by_name(
     decimal_add, decimal_subtract, decimal_multiply, decimal_divide, decimal_quotient, decimal_remainder,
     decimal_round, decimal_floor, decimal_ceil, decimal_trunc, to_decimal, decimal_to_int64, decimal_to_float64,

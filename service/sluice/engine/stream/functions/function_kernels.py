@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow.compute as pc
 
 from sluice.engine.stream.functions import (
@@ -15,6 +17,7 @@ from sluice.engine.stream.functions import (
     url_functions,
 )
 from sluice.engine.stream.functions.column_arguments import Column, Kernel, by_name
+from sluice.engine.stream.functions.function_errors import Error
 
 
 def same(value: Column) -> Column:
@@ -32,6 +35,8 @@ KERNELS: dict[str, Kernel] = {
     **decimal_functions.KERNELS,
     **url_functions.KERNELS,
 }
+#: name of a kernel -> why it has no value; other kernels: NO_VALUE
+ERRORS: Mapping[str, Error] = {**decimal_functions.ERRORS}
 
 
 def kernel(name: str) -> Kernel:

@@ -19,7 +19,7 @@ from sluice.engine.stream.functions.column_arguments import (
     none,
 )
 
-#: a float64 has no more decimals: 10^-340 is below the least one, 10^340 above the largest
+#: a float64 has no more digits: 10^-340 is below the least one, 10^340 above the largest
 MOST_PLACES = 340
 HALF = 0.5
 #: the mean radius of the earth in metres
@@ -70,11 +70,11 @@ def larger(left: Column, right: Column) -> Column:
     return pc.if_else(pc.greater(right, left), right, left)
 
 
-def round_half_away(value: Column, decimals: Column | None = None) -> Column:
-    """Rounds the float64 `value * 10^decimals`, halves away from zero. A value too large to have so many decimals stays
+def round_half_away(value: Column, digits: Column | None = None) -> Column:
+    """Rounds the float64 `value * 10^digits`, halves away from zero. A value too large to have so many digits stays
     as it is, and the sign of a zero is that of the value.
     """
-    places = decimals.as_py() if decimals is not None else 0
+    places = digits.as_py() if digits is not None else 0
     return by_numpy(partial(_rounded, places=max(-MOST_PLACES, min(MOST_PLACES, places))), value)
 
 

@@ -1,0 +1,85 @@
+"""Sums, means and percentiles of decimals, which are exact (reference/decimal.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns import number_columns
+from sluice.columns.column_forms import form
+from sluice.columns.encoding import from_words
+from sluice.engine.aggregates.aggregate_function import Function, Kept, share_of
+from sluice.engine.contents import summaries
+from sluice.engine.contents.fired_contents import FiredContents
+from sluice.model.expressions import AggregateCall, Call, Expression
+from sluice.model.types import INT64, Type
+from sluice.model.types.decimal_type import half_even
+
+
+def sum_of(call: AggregateCall) -> Function:
+    """The exact sum (DE13); null if it has more than 38 digits, which only a sum of wide decimals can have."""
+    arrow = form(call.type).arrow
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        if len(at) == 1:
+            return number_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
+        return number_columns.of_unscaled(_exact_sums(found, at), arrow)
+
+    return Function(finish, _kept(call.arguments[0]))
+
+
+def mean_of(call: AggregateCall) -> Function:
+    """The exact sum divided by the number of tuples, rounded half to even to the scale of the result (DE14)."""
+    arrow, (value, *_) = form(call.type).arrow, call.arguments
+    shift = arrow.scale - form(value.type).arrow.scale
+    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+        sums = zip(_exact_sums(found, at), found.size.tolist(), strict=True)
+        return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
+
+    return Function(finish, _kept(value))
+
+
+def _kept(value: Expression) -> tuple[Kept, ...]:
+    """Sums of 128 bits: of the words of decimals that fit one, else of the low and the high halves."""
+    if not form(value.type).interned:
+        return (Kept(summaries.SUM_WIDE, value),)
+    return tuple(Kept(summaries.SUM_WIDE, Call(half, (value,), INT64)) for half in ("low half", "high half"))
+
+
+def _exact_sums(found: FiredContents, at: Sequence[int]) -> list[int]:
+    """The unscaled sums, which may have any number of digits."""
+    parts = [_integers(found.summary[:, word : word + 2]) for word in at]
+    return [sum(part << (64 * place) for place, part in enumerate(sums)) for sums in zip(*parts, strict=True)]
+
+
+def _integers(wide: np.ndarray) -> list[int]:
+    """The numbers of 128 bits that a SUM_WIDE summary has."""
+    high, low = wide[:, 0].tolist(), np.ascontiguousarray(wide[:, 1]).view(np.uint64).tolist()
+    return [(h << 64) | part for h, part in zip(high, low, strict=True)]
+
+
+def percentile_of(call: AggregateCall) -> Function:
+    """Interpolated exactly, rounded half to even (DE15)."""
+    (value, *_), share = call.arguments, share_of(call)
+    return Function(lambda found, at: _percentile(found, at[0], value.type, call.type, share), lists=(value,))
+
+
+def _percentile(
+    found: FiredContents, column: int, type_: Type, result: Type, share: float
+) -> pa.Array:  # fmt: skip
+    words, of, to = np.ascontiguousarray(found.listed[:, column]), form(type_), form(result).arrow
+    order = np.lexsort((of.ranks(words, found.strings, descending=False), found.row()))
+    sorted_ = number_columns.unscaled(from_words(words[order], type_, found.strings))
+    part, up = Fraction(repr(share)), 10 ** (to.scale - of.arrow.scale)
+    firsts = (np.cumsum(found.size) - found.size).tolist()
+    made = []
+    for first, size in zip(firsts, found.size.tolist(), strict=True):
+        below, rest = divmod(part * (size - 1), 1)
+        low, high = sorted_[first + below] or 0, sorted_[first + below + (rest > 0)] or 0
+        made.append(round((low + (high - low) * rest) * up))
+    return number_columns.of_unscaled(made, to)
