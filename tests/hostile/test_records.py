@@ -161,6 +161,23 @@ def test_a_dead_letter_of_another_producer_does_not_end_the_page(number: bytes) 
     assert "offset" not in event
 
 
+class Unreadable(Letter):
+    """A record with a header whose name is not UTF-8."""
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    def set_headers(self, headers: object) -> None:
+        pass
+
+    def topic(self) -> str:
+        return "dead"
+
+
+def test_a_header_whose_name_is_not_utf8_does_not_end_the_page() -> None:
+    assert _dead_letter(Unreadable())["event"]["record"] == {"value": "x"}  # type: ignore[arg-type]
+
+
 # ---- expressions -----------------------------------------------------------------------------------------------------
 
 PRODUCTS = """
