@@ -111,7 +111,8 @@ def test_where_the_records_are_gone_too_it_ends_with_code_4_and_names_the_file(s
     for file in (one.checkpoint / "buckets" / "0").iterdir():
         flip(file, half(file))
     ends = [TopicPartition(one.topic("in"), number, -1) for number in range(TOPIC_PARTITIONS)]  # -1: all
-    for future in AdminClient(dict(one.kafka)).delete_records(ends).values():
+    admin = AdminClient(dict(one.kafka))
+    for future in admin.delete_records(ends).values():
         future.result(30)
     one.send("in", tuples(RECORDS, 10))
     one.start()
