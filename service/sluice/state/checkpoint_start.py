@@ -51,7 +51,11 @@ RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 FIRST_BATCH = logging.getLogger("sluice")
 
 
-class BegunElsewhereError(FencedError):
+class OvertakenError(FencedError):
+    """Another instance has written a batch since this start has looked. It can write no further one."""
+
+
+class BegunElsewhereError(OvertakenError):
     """Another instance has written the first batch, or a part of it, since this start has looked."""
 
 
@@ -72,9 +76,10 @@ def open_checkpoint(
     """
     try:
         return _opened(pipeline, topics, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
-    except BegunElsewhereError as error:
+    except OvertakenError as error:
         LOGGER.info("the checkpoint is opened again: %s", error)
-        return _opened(pipeline, topics, start, anew=True, accept=accept, on_cluster=on_cluster)
+        anew = isinstance(error, BegunElsewhereError)
+        return _opened(pipeline, topics, start, anew=anew, accept=accept, on_cluster=on_cluster)
 
 
 def _opened(
@@ -164,13 +169,17 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
 
     Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
     closed it. None if there is none. `parted`: whether the buckets of this start may write. Raises BegunElsewhereError
-    if buckets of another checkpoint have begun the first batch.
+    if buckets of another checkpoint have begun the first batch, and OvertakenError if the ledger is no longer at
+    `position`: until now the driver before could open a producer again, and close batches.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     wrote = ledger.owner(kafka, name)[1] if position is None else position.start
     if not (parted or wrote):  # no bucket has written, and none will
         return None
     ledger.take_over(kafka, name, plan.query, plan.start)
+    now = ledger.read_position(kafka, name)
+    if now is not None and now.next_batch != (0 if position is None else position.next_batch):
+        raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
     parts = ledger.fenced_parts(kafka, name, plan.buckets)
     first = ledger.first_part(kafka, name) if position is None else None
     if first is not None and first.query_id != plan.query:

@@ -68,7 +68,10 @@ OF_KIND = {
 #: without the records in Kafka nothing replaces a damaged log
 NEVER = ("power", "flip log")
 #: what an instance says that another one has replaced between a look at the ledger and a request
-REPLACED = ("belongs to the checkpoint", "another instance of this pipeline goes on with a copy")
+REPLACED = (
+    "belongs to the checkpoint", "another instance of this pipeline goes on with a copy",
+    "the batch was written with another copy of this checkpoint",
+)  # fmt: skip
 #: bytes of the head of an entry of the log
 HEAD_BYTES = 40
 #: what may come right before a copy starts, and some time after that
@@ -315,7 +318,7 @@ class Simulation:
 
     def _watch(self, process: Process, what: str) -> None:
         """Called at each operation: counts down to the next fault."""
-        if not self._pending or process.role == "world":
+        if not self._pending or process.role == "world" or not self.instances:
             return
         first = self._pending[0]
         counts = process.role == first.role if first.role else what.startswith(first.word)
@@ -372,7 +375,7 @@ class Simulation:
             self.world.freeze(process, seconds)
 
     def _outage(self, seconds: float) -> None:
-        self.kafka.down_until = self.world.now + seconds
+        self.kafka.down_until = self.world.now + 1.5 * seconds  # at times longer than the service tries
 
     def _cut_off(self, seconds: float) -> None:
         """No request of the first instance arrives, while those of a second one do."""

@@ -164,6 +164,23 @@ def test_a_batch_in_parts_comes_after_the_one_before_it_which_this_copy_has_only
     assert len(given.restored) == 1
 
 
+def test_a_start_looks_again_if_another_instance_closes_batches_until_it_is_fenced(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The driver of that instance opens a producer again, which it may until this start has taken over."""
+
+    def take_over(*_: object) -> None:
+        given.position = LedgerPosition(8, given.query)
+
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", take_over)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [LedgerPosition(8, given.query)])
+    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    (line,) = reasons(given, caplog, FILES)
+    assert line == "its last committed batch is 4; it is restored to batch 7 of the ledger"
+
+
 def test_a_file_that_a_batch_could_not_use_is_the_reason_of_a_restore(
     given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
