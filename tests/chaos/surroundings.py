@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +15,6 @@ from tests.recovery.harness.sluice_process import SluiceProcess
 
 #: seconds by which a slow store delays each piece of data
 SLOW_S = 1.0
-#: where Debian's package libfaketime has its library
-LIBRARIES = (
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-)
 ANSWER = b"HTTP/1.1 %d Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -84,29 +78,21 @@ class Store:
 
 
 class Clock:
-    """The wall clock of the processes of a service, if libfaketime is there."""
+    """The wall clock of the Python processes of a service (tests/recovery/pausing/)."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "clock"
-        self._library = next(filter(os.path.exists, LIBRARIES), None)
-        self._file.write_text("+0.0")
+        self.set(0.0)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of a process with this clock. The monotonic clock stays that of the machine."""
-        if self._library is None:
-            return {}
-        return {
-            "LD_PRELOAD": self._library, "FAKETIME_TIMESTAMP_FILE": str(self._file), "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
-        }  # fmt: skip
+        return {"SLUICE_TEST_CLOCK": str(self._file)}
 
-    def set(self, seconds: float) -> bool:
-        """Sets the clock to so many seconds after that of the machine. Returns whether there is one to set."""
+    def set(self, seconds: float) -> None:
+        """Sets the clock to so many seconds after that of the machine."""
         part = self._file.with_suffix(".part")
-        part.write_text(f"{seconds:+.1f}")
+        part.write_text(str(seconds))
         part.rename(self._file)
-        return self._library is not None
 
 
 class Surroundings(ExitStack):
