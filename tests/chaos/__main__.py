@@ -33,8 +33,9 @@ from tests.chaos.brokers import Brokers
 from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations, wanted
 from tests.chaos.faults import FAULTS, RESTARTED, World, group_of
 from tests.chaos.flows import random_flows
-from tests.chaos.load import TOPIC_PARTITIONS, Load
+from tests.chaos.load import TOPIC_PARTITIONS, Load, create_partitions
 from tests.chaos.resources import Resources
+from tests.chaos.surroundings import Surroundings
 from tests.recovery.harness.sluice_process import SluiceProcess
 
 NAME, DEAD = "chaos", "dead"
@@ -86,17 +87,20 @@ class Campaign:
         self._rate = rate
         self._folder = folder
         self.flows = random_flows(random.Random(seed))
+        #: half of the seeds have two machines, and half a store for snapshots
+        standby, with_store = (random.Random(f"{what} {seed}").random() < 0.5 for what in ("standby", "store"))
+        self._surroundings = Surroundings(folder, standby=standby, with_store=with_store)
         self._happened: list[Happened] = []
         self._starts = 0
         self._over = threading.Event()
         self._restart = threading.Lock()
 
     def run(self) -> Result:
-        with Brokers() as self._brokers:
+        with Brokers() as self._brokers, self._surroundings:
             self._create_topics()
-            load = Load(self._brokers.direct, NAME, self.flows, self._seed, self._rate)
+            self._load = load = Load(self._brokers.direct, NAME, self.flows, self._seed, self._rate)
             load.send_before()
-            self._service = SluiceProcess(self._write_file(), self._folder, http=True)
+            self._service = self._surroundings.instance(self._write_file())
             reader = Reader(self._brokers.direct, NAME, self.flows, dead=DEAD)
             try:
                 return self._run(load, reader)
@@ -108,7 +112,8 @@ class Campaign:
         self._start()
         watch = threading.Thread(target=self._keep_running, daemon=True)
         topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
-        hidden, resources = OpenTransactions(self._brokers.direct, topics), Resources(self._service, self._folder)
+        hidden = OpenTransactions(self._brokers.direct, topics)
+        resources = Resources(lambda: self._service, self._folder)
         looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
         watch.start()
         looking.start()
@@ -147,12 +152,33 @@ class Campaign:
 
     def _world(self) -> World:
         seeded = random.Random(self._random.getrandbits(32))
-        return World(self._service, self._brokers, self._folder / "checkpoint", seeded)
+        return World(self._service, self._brokers, seeded, self._surroundings, self._replace, self._grow)
+
+    def _replace(self, service: SluiceProcess) -> None:
+        self._service = service
+
+    def _grow(self) -> str:
+        """One more topic partition for an input, which only the last records reach: keys keep their topic partitions.
+
+        A stream with event times does not get one: an empty topic partition holds its watermark back.
+        """
+        grown = [name for flow in self.flows for name in flow.inputs if "event_time" not in flow.streams[name]]
+        stream = self._random.choice(grown) if grown else ""
+        if not stream or stream in self._load.grown:
+            return "no topic to grow"
+        create_partitions(self._brokers.direct, f"{NAME}.{stream}", TOPIC_PARTITIONS + 1)
+        self._load.grown.add(stream)
+        return f"the topic of {stream} has {TOPIC_PARTITIONS + 1} topic partitions"
 
     def _order(self) -> Iterator[str]:
         """Each kind once before one of them comes again."""
         while True:
-            yield from self._random.sample(self._kinds, len(self._kinds))
+            yield from (kind for kind in self._random.sample(self._kinds, len(self._kinds)) if self._possible(kind))
+
+    def _possible(self, kind: str) -> bool:
+        if kind.startswith("store "):
+            return self._surroundings.store is not None
+        return kind != "standby takes over" or self._surroundings.standby
 
     def _one(self, kind: str, world: World, reader: Reader, begun: float) -> None:
         at = time.monotonic()
@@ -232,13 +258,15 @@ class Campaign:
         file = {
             "pipeline": NAME,
             "kafka": self._brokers.through,
-            "checkpoint": str(self._folder / "checkpoint"),
+            "checkpoint": str(self._folder / "a" / "checkpoint"),
             "buckets": 2,
             "streams": streams,
             "operators": [operator for flow in self.flows for operator in flow.operators],
             "dead_letters": DEAD,
+            **(self._surroundings.store.settings if self._surroundings.store else {}),
         }
-        path = self._folder / "pipeline.yaml"
+        path = self._folder / "a" / "pipeline.yaml"
+        path.parent.mkdir()
         path.write_text(yaml.safe_dump(file, sort_keys=False))
         return path
 

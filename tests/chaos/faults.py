@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from tests.chaos.brokers import Brokers, Node
 from tests.chaos.kafka_frames import Api, Effect, FrameFault
+from tests.chaos.surroundings import Store, Surroundings
 from tests.recovery.harness.process_table import by_role, frozen, send_signal
 from tests.recovery.harness.sluice_process import SluiceProcess
 from tests.unit.state.damage import flip
@@ -28,12 +30,29 @@ from tests.unit.state.damage import flip
 RESTARTED = (1, 3, 5, 6, -signal.SIGKILL, 128 + signal.SIGKILL)
 
 
+#: what a standby says in its log
+WAITS, LEADS = "standby: waiting for the lead", "leading"
+
+
 @dataclass
 class World:
+    """What a fault works on.
+
+    surroundings   what is around the service and the brokers in this campaign
+    replace        called with the instance that is the service from now on
+    grow           called with the name of an input topic, which gets one more topic partition
+    """
+
     service: SluiceProcess
     brokers: Brokers
-    checkpoint: Path
     seed: random.Random
+    surroundings: Surroundings
+    replace: Callable[[SluiceProcess], None]
+    grow: Callable[[], str]
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(yaml.safe_load(self.service.file.read_text())["checkpoint"])
 
     def seconds(self, most: float) -> float:
         """How long a fault lasts."""
@@ -90,6 +109,48 @@ def second_instance(world: World) -> str:
     finally:
         other.clean_up()
     return f"a second instance on the same checkpoint: exit code {code}"
+
+
+def standby_takes_over(world: World) -> str:
+    """A second machine waits for the lead with a folder of its own, which it may have from an earlier lead, and gets it
+    when the first machine is lost.
+    """
+    before = world.service
+    other = world.surroundings.other(before)
+    other.start()
+    other.await_log(WAITS)
+    before.kill()
+    other.await_log(LEADS)
+    world.replace(other)
+    return "the machine of the leader was lost, and the standby has the lead"
+
+
+def store(harm: Callable[[Store], None], what: str) -> Fault:
+    """Of the store of `state:`, for up to 15 s."""
+
+    def harmed(world: World) -> str:
+        one, duration = world.surroundings.store, world.seconds(15)
+        if one is None:
+            return "this campaign has no store"
+        harm(one)
+        time.sleep(duration)
+        one.heal()
+        return f"the store {what} for {duration:.1f} s"
+
+    return harmed
+
+
+def clock_set(world: World) -> str:
+    """The wall clock of the service's Python processes jumps forward or back, and stays so until the next jump. Beyond
+    an hour the service would take the records for future ones (`max_future`).
+    """
+    seconds = world.seed.choice([-900.0, -60.0, -2.0, 0.0, 2.0, 60.0, 900.0])
+    world.surroundings.clock.set(seconds)
+    return f"the clock of the service is {seconds:+.0f} s from that of the machine"
+
+
+def topic_grown(world: World) -> str:
+    return world.grow()
 
 
 def broker_killed(chosen: Callable[[Brokers], Node], what: str) -> Fault:
@@ -240,6 +301,12 @@ FAULTS: dict[str, Fault] = {
     "one way": one_way,
     "slow network": slow_network,
     "refuse connections": refused,
+    "standby takes over": standby_takes_over,
+    "store gone": store(Store.refuse, "was gone"),
+    "store slow": store(Store.delay, "was slow"),
+    **{f"store {code}": store(partial(Store.answer, code=code), f"answered {code}") for code in (500, 503)},
+    "set the clock": clock_set,
+    "grow a topic": topic_grown,
     "disk full": disk_full("state"),
     "disk full of driver": disk_full("driver"),
     "flip a bit": bit_flipped,
@@ -249,7 +316,8 @@ FAULTS: dict[str, Fault] = {
 #: faults of which the brokers take only one at a time: with two of three brokers gone nothing can be written
 OF_BROKERS = ("kill leader", "kill coordinator", "kill controller", "restart broker", "stop broker")
 #: faults that start or end the service themselves
-OF_THE_SERVICE = ("kill machine", "second instance", "flip a bit", "other buckets", "changed file")
+OF_THE_SERVICE = ("kill machine", "second instance", "flip a bit", "other buckets", "changed file",
+                  "standby takes over")  # fmt: skip
 
 
 def group_of(kind: str) -> str:
@@ -258,4 +326,6 @@ def group_of(kind: str) -> str:
         return "brokers"
     if kind in OF_THE_SERVICE:
         return "service"
+    if kind.startswith("store "):
+        return "store"
     return "requests" if kind.split(" ", maxsplit=1)[0] in Api.__members__ else kind

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka.client import client_properties
 from tests.chaos.flows import Flow, Sent
@@ -19,6 +20,12 @@ from tests.recovery.harness.waiting import wait_until
 TOPIC_PARTITIONS = 3
 #: a record that comes in no topic partition within this time is a fault of the campaign, not of the service
 DELIVERY_MS = 300_000
+
+
+def create_partitions(kafka: Mapping[str, str], topic: str, count: int) -> None:
+    """Gives the topic so many topic partitions."""
+    (created,) = AdminClient(dict(kafka)).create_partitions([NewPartitions(topic, count)]).values()
+    created.result(30)
 
 
 class Load:
@@ -32,6 +39,8 @@ class Load:
         self._random = random.Random(seed)
         self.sent: dict[Flow, list[Sent]] = {flow: [] for flow in flows}
         self.failed: list[str] = []
+        #: the streams whose topics have one topic partition more by now
+        self.grown: set[str] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -51,7 +60,7 @@ class Load:
         self._thread.join()
         for flow in self._flows:
             for record in flow.last(time.time()):
-                for number in range(TOPIC_PARTITIONS):
+                for number in range(TOPIC_PARTITIONS + (record.stream in self.grown)):
                     self._produce(record, number)
         self._flush()
         assert not self.failed, self.failed[:3]

@@ -1,11 +1,12 @@
-"""Planted bugs: `make mutants` shows which campaign finds each bug, and after how many schedules or faults.
+"""Planted bugs: `make mutants` shows what finds each bug, and after how many schedules or faults.
 
-Each file of tests/chaos/mutants/ is a patch of a few lines of the product. Its first lines say what is wrong, and which
-faults of `make chaos` show it. The patch is applied to a copy of the product; a bug that no campaign finds is a hole.
+Each file of tests/chaos/mutants/ is a patch of a few lines of the product. Its head says what is wrong, which faults of
+`make chaos` show it, and, if not all do, which kinds of schedules. The patch is applied to a copy of the product. The
+campaigns follow each other until one finds the bug; a bug that none finds is a hole.
 
     simulation   schedules of `make simulate`, until one has a violation
+    tests        the unit tests of the exactly-once half
     chaos        a short campaign of `make chaos` with the faults that the patch names
-    tests        the unit tests of the exactly-once half that need no broker
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from sluice.files import project_file
 
 FOLDER = project_file("tests/chaos/mutants")
 FAULTS = re.compile(r"^faults: (.*)$", re.MULTILINE)
+SCHEDULES = re.compile(r"^schedules: (.*)$", re.MULTILINE)
 SEED = re.compile(r"^seed (\d+): .*\n +(.*)", re.MULTILINE)
 #: what is copied for a mutant
 COPIED = ("service", "tests", "schemas", "pyproject.toml")
 #: the unit tests of the half that the simulation covers
 TESTS = ("tests/unit/state", "tests/unit/batch", "tests/unit/checkpoint", "tests/unit/kafka")
+#: where `--write` puts its table, between two lines
+PAGE = "docs/chaos.md"
+BEGIN, END = "<!-- table of make mutants -->\n", "<!-- end of the table -->"
 
 
 class Mutant(NamedTuple):
@@ -38,14 +43,20 @@ class Mutant(NamedTuple):
     what: str
     #: the kinds of faults that show it
     faults: Sequence[str]
+    #: the kinds of simulated schedules that show it; empty: any
+    schedules: Sequence[str]
     patch: Path
 
     @classmethod
     def read(cls, path: Path) -> Mutant:
         head = path.read_text().partition("diff --git")[0]
-        match = FAULTS.search(head)
-        assert match, f"{path.name}: its head has no line of faults"
-        return cls(path.stem, head.splitlines()[0], [kind.strip() for kind in match[1].split(",")], path)
+        assert FAULTS.search(head), f"{path.name}: its head has no line of faults"
+        return cls(path.stem, head.splitlines()[0], _listed(FAULTS, head), _listed(SCHEDULES, head), path)
+
+
+def _listed(pattern: re.Pattern[str], head: str) -> list[str]:
+    match = pattern.search(head)
+    return [word.strip() for word in match[1].split(",")] if match else []
 
 
 def mutants() -> list[Mutant]:
@@ -79,72 +90,105 @@ def run(root: Path, *command: str) -> subprocess.CompletedProcess[str]:
 # ---- campaigns -------------------------------------------------------------------------------------------------------
 
 
-def by_simulation(root: Path, _mutant: Mutant, arguments: argparse.Namespace) -> str:
+class Found(NamedTuple):
+    """What a campaign says. `after`: how many schedules or faults it took, or which test; empty: it found nothing."""
+
+    after: str
+    how: str
+
+
+def by_simulation(root: Path, mutant: Mutant, arguments: argparse.Namespace) -> Found:
     size = ["--seed", str(arguments.seed), "--schedules", str(arguments.schedules), "--processes", "1"]
-    return simulated(run(root, "tests.chaos.simulation", *size), arguments.seed)
+    kinds = [part for kind in mutant.schedules for part in ("--kind", kind)]
+    return simulated(run(root, "tests.chaos.simulation", *size, *kinds), arguments.seed)
 
 
-def simulated(result: subprocess.CompletedProcess[str], first: int) -> str:
-    """The first violation, and the number of schedules until then; "not found" if there was none."""
+def simulated(result: subprocess.CompletedProcess[str], first: int) -> Found:
+    """The first violation, and the number of schedules until then."""
     if result.returncode not in (0, 1) or not result.stdout:
-        return f"failed: {result.stderr[-300:]}"
-    seed = SEED.search(result.stdout)
-    if seed:
-        return f"found after {int(seed[1]) - first + 1} schedules: {seed[2][:120]}"
-    return f"not found in {result.stdout.split(' schedules')[0].split()[-1]} schedules"
+        return Found("", f"failed: {result.stderr[-300:]}")
+    if seed := SEED.search(result.stdout):
+        count = int(seed[1]) - first + 1
+        return Found(f"{count} schedule{'s' if count > 1 else ''}", seed[2][:120])
+    return Found("", f"nothing in {result.stdout.split(' schedules')[0].split()[-1]} schedules")
 
 
-def by_chaos(root: Path, mutant: Mutant, arguments: argparse.Namespace) -> str:
+def by_chaos(root: Path, mutant: Mutant, arguments: argparse.Namespace) -> Found:
     kinds = [part for kind in mutant.faults for part in ("--only", kind)]
     size = ["--seed", str(arguments.seed), "--minutes", str(arguments.minutes)]
     result = run(root, "tests.chaos", *size, *kinds)
-    return verdict(result.stdout) if result.returncode in (0, 1) else f"failed: {result.stderr[-300:]}"
+    return verdict(result.stdout) if result.returncode in (0, 1) else Found("", f"failed: {result.stderr[-300:]}")
 
 
-def verdict(output: str) -> str:
-    """The first violation, and the number of faults before the campaign saw it; "not found" if it saw none."""
+def verdict(output: str) -> Found:
+    """The first violation, and the number of faults before the campaign saw it."""
     faults = len(re.findall(r"^ +[\d.]+ s  ", output, re.MULTILINE))
     _, _, behind = output.partition("VIOLATIONS:**\n")
-    return f"found after {faults} faults: {behind.splitlines()[0][:160]}" if behind else f"not found in {faults} faults"
+    return (
+        Found(f"{faults} faults", behind.splitlines()[0][:160]) if behind else Found("", f"nothing in {faults} faults")
+    )
 
 
-def by_tests(root: Path, _mutant: Mutant, _arguments: argparse.Namespace) -> str:
-    result = run(root, "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not kafka and not slow", *TESTS)
+def by_tests(root: Path, _mutant: Mutant, _arguments: argparse.Namespace) -> Found:
+    result = run(root, "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *TESTS)
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
-    return f"found by {failed[1]}" if failed else "not found by unit tests"
+    return Found(f"`{failed[1].partition('::')[2]}`", failed[1]) if failed else Found("", "nothing in the unit tests")
 
 
-CAMPAIGNS: dict[str, Callable[[Path, Mutant, argparse.Namespace], str]] = {
+CAMPAIGNS: dict[str, Callable[[Path, Mutant, argparse.Namespace], Found]] = {
     "simulation": by_simulation,
-    "chaos": by_chaos,
     "tests": by_tests,
+    "chaos": by_chaos,
 }
+
+
+def row_of(mutant: Mutant, arguments: argparse.Namespace) -> tuple[str, str]:
+    """Of the campaigns the first one that finds the bug, and after what; empty texts if none does."""
+    with tempfile.TemporaryDirectory(prefix="sluice-mutant-") as folder:
+        root = planted(mutant, Path(folder))
+        for campaign in arguments.by or ["simulation", "tests"]:
+            found = CAMPAIGNS[campaign](root, mutant, arguments)
+            print(f"{mutant.name:38} {campaign:11} {found.after or 'not found':16} {found.how}", flush=True)  # noqa: T201
+            if found.after:
+                return campaign, found.after
+    return "", ""
+
+
+def with_rows(page: str, rows: dict[str, tuple[str, str]]) -> str:
+    """The page with these rows in its table. The rows of bugs that were not run stay as they are."""
+    before, _, rest = page.partition(BEGIN)
+    table, _, behind = rest.partition(END)
+    lines = {line.split("|")[1].strip(" `"): line for line in table.splitlines()[2:] if line.startswith("|")}
+    whats = {mutant.name: mutant.what for mutant in mutants()}
+    lines |= {
+        name: f"| `{name}` | {whats[name]} | {campaign or 'not found'} | {after} |"
+        for name, (campaign, after) in rows.items()
+    }
+    kept = [lines[name] for name in sorted(lines.keys() & whats.keys())]
+    return "\n".join(
+        [before + BEGIN + "| bug | | found by | after |", "| --- | --- | --- | --- |", *kept, END + behind]
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="names of mutants; all by default")
     parser.add_argument(
-        "--by", action="append", choices=CAMPAIGNS, help="a campaign; may be repeated (simulation, chaos)"
+        "--by", action="append", choices=CAMPAIGNS, help="a campaign; may be repeated (simulation, then tests)"
     )
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--schedules", type=int, default=2000, help="how many schedules the simulation has at most")
     parser.add_argument("--minutes", type=float, default=1.0, help="how long each campaign of `make chaos` has faults")
+    parser.add_argument("--write", action="store_true", help=f"put the rows into the table of {PAGE}")
     arguments = parser.parse_args()
-    missed = 0
-    with tempfile.TemporaryDirectory(prefix="sluice-mutants-") as folder:
-        for mutant in mutants():
-            if arguments.names and mutant.name not in arguments.names:
-                continue
-            root = planted(mutant, Path(folder))
-            found = False
-            for campaign in arguments.by or ["simulation", "chaos"]:
-                line = CAMPAIGNS[campaign](root, mutant, arguments)
-                found |= line.startswith("found")
-                print(f"{mutant.name:32} {campaign:11} {line}", flush=True)  # noqa: T201
-            missed += not found
-            shutil.rmtree(root, ignore_errors=True)
-    return 1 if missed else 0
+    chosen = [mutant for mutant in mutants() if not arguments.names or mutant.name in arguments.names]
+    rows = {}
+    for mutant in chosen:
+        rows[mutant.name] = row_of(mutant, arguments)
+        if arguments.write:
+            page = project_file(PAGE)
+            page.write_text(with_rows(page.read_text(), {mutant.name: rows[mutant.name]}))
+    return 0 if all(campaign for campaign, _ in rows.values()) else 1
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,15 +28,17 @@ class Sample(NamedTuple):
 
 
 class Resources:
-    def __init__(self, service: SluiceProcess, folder: Path) -> None:
+    def __init__(self, service: Callable[[], SluiceProcess], folder: Path) -> None:
+        """`service` gives the instance that is the service now."""
         self._service, self._folder = service, folder
         self._samples: list[Sample] = []
 
     def look(self) -> None:
-        if not self._service.running:
+        service = self._service()
+        if not service.running:
             return
         memory = descriptors = threads = 0
-        for process in processes(self._service.pid):
+        for process in processes(service.pid):
             with suppress(OSError, ValueError, IndexError):
                 proc = Path(f"/proc/{process.pid}")
                 memory += int((proc / "statm").read_text().split()[1]) * PAGE

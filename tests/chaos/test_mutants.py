@@ -8,7 +8,8 @@ import pytest
 
 from sluice.files import project_file
 from tests.chaos.faults import FAULTS
-from tests.chaos.mutants import Mutant, mutants, simulated, verdict
+from tests.chaos.mutants import BEGIN, END, Mutant, mutants, simulated, verdict, with_rows
+from tests.chaos.simulation.schedule import KINDS
 
 MUTANTS = mutants()
 
@@ -29,26 +30,39 @@ def test_a_patch_fits_the_code(mutant: Mutant):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_says_what_is_wrong_and_names_faults(mutant: Mutant):
+def test_a_mutant_says_what_is_wrong_and_names_faults_and_schedules(mutant: Mutant):
     assert mutant.what.endswith(".")
     assert set(mutant.faults) <= set(FAULTS)
+    assert set(mutant.schedules) <= set(KINDS)
 
 
 def test_a_campaign_that_found_nothing_has_not_found_the_bug():
-    assert verdict("    0.5 s  kill state   state killed\n**Nothing was lost.**") == "not found in 1 faults"
+    assert verdict("    0.5 s  kill state   state killed\n**Nothing was lost.**") == ("", "nothing in 1 faults")
     found = verdict("    0.5 s  kill state   state killed\n**VIOLATIONS:**\nsums: lost\n")
-    assert found == "found after 1 faults: sums: lost"
+    assert found == ("1 faults", "sums: lost")
 
 
 def test_the_simulation_says_after_how_many_schedules_it_found_a_bug():
     failed = (
         "seed 9: kind one, buckets 2; kill state\n  sums a: 3 outputs, 4 expected\n3 schedules in 1 s (180 a minute)"
     )
-    assert simulated(done(1, failed), first=7) == "found after 3 schedules: sums a: 3 outputs, 4 expected"
+    assert simulated(done(1, failed), first=7) == ("3 schedules", "sums a: 3 outputs, 4 expected")
     passed = "2,000 schedules in 90 s (1,333 a minute), 1,900,000 operations"
-    assert simulated(done(0, passed), first=7) == "not found in 2,000 schedules"
-    assert simulated(done(2, ""), first=7) == "failed: no such module"
+    assert simulated(done(0, passed), first=7) == ("", "nothing in 2,000 schedules")
+    assert simulated(done(2, ""), first=7) == ("", "failed: no such module")
 
 
 def done(code: int, output: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], code, output, "no such module")
+
+
+def test_the_table_of_the_page_keeps_the_rows_of_bugs_that_were_not_run():
+    empty = f"above\n{BEGIN}{END}\nbelow\n"
+    one = with_rows(empty, {"no-skip": ("simulation", "2 schedules")})
+    two = with_rows(one, {"half-a-batch": ("", "")})
+    assert two.splitlines()[4:6] == [
+        "| `half-a-batch` | A batch is committed without its last records. | not found |  |",
+        "| `no-skip` | A batch that the ledger has is written again. | simulation | 2 schedules |",
+    ]
+    assert two.startswith("above\n")
+    assert two.endswith(f"{END}\nbelow\n")

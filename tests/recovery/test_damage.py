@@ -1,4 +1,4 @@
-"""A damaged checkpoint is never taken for a good one: the service goes on from what is whole, or ends with code 4."""
+"""A damaged checkpoint is never taken for a good one: the service goes on from what is whole, restores it, or ends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.cli import main
-from tests.recovery.harness.service import Service
+from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
 from tests.unit.state.damage import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -85,16 +87,41 @@ def test_the_service_goes_on_from_an_older_snapshot_and_says_so(services):
     assert f"{newest}: block 0 (bytes " in line
 
 
-def test_where_nothing_whole_leads_to_the_state_the_service_ends_with_code_4(ended, checkpoint):
+def test_where_nothing_whole_leads_to_the_state_the_next_start_restores_it(services):
     """The snapshots, and the logs behind them."""
-    for file in (checkpoint / "buckets" / "0").iterdir():
+    one = ended_service(services)
+    newest = snapshots(one.checkpoint)[0]
+    for file in (one.checkpoint / "buckets" / "0").iterdir():
         flip(file, half(file))
-    ended.send("in", tuples(RECORDS, 10))  # the state is made again for the next batch
-    ended.start("--checkpoint", str(checkpoint))
-    assert ended.await_end() == 4
-    last = ended.log().splitlines()[-1]
-    assert last.startswith(f"sluice: {snapshots(checkpoint)[0]}: block 0 (bytes ")
-    assert "is damaged; " in last
+    one.send("in", tuples(RECORDS, 10))  # the state is made again for the next batch
+    one.start()
+    assert one.await_end() == 6
+    last = one.log().splitlines()[-1]
+    assert last.startswith(f"sluice: {newest}: block 0 (bytes ")
+    assert last.endswith("; the next start restores the checkpoint")
+    one.start()
+    one.await_outputs()
+    assert f"{newest}: block 0 (bytes " in one.log()
+    assert "checkpoint restored: " in one.log()
+    one.end()
+
+
+def test_where_the_records_are_gone_too_it_ends_with_code_4_and_names_the_file(services):
+    one = ended_service(services)
+    for file in (one.checkpoint / "buckets" / "0").iterdir():
+        flip(file, half(file))
+    ends = [TopicPartition(one.topic("in"), number, -1) for number in range(TOPIC_PARTITIONS)]  # -1: all
+    admin = AdminClient(dict(one.kafka))
+    for future in admin.delete_records(ends).values():
+        future.result(30)
+    one.send("in", tuples(RECORDS, 10))
+    one.start()
+    assert one.await_end() == 6
+    one.start()
+    assert one.await_end() == 4
+    last = one.log().splitlines()[-1]
+    assert "but Kafka has deleted those before" in last
+    assert f"It has to be restored: {one.checkpoint}/buckets/0/" in last
 
 
 def test_a_damaged_identity_ends_it_with_code_4(ended, checkpoint):

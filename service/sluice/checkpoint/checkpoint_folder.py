@@ -50,6 +50,8 @@ from sluice.model.stages import stages
 RETIRED = "retired"
 #: the folder in a checkpoint in which the restored parts are written, and the object in it that is written last
 RESTORING, COMPLETE = "restoring", "complete"
+#: the object that says that the files of a bucket could not be used; a restore replaces it with the buckets
+UNREADABLE = "buckets/unreadable"
 #: the entry of the ledger with which a changed pipeline begins, until the ledger has it (state/upgrade/)
 CHANGE = "change.json"
 #: the parts of a checkpoint that are replaced, if they have been restored

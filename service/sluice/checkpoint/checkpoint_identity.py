@@ -41,6 +41,12 @@ class CheckpointError(SluiceError):
     exit_code = 4
 
 
+class UnreadableStateError(CheckpointError):
+    """The files of a bucket do not lead to the state that a batch needs. The next start restores the checkpoint."""
+
+    exit_code = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The identity of a checkpoint.

@@ -80,7 +80,8 @@ class BatchProducer(ABC):
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
         self._clients: list[Producer | Consumer] = []
-        self.client = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
+        properties = DEFAULTS | client_properties(kafka, "producer") | size | own
+        self.client = Producer(properties | {"socket.timeout.ms": _socket_timeout(properties)})
         self._clients.append(self.client)
 
     @abstractmethod
@@ -297,6 +298,11 @@ class AtLeastOnce(BatchProducer):
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failures.append(error)
+
+
+def _socket_timeout(properties: Mapping[str, object]) -> int:
+    """Milliseconds: the client accepts no time-out of a request that is longer than one of a transaction."""
+    return min(int(str(properties[name])) for name in ("socket.timeout.ms", "transaction.timeout.ms"))
 
 
 def hand_over(

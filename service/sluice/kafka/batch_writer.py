@@ -227,9 +227,15 @@ class TransactionalWriter:
         return self._settings.bucket is not None
 
     def _has(self, batch: int, planned: Planned | None) -> bool:
-        """Whether the ledger of the bucket has the part already. Then no writer needs to be fenced to find that out."""
+        """Whether the ledger of the bucket has the part already. Then no writer needs to be fenced to find that out.
+
+        It also has the part if the batch is closed: a start before this one, with one writer, has written the whole
+        batch, and was killed before Spark noted that.
+        """
         next_batch, digest = self._read_parts(fenced=False)
-        return next_batch == batch + 1 and bool(digest) and _may_be(digest, planned)
+        if next_batch == batch + 1 and bool(digest) and _may_be(digest, planned):
+            return True
+        return ledger.is_closed(dict(self._settings.kafka), self._settings.query, self._settings.query_id, batch)
 
     def _require_owner(self, batch: int) -> None:
         """Raises TakenOverError unless this start may write batches in parts. The writer has fenced all others before:

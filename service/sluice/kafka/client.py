@@ -97,7 +97,9 @@ PRODUCER = {
 #: the brokers from the client's view. If a transaction waits for one of them, the coordinator, that wait never ends
 #: (librdkafka issue 5511). With "none", a client reconnects to the brokers in its view. If all brokers have new
 #: addresses, the service makes a new client, which connects to `bootstrap.servers` (requests.py, ledger_follower.py).
-DEFAULTS: dict[str, object] = {"metadata.recovery.strategy": "none"}
+#: A connection may be half-open: nothing arrives, and nothing ends it. A client notices that when a request on it times
+#: out, by default after a minute; the attempts of a start would then wait for minutes in all.
+DEFAULTS: dict[str, object] = {"metadata.recovery.strategy": "none", "socket.timeout.ms": 15_000}
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -130,7 +132,16 @@ CLIENT.addFilter(RepeatedMessageFilter(30.0))
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
     """The properties of a confluent-kafka client in this role. Raises PropertyError as `checked` does."""
     names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
-    return {"logger": CLIENT} | DEFAULTS | {name: value for name, value in checked(kafka).items() if name in names}
+    given = {name: value for name, value in checked(kafka).items() if name in names}
+    return {"logger": CLIENT} | DEFAULTS | _socket_timeout(given) | given
+
+
+def _socket_timeout(given: Mapping[str, str]) -> dict[str, object]:
+    """A time-out of requests that the client accepts beside these properties, if the default is none."""
+    default = int(str(DEFAULTS["socket.timeout.ms"]))
+    longest = int(given.get("transaction.timeout.ms", default))
+    shortest = int(given.get("fetch.wait.max.ms", 0)) + 1000
+    return {"socket.timeout.ms": max(min(default, longest), shortest)}
 
 
 def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:

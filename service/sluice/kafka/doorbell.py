@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.range_reader import END, READER_PROPERTIES, Offsets
-from sluice.kafka.requests import discard
+from sluice.kafka.requests import REQUEST, bounded, discard
 
 #: How a broker answers: with the first record, or after a second. The client holds few records, and requests no further
 #: ones until they are taken.
@@ -50,7 +52,7 @@ class Doorbell:
                 if message is not None and not (message.error() and message.error().code() == END):
                     break
             self.rest()
-        except KafkaException:
+        except (KafkaException, HungError):
             self.close()
         return True
 
@@ -58,7 +60,10 @@ class Doorbell:
         """Requests nothing until the next `wait`."""
         if self._starts:
             self._starts = {}
-            self._consumers[0].unassign()
+            try:
+                bounded("leave the topic partitions", REQUEST, self._consumers[0].unassign)
+            except HungError:
+                self.close()
 
     def end(self) -> None:
         """Ends the wait, and lets no later one begin."""
@@ -73,6 +78,7 @@ class Doorbell:
         if not self._consumers:
             self._consumers.append(self._make(self._properties))
         if starts != self._starts:
-            self._consumers[0].assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            places = [TopicPartition(*place, offset) for place, offset in starts.items()]
+            bounded("assign the topic partitions", REQUEST, partial(self._consumers[0].assign, places))
             self._starts = dict(starts)
         return self._consumers[0]

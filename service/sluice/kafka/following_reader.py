@@ -11,6 +11,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException
 
 from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.librdkafka.column_consumer import Arrival, ColumnConsumer, Place, offsets_of
 from sluice.kafka.range_reader import READER_PROPERTIES, Offsets
 
@@ -75,7 +76,7 @@ class FollowingReader:
             self._follow(starts)
             yield from self._until(ends)
             self._next = dict(ends) if self._next else {}
-        except KafkaException as error:
+        except (KafkaException, HungError) as error:
             self.close()
             raise RecordsNotReadError(str(error)) from error
         except BaseException:
@@ -88,7 +89,7 @@ class FollowingReader:
             self._next = {}
             try:
                 self._assign(self._consumer, {})
-            except KafkaException:
+            except (KafkaException, HungError):
                 self.close()
 
     def close(self) -> None:

@@ -19,6 +19,8 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -186,6 +188,14 @@ def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
     return (query_id, start) if start else ("", "")
 
 
+def is_closed(kafka: Mapping[str, str], query: str, query_id: str, batch: int) -> bool:
+    """Whether the group has the position after this batch or a later one of the checkpoint. Waits until the outcome of
+    a transaction that ends is known. A start that has taken over has given the group its position (`take_over`).
+    """
+    position = _from_group(kafka, query, "read_committed")
+    return position is not None and position.query_id == query_id and position.next_batch > batch
+
+
 def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[LedgerPosition | None]:
     """Fences the writers of all buckets, aborts their open transactions, and reads the position of each.
 
@@ -196,8 +206,9 @@ def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[Led
         end_open_transaction(kafka, part_of(query, bucket))
         return part_position(kafka, part_of(query, bucket), fenced=True)
 
+    calls = [partial(copy_context().run, position, bucket) for bucket in range(buckets)]
     with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="sluice-parts") as threads:
-        return list(threads.map(position, range(buckets)))
+        return list(threads.map(lambda call: call(), calls))
 
 
 def plan_in_parts(

@@ -15,7 +15,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -109,9 +111,39 @@ def begun(action: str, call: Callable[[], T]) -> Callable[[float], T]:
                 errors.clear()  # the traceback refers to this frame
         return results[0]
 
-    thread = threading.Thread(target=run, name=f"sluice-{action}", daemon=True)
+    thread = threading.Thread(target=copy_context().run, args=(run,), name=f"sluice-{action}", daemon=True)
     thread.start()
     return result
+
+
+class Patience:
+    """The seconds for which many requests together may wait for Kafka, also at the same time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.left = seconds, seconds
+        self._counted, self._lock = float("-inf"), threading.Lock()
+
+    def spend(self, begin: float, end: float) -> None:
+        """Counts the time from `begin` to `end` on the clock of the requests, unless it is counted already."""
+        with self._lock:
+            self.left -= max(0.0, end - max(begin, self._counted))
+            self._counted = max(self._counted, end)
+
+
+#: what the requests of this context may still wait in all; None: each of them has RETRY_TIMEOUT_S
+_PATIENCE: ContextVar[Patience | None] = ContextVar("patience", default=None)
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """All requests that fail in this context, also in threads that have a copy of it, are repeated for so many seconds
+    in all.
+    """
+    token = _PATIENCE.set(Patience(seconds))
+    try:
+        yield
+    finally:
+        _PATIENCE.reset(token)
 
 
 class Time(NamedTuple):
@@ -147,9 +179,11 @@ class Requests(Generic[Client]):
         seconds   time-out of the request in the client library
         explain   gives the message for the reason of a failure, in place of "cannot <action>: <reason>"
 
-        Raises UnavailableError for a final error, and for a transient error after `retry_s` seconds of attempts.
+        Raises UnavailableError for a final error, and for a transient error after `retry_s` seconds of attempts, or
+        when the attempts of all requests of a `patience` have taken its seconds.
         """
-        began, pause = self._time.now(), PAUSES[0]
+        began, pause, shared = self._time.now(), PAUSES[0], _PATIENCE.get()
+        since = began
         while True:
             try:
                 client = self._opened()
@@ -159,6 +193,11 @@ class Requests(Generic[Client]):
                 self.close()
                 left = began + self._retry_s - self._time.now()
                 message = explain(reason.text) if explain else f"cannot {action}: {reason.text}"
+                if shared is not None:
+                    shared.spend(since, since := self._time.now())
+                    left = min(left, shared.left)
+                    if left <= 0 < began + self._retry_s - since:
+                        message += f"; this start has waited for Kafka for {shared.seconds:.0f} seconds in all"
                 if reason.final or left <= 0:
                     raise UnavailableError(message) from error
                 LOGGER.warning("a request to Kafka failed and is repeated for %.0f s: %s", left, message)

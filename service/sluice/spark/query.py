@@ -14,7 +14,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import offsets_read
 from sluice.kafka import topics
 from sluice.kafka.doorbell import Doorbell
-from sluice.kafka.requests import clients
+from sluice.kafka.requests import RETRY_TIMEOUT_S, clients, patience
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_progress import Observe, ignored
@@ -39,10 +39,11 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = Fa
     With `reset_ledger` it first overwrites the ledger with the position of this checkpoint. With `accept`, the states
     of operators may be lost by a change of the pipeline file.
     """
-    topics, start_id = check_topics(pipeline), str(uuid.uuid4())
-    return open_checkpoint(
-        pipeline, topics, start_id, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster
-    )  # fmt: skip
+    with patience(RETRY_TIMEOUT_S):  # one request after the other, each with this bound alone, could wait for minutes
+        topics, start_id = check_topics(pipeline), str(uuid.uuid4())
+        return open_checkpoint(
+            pipeline, topics, start_id, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster
+        )
 
 
 def check_topics(pipeline: Pipeline) -> dict[str, Topic]:

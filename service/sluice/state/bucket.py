@@ -107,6 +107,10 @@ class Bucket(BucketMemory):
         """The newest version in the checkpoint."""
         return max(self._log.last(), self._snapshots.newest(sys.maxsize))
 
+    def snapshots(self, upto: int) -> list[int]:
+        """The versions of the snapshots in the checkpoint up to `upto` (inclusive), the newest first."""
+        return self._snapshots.versions(upto)
+
     def at(self, version: int) -> GraphState:
         """The state of this version. The caller may change it."""
         self._go_to(version)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
-from sluice.checkpoint.checkpoint_folder import CHANGE, COMPLETE, RESTORING, adopt, store_of
+from sluice.checkpoint.checkpoint_folder import CHANGE, COMPLETE, RESTORING, UNREADABLE, adopt, store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
 from sluice.checkpoint.checkpoint_store import (
     CheckpointStore,
@@ -51,7 +51,11 @@ RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 FIRST_BATCH = logging.getLogger("sluice")
 
 
-class BegunElsewhereError(FencedError):
+class OvertakenError(FencedError):
+    """Another instance has written a batch since this start has looked. It can write no further one."""
+
+
+class BegunElsewhereError(OvertakenError):
     """Another instance has written the first batch, or a part of it, since this start has looked."""
 
 
@@ -72,9 +76,10 @@ def open_checkpoint(
     """
     try:
         return _opened(pipeline, topics, start, reset_ledger=reset_ledger, accept=accept, on_cluster=on_cluster)
-    except BegunElsewhereError as error:
+    except OvertakenError as error:
         LOGGER.info("the checkpoint is opened again: %s", error)
-        return _opened(pipeline, topics, start, anew=True, accept=accept, on_cluster=on_cluster)
+        anew = isinstance(error, BegunElsewhereError)
+        return _opened(pipeline, topics, start, anew=anew, accept=accept, on_cluster=on_cluster)
 
 
 def _opened(
@@ -103,14 +108,14 @@ def _opened(
     archive = _archive(
         plan, anew=anew or reset_ledger or position is None
     )  # without a ledger no batch was ever written
-    if _mismatch(plan, position):
-        _restore(plan, archive, only_check=True)
+    if mismatch := _mismatch(plan, position):
+        _restore(plan, archive, mismatch=mismatch, only_check=True)
     position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
     in_parts = _taken_over(plan, position, parted=parted)
     buckets = required_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets and in_parts is None:
         plan = _rescaled(plan, buckets, archive)
-    elif mismatch := _mismatch(plan, position):
+    elif mismatch := _mismatch(plan, position) or _behind(plan, in_parts):
         _restore(plan, archive, mismatch=mismatch)
     if in_parts is not None:
         plan = _again_in_parts(plan, *in_parts, buckets=buckets, parted=parted)
@@ -164,13 +169,17 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
 
     Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
     closed it. None if there is none. `parted`: whether the buckets of this start may write. Raises BegunElsewhereError
-    if buckets of another checkpoint have begun the first batch.
+    if buckets of another checkpoint have begun the first batch, and OvertakenError if the ledger is no longer at
+    `position`: until now the driver before could open a producer again, and close batches.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     wrote = ledger.owner(kafka, name)[1] if position is None else position.start
     if not (parted or wrote):  # no bucket has written, and none will
         return None
     ledger.take_over(kafka, name, plan.query, plan.start)
+    now = ledger.read_position(kafka, name)
+    if now is not None and now.next_batch != (0 if position is None else position.next_batch):
+        raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
     parts = ledger.fenced_parts(kafka, name, plan.buckets)
     first = ledger.first_part(kafka, name) if position is None else None
     if first is not None and first.query_id != plan.query:
@@ -178,6 +187,17 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     batch = 0 if position is None else position.next_batch
     planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
     return None if planned is None else (batch, planned)
+
+
+def _behind(plan: Plan, in_parts: tuple[int, Planned] | None) -> str:
+    """What keeps the checkpoint from running a batch that is in parts, in words; empty if nothing does. Spark runs the
+    last planned batch alone, and would leave out one before it that this copy of the checkpoint has only planned.
+    """
+    committed = offset_log.batches(plan.store)[0]
+    last = -1 if committed is None else committed
+    if in_parts is None or last >= in_parts[0] - 1:
+        return ""
+    return f"buckets have written parts of batch {in_parts[0]}, and it has not committed batch {in_parts[0] - 1}"
 
 
 def _log_outputs(plan: Plan) -> None:
@@ -355,6 +375,8 @@ def _restore(
         if mismatch:
             LOGGER.warning(RESTORED, plan.checkpoint, mismatch, batch)
         restore.restore(plan, batch, plans, archive, into)
+    except restore.RestoreError as error:
+        raise (restore.RestoreError(f"{error}. It has to be restored: {mismatch}") if mismatch else error) from error
     except StoreError as error:
         message = (
             f"checkpoint {plan.checkpoint}: it has to be restored, and the store of `state:` cannot be used: {error}"
@@ -438,14 +460,29 @@ def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
 
 
 def _damage(plan: Plan) -> str:
-    """Which of Spark's files is damaged or missing, in words; empty if all that a start needs are whole."""
+    """Which file is damaged or missing, in words; empty if all that a start needs are whole. Those of buckets are read
+    after a batch that could not use them.
+    """
     try:
         offset_log.verify(plan.store)
     except SparkFileError as error:
         return error.found
     except CheckpointError as error:
         return str(error)
-    return ""
+    return _unreadable(plan) if UNREADABLE in plan.store.list(UNREADABLE) else ""
+
+
+def _unreadable(plan: Plan) -> str:
+    """Which file of a bucket keeps the query from going on, in words; empty if none does. A batch has found one that
+    did, or a state server of an earlier start has, beside which another one wrote.
+    """
+    from sluice.state import restore  # noqa: PLC0415 - see _restore
+
+    committed = offset_log.batches(plan.store)[0]
+    found = restore.unreadable(plan, 0 if committed is None else committed + 1)
+    if not found:
+        plan.store.delete(UNREADABLE)
+    return found
 
 
 def _folders(plan: Plan) -> Iterator[Path]:

@@ -94,6 +94,16 @@ def require_restorable(plan: Plan, batch: int, plans: Plans, source: SnapshotSou
     _require_records(plan, min(versions), batch, plans)
 
 
+def unreadable(plan: Plan, version: int) -> str:
+    """What keeps the buckets of the checkpoint from their states of this version, in words; empty if nothing does."""
+    for number in range(plan.buckets):
+        try:
+            Bucket(plan, number).at(version)
+        except (StateError, OSError) as error:
+            return str(error)
+    return ""
+
+
 def restore(
     plan: Plan,
     batch: int,
@@ -224,7 +234,8 @@ def _in_folder(plan: Plan, number: int, batch: int, plans: Plans) -> Iterator[Ca
         default=-1,
     )
     newest = min(common, batch) + 1
-    for version in range(newest, max(0, newest - REPEATABLE_VERSIONS), -1):
+    versions = {*range(newest, max(0, newest - REPEATABLE_VERSIONS), -1), *Bucket(plan, number).snapshots(newest)}
+    for version in sorted(versions, reverse=True):
         yield Candidate(version, "the folder", lambda version=version: _at(Bucket(plan, number), version))  # type: ignore[misc]
 
 

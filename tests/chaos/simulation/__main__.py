@@ -10,7 +10,7 @@ import os
 import sys
 
 from tests.chaos.simulation import campaign
-from tests.chaos.simulation.schedule import Simulation
+from tests.chaos.simulation.schedule import KINDS, Simulation
 
 
 def main() -> int:
@@ -20,17 +20,19 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--trace", action="store_true", help="run the schedule of this seed alone, and print its steps")
     parser.add_argument("--go-on", action="store_true", help="do not stop at the first schedule with a violation")
+    parser.add_argument("--kind", action="append", default=[], choices=KINDS, help="schedules of this kind alone")
     parser.add_argument("--old-brokers", action="store_true", help="brokers without part 1 of KIP-890")
     arguments = parser.parse_args()
     campaign.quiet()
     verifies = not arguments.old_brokers
     if arguments.trace:
-        outcome = Simulation(arguments.seed, print, verifies=verifies).run()
+        outcome = Simulation(arguments.seed, print, verifies=verifies, kinds=arguments.kind).run()
         print(campaign.line(outcome))  # noqa: T201
         return bool(outcome.wrong)
     result = campaign.run(
-        arguments.seed, arguments.schedules, arguments.processes, verifies=verifies, stop=not arguments.go_on
-    )
+        arguments.seed, arguments.schedules, arguments.processes,
+        verifies=verifies, kinds=arguments.kind, stop=not arguments.go_on,
+    )  # fmt: skip
     for outcome in result.failed:
         print(campaign.line(outcome))  # noqa: T201
     print(result)  # noqa: T201

@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,19 +48,23 @@ class Campaign:
         )
 
 
-def outcome_of(seed: int, *, verifies: bool = True) -> Outcome:
+def outcome_of(seed: int, *, verifies: bool = True, kinds: Collection[str] = ()) -> Outcome:
     """The outcome of a schedule. An error that no service catches is a violation."""
+    simulation = Simulation(seed, verifies=verifies, kinds=kinds)
     try:
-        return Simulation(seed, verifies=verifies).run()
+        return simulation.run()
     except Exception:  # noqa: BLE001 - whatever it is, it is shown with the seed
-        setting = Simulation(seed).setting
-        return Outcome(seed, setting, [traceback.format_exc()[-1500:]])
+        return Outcome(seed, simulation.setting, [traceback.format_exc()[-1500:]])
 
 
-def run(first: int, schedules: int, processes: int = 1, *, verifies: bool = True, stop: bool = True) -> Campaign:
-    """With `stop`, ends soon after the first violation."""
+def run(
+    first: int, schedules: int, processes: int = 1, *,
+    verifies: bool = True, kinds: Collection[str] = (), stop: bool = True,
+) -> Campaign:  # fmt: skip
+    """With `stop`, ends soon after the first violation. `verifies` and `kinds` as in `Simulation`."""
     began, campaign = time.perf_counter(), Campaign()
-    for outcome in _outcomes(range(first, first + schedules), processes, verifies=verifies):
+    one = partial(outcome_of, verifies=verifies, kinds=kinds)
+    for outcome in _outcomes(one, range(first, first + schedules), processes):
         campaign.add(outcome)
         if stop and campaign.failed:
             break
@@ -68,8 +72,7 @@ def run(first: int, schedules: int, processes: int = 1, *, verifies: bool = True
     return campaign
 
 
-def _outcomes(seeds: range, processes: int, *, verifies: bool) -> Iterator[Outcome]:
-    one = partial(outcome_of, verifies=verifies)
+def _outcomes(one: Callable[[int], Outcome], seeds: range, processes: int) -> Iterator[Outcome]:
     if processes == 1:
         yield from map(one, seeds)
         return

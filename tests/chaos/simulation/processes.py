@@ -25,7 +25,7 @@ from sluice.kafka.consumer_groups import Lead
 from sluice.kafka.following_reader import FollowingReader
 from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.range_reader import READER_PROPERTIES, ends
-from sluice.kafka.requests import clients
+from sluice.kafka.requests import RETRY_TIMEOUT_S, clients, patience
 from sluice.kafka.topics import Topic
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
@@ -38,10 +38,12 @@ from sluice.state.server.request import StateServerError, request
 from tests.chaos.simulation import simulated_clients
 from tests.chaos.simulation.scheduler import Killed, Process, World, world
 from tests.chaos.simulation.simulated_files import Path
-from tests.chaos.simulation.threads import TIME, Event
+from tests.chaos.simulation.threads import TIME, Event, Executor
 
 #: seconds of the wait of a query without new records
 PAUSE = 0.2
+#: attempts of a task on a cluster (`spark.task.maxFailures`)
+ATTEMPTS = 4
 #: errors after which a service may end, and an orchestrator starts it again: by the name of the class
 EXPECTED = (
     "UnavailableError",
@@ -121,6 +123,8 @@ class Machine:
     def __init__(self, name: str) -> None:
         self.name = name
         self.listeners: dict[tuple[str, int], Listener] = {}
+        #: the ends of connections to state servers
+        self.connections: list[Socket] = []
         self._forked = 0
 
     def listener(self, query: str, bucket: int, driver: Process) -> Listener:
@@ -143,7 +147,8 @@ def connection(query: str, bucket: int, version: int) -> Socket:
     there, back = Pipe(), Pipe()
     listener.waiting.append(Socket(there, back, listener.process))
     listener.changed.set()
-    return Socket(back, there, process)
+    machine.connections.append(Socket(back, there, process))
+    return machine.connections[-1]
 
 
 def serve(listener: Listener) -> None:
@@ -238,8 +243,9 @@ class SparkLog:
 class Query:
     """One query of the service, from the open checkpoint on."""
 
-    def __init__(self, plan: Plan, most: int) -> None:
-        self._plan, self._most = plan, most
+    def __init__(self, plan: Plan, most: int, *, cluster: bool) -> None:
+        """`cluster`: whether each batch is a job, whose tasks Spark repeats."""
+        self._plan, self._most, self._cluster = plan, most, cluster
         self._log = SparkLog(plan)
         properties = {"bootstrap.servers": "simulated"} | READER_PROPERTIES
         make = lambda: simulated_clients.ColumnConsumer(simulated_clients.Consumer(properties))  # noqa: E731
@@ -262,7 +268,7 @@ class Query:
         plan = self._plan
         if plan.parted and plan.forced:
             offset_log.force_plan(Path(plan.checkpoint), batch)
-        outputs = self._lane.outputs(batch)
+        outputs = None if self._cluster else self._lane.outputs(batch)
         if outputs is None:
             outputs = self._by_spark(batch)
         commit(plan, batch, outputs)
@@ -272,11 +278,19 @@ class Query:
     def _by_spark(self, batch: int) -> list[Any]:
         before, now = offset_log.before_batch(self._plan.store, batch), offset_log.planned(self._plan.store, batch)
         own, arrived = input_again(self._plan, before, now)
-        outputs: list[Any] = []
-        for number in range(own.buckets):
-            through, rest = split_pass_through(own.topic_partitions, arrived.get(number, []))
-            outputs += [*through, *request(self._plan, number, batch, rest)]
-        return outputs
+        with Executor() as tasks:
+            made = tasks.map(lambda number: self._task(own, number, batch, arrived.get(number, [])), range(own.buckets))
+            return [row for rows in made for row in rows]
+
+    def _task(self, own: Plan, number: int, batch: int, rows: list[Any]) -> list[Any]:
+        through, rest = split_pass_through(own.topic_partitions, rows)
+        for left in reversed(range(ATTEMPTS if self._cluster else 1)):
+            try:
+                return [*through, *request(self._plan, number, batch, rest)]
+            except (StateServerError, SluiceError, OSError, EOFError):
+                if not left:
+                    raise
+        raise AssertionError
 
 
 @dataclass
@@ -292,11 +306,17 @@ class Instance:
     """A service that an orchestrator starts again whenever it ends."""
 
     def __init__(
-        self, name: str, pipeline: Pipeline, topics: dict[str, Topic], most: int, *, lead: bool = False
-    ) -> None:
-        """`most`: records of a topic partition in a batch. `lead`: whether it waits for the lead (`--standby`)."""
+        self, name: str, pipeline: Pipeline, topics: dict[str, Topic], most: int, *,
+        lead: bool = False, cluster: bool = False,
+    ) -> None:  # fmt: skip
+        """`most`: records of a topic partition in a batch. `lead`: whether it waits for the lead (`--standby`).
+        `cluster`: as in `Query`.
+        """
         self.machine = Machine(name)
         self.pipeline, self._topics, self._most, self._lead = pipeline, topics, most, lead
+        self._cluster = cluster
+        #: whether the orchestrator starts it again whenever it ends
+        self.kept = False
         self.process: Process | None = None
         self.ended: list[Ended] = []
         self.starts = 0
@@ -305,7 +325,7 @@ class Instance:
 
     def keep_running(self) -> None:
         """In a task of the world."""
-        here = world()
+        here, self.kept = world(), True
         while True:
             self.starts += 1
             process = self.process = here.process(f"{self.machine.name}{self.starts}", "driver")
@@ -316,6 +336,7 @@ class Instance:
             over.wait()
             pause = self.restart()
             if pause is None:
+                self.kept = False
                 return
             self._end_servers(here, process)
             TIME.sleep(pause)
@@ -368,9 +389,10 @@ class Instance:
     def _serve(self) -> None:
         while True:
             start = str(world().random.getrandbits(64))
-            plan = open_checkpoint(self.pipeline, self._topics, start)
+            with patience(RETRY_TIMEOUT_S):
+                plan = open_checkpoint(self.pipeline, self._topics, start)
             with suppress(PartsClosedError):
-                Query(plan, self._most).run()
+                Query(plan, self._most, cluster=self._cluster).run()
 
 
 def with_checkpoint(pipeline: Pipeline, folder: str, **settings: Any) -> Pipeline:

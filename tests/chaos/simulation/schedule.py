@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.model.spec import Pipeline
 from tests.chaos.simulation import workload
-from tests.chaos.simulation.processes import Instance, with_checkpoint
+from tests.chaos.simulation.processes import Ended, Instance, with_checkpoint
 from tests.chaos.simulation.scheduler import Process, World
 from tests.chaos.simulation.seams import simulated
 from tests.chaos.simulation.simulated_broker import Kafka
@@ -40,57 +40,107 @@ WORDS = (
     *(f"{api} answered" for api in APIS),
 )
 #: kinds of schedules, and how often each comes
-KINDS = {"one": 4, "buckets": 4, "power": 3, "copy": 3, "standby": 2, "changes": 2, "snapshots": 2}
+KINDS = {
+    "one": 4,
+    "buckets": 4,
+    "power": 3,
+    "copy": 4,
+    "twins": 2,
+    "standby": 2,
+    "changes": 2,
+    "snapshots": 3,
+    "cluster": 2,
+    "damage": 2,
+}
 #: faults of processes, of which several are in the choice, and others; and those for which a kind of schedule stands
 PROCESSES = ("kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy")
-OTHERS = ("outage", "clock", "disk full", "disk full", "flip snapshot", "flip snapshot", "stale leader")
+OTHERS = (
+    "outage", "clock", "disk full", "a write fails", "a write fails", "kill tasks", "flip snapshot", "flip log",
+    "stale leader", "cut off",
+)  # fmt: skip
 OF_KIND = {
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy"),
+    "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy", "kill copy"),
+    "cluster": ("a write fails", "a write fails", "disk full", "kill state", "kill tasks", "kill tasks"),
+    "damage": ("flip log", "flip log", "flip snapshot"),
+    "twins": ("cut off", "stop driver", "kill state", "move back"),
 }  # fmt: skip
+#: without the records in Kafka nothing replaces a damaged log
+NEVER = ("power", "flip log")
+#: what an instance says that another one has replaced between a look at the ledger and a request
+REPLACED = (
+    "belongs to the checkpoint", "another instance of this pipeline goes on with a copy",
+    "the batch was written with another copy of this checkpoint",
+)  # fmt: skip
+#: bytes of the head of an entry of the log
+HEAD_BYTES = 40
+#: what may come right before a copy starts, and some time after that
+BEFORE_A_COPY, AFTER_A_COPY = (
+    ("cut off", "stop driver", "outage"),
+    ("move back", "move back", "heal", "heal", "kill all"),
+)
+#: the operators of a pipeline: both in some schedules, one in most, which takes less time
+PIPELINES = (("sums",), ("ranks",), ("ranks",), ("sums", "ranks"))
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
 REST_S, HIDDEN_S = 500.0, 80.0
 #: operations before which a fault comes: of all of a role, and of those of one kind
-MOST_STEPS_BEFORE, MOST_WORDS_BEFORE = 400, 12
+MOST_STEPS_BEFORE, MOST_WORDS_BEFORE = 200, 10
+#: operations of all processes after which a fault comes in any case, so that few schedules have none
+PATIENCE = 250
 
 
 class Setting(NamedTuple):
     """What a seed chooses beside the faults.
 
     kind       one of KINDS: one writer; a writer for each bucket; losses of power; a second instance with a copy of the
-               checkpoint; two instances of which one waits for the lead; other buckets and writers after restarts;
-               many batches and snapshots
+               checkpoint; two new instances; two instances of which one waits for the lead; other buckets and writers
+               after restarts; many batches and snapshots; tasks that Spark repeats;
+               damaged files
+    operators  names of operators of the pipeline
     most       records of a topic partition in a batch
     forked     whether snapshots are written by copies of the state servers
     eager      whether a snapshot is due after each batch
+    cluster    whether each batch is a job, whose tasks Spark repeats
+    states     whether the state at the end is compared, which takes a seventh of the time
     """
 
     kind: str
+    operators: tuple[str, ...]
     buckets: int
     writers: str
     records: int
     most: int
     forked: bool
     eager: bool
+    cluster: bool
+    states: bool
 
     @classmethod
-    def draw(cls, seeded: Random) -> Setting:
-        kind = seeded.choices([*KINDS], [*KINDS.values()])[0]
+    def draw(cls, seeded: Random, kinds: Collection[str] = ()) -> Setting:
+        """`kinds`: those of KINDS from which the kind is drawn; all by default."""
+        drawn = {kind: count for kind, count in KINDS.items() if kind in (kinds or KINDS)}
+        kind = seeded.choices([*drawn], [*drawn.values()])[0]
         writers = {"one": "one", "buckets": "buckets"}.get(kind) or seeded.choice(["one", "buckets"])
-        buckets, records, most = seeded.choice([1, 2, 2, 3]), seeded.randint(8, 28), seeded.randint(2, 8)
+        operators = seeded.choice(PIPELINES)
+        buckets, records, most = seeded.choice([1, 1, 2, 2, 3]), seeded.randint(6, 16), seeded.randint(2, 8)
         forked, eager = seeded.random() < 0.4, seeded.random() < 0.4
         if kind == "snapshots":  # enough batches to remove what is old
-            return cls(kind, 1, writers, records + 20, 2, forked, eager=True)
-        return cls(kind, buckets, writers, records, most, forked, eager)
+            return cls(kind, operators, 1, writers, records + 16, 2, forked, eager=True, cluster=False, states=True)
+        states = kind in ("power", "damage") or seeded.random() < 0.3
+        cluster = seeded.random() < 0.1 or kind == "cluster"
+        return cls(kind, operators, buckets, writers, records, most, forked, eager, cluster, states)
 
 
 class Planned(NamedTuple):
-    """A fault: after so many operations since the fault before, of processes of a role or whose text begins so."""
+    """A fault: after so many operations since the fault before, of processes of a role or whose text begins so; or
+    after `patience` operations of any kind.
+    """
 
     role: str
     word: str
     after: int
     name: str
+    patience: int = PATIENCE
 
 
 @dataclass
@@ -107,11 +157,14 @@ class Outcome:
 class Simulation:
     """Runs one schedule."""
 
-    def __init__(self, seed: int, trace: Callable[[str], object] | None = None, *, verifies: bool = True) -> None:
-        """`verifies`: whether the brokers implement part 1 of KIP-890."""
+    def __init__(
+        self, seed: int, trace: Callable[[str], object] | None = None, *,
+        verifies: bool = True, kinds: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """`verifies`: whether the brokers implement part 1 of KIP-890. `kinds` as in `Setting.draw`."""
         self._seed = seed
         self._seeded = Random(f"faults {seed}")
-        self.setting = Setting.draw(self._seeded)
+        self.setting = Setting.draw(self._seeded, kinds)
         self.world = World(f"world {seed}", trace)
         self.disk, self.network = Disk(), Network()
         self.world.disk, self.world.network = self.disk, self.network  # type: ignore[attr-defined]
@@ -121,10 +174,12 @@ class Simulation:
         self.happened: list[str] = []
         self._pending = self._drawn()
         self.world.watch = self._watch
-        self._base = workload.pipeline()
+        self._base = workload.pipeline(self.setting.operators)
         self.instances: list[Instance] = []
         self.wrong: list[str] = []
         self._copied = False
+        #: the number of the instance that the operator wants; the other one is not started again
+        self.active = 0
 
     def run(self) -> Outcome:
         for topic, partitions in workload.TOPICS.items():
@@ -135,16 +190,23 @@ class Simulation:
         if self.world.stood_still:
             self.wrong.append(self.world.stood_still)
         for instance in self.instances:
-            ends = Counter(f"a service ended with {one.code}: {one.what}" for one in instance.ended if not one.expected)
+            unexpected = (one for one in instance.ended if not self._expected(one))
+            ends = Counter(f"a service ended with {one.code}: {one.what}" for one in unexpected)
             self.wrong += [f"{what} ({count} times)" for what, count in ends.items()]
         entries = sum(1 for _ in self.kafka.partitions[ledger.TOPIC, 0].records)
         happened = [*self.happened, *self.network.happened]
         return Outcome(self._seed, self.setting, self.wrong, happened, self.world.steps, self.world.now, entries)
 
+    def _expected(self, ended: Ended) -> bool:
+        """Whether a service may end so after the faults that happened."""
+        if "UnreadableStateError" in ended.what:  # the snapshot before a damaged one, and the log, lead to the state
+            return "flip log" in self.happened or self.happened.count("flip snapshot") > 1
+        return ended.expected or (len(self.instances) > 1 and any(text in ended.what for text in REPLACED))
+
     def _run(self) -> None:
         self._add_instance("a", lead=self.setting.kind == "standby")
-        if self.setting.kind == "standby":
-            self._add_instance("b", lead=True)
+        if self.setting.kind in ("standby", "twins"):
+            self._add_instance("b", lead=self.setting.kind == "standby")
         seeded = Random(f"arrivals {self._seed}")
         number = 0
         while number < len(self.load.sent):
@@ -192,7 +254,8 @@ class Simulation:
     # ---- instances ---------------------------------------------------------------------------------------------------
 
     def _add_instance(self, name: str, *, lead: bool = False) -> Instance:
-        instance = Instance(name, self._pipeline(name), workload.topics(), self.setting.most, lead=lead)
+        of, cluster = self.setting.most, self.setting.cluster
+        instance = Instance(name, self._pipeline(name), workload.topics(), of, lead=lead, cluster=cluster)
         seeded = self._seeded
         instance.restart = lambda: None if self._replaced(instance) else seeded.random() * 2.0
         self.instances.append(instance)
@@ -202,8 +265,8 @@ class Simulation:
         return instance
 
     def _replaced(self, instance: Instance) -> bool:
-        """Whether another instance has fenced this one, which an operator then does not start again."""
-        return self.setting.kind == "copy" and len(self.instances) > 1 and instance is self.instances[0]
+        """Whether the operator has another instance in its place, and does not start it again."""
+        return self.setting.kind in ("copy", "twins") and instance is not self.instances[self.active]
 
     @property
     def _outside(self) -> Process:
@@ -233,21 +296,34 @@ class Simulation:
         if own := OF_KIND.get(self.setting.kind):
             at = seeded.randrange(len(drawn))
             drawn[at] = drawn[at]._replace(name=seeded.choice(own))
+            if self.setting.kind == "copy":
+                self._surround(drawn, at)
         return drawn
+
+    def _surround(self, drawn: list[Planned], at: int) -> None:
+        """Faults around the start of a copy, without which the instance before it ends too soon to do harm."""
+        seeded = self._seeded
+        if seeded.random() < 0.6:
+            drawn[at] = drawn[at]._replace(patience=seeded.randint(0, 40))
+            before = seeded.random() < 0.5  # or while the copy is there and is not started yet
+            drawn.insert(at + (not before), Planned("driver", "", seeded.randrange(100), seeded.choice(BEFORE_A_COPY)))
+        if seeded.random() < 0.6:
+            commit = Planned("", "END_TXN answered", seeded.randrange(4), seeded.choice(AFTER_A_COPY))
+            drawn.insert(at + 2, commit)
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
-        return [*PROCESSES * 2, *self._seeded.sample(requests, 12), *OTHERS, *OF_KIND.get(self.setting.kind, [])]
+        others = [one for one in OTHERS if (self.setting.kind, one) != NEVER]
+        return [*PROCESSES * 2, *self._seeded.sample(requests, 12), *others, *OF_KIND.get(self.setting.kind, [])]
 
     def _watch(self, process: Process, what: str) -> None:
         """Called at each operation: counts down to the next fault."""
-        if not self._pending or process.role == "world":
+        if not self._pending or process.role == "world" or not self.instances:
             return
         first = self._pending[0]
-        if not (process.role == first.role if first.role else what.startswith(first.word)):
-            return
-        if first.after > 0:
-            self._pending[0] = first._replace(after=first.after - 1)
+        counts = process.role == first.role if first.role else what.startswith(first.word)
+        if first.patience > 0 and not (counts and first.after == 0):
+            self._pending[0] = first._replace(after=first.after - counts, patience=first.patience - 1)
             return
         self._pending.pop(0)
         self._do(first.name)
@@ -284,6 +360,12 @@ class Simulation:
             if process.name.startswith(self.instances[0].machine.name):
                 self.world.kill(process)
 
+    def _kill_tasks(self, _seconds: float) -> None:
+        """The state servers go on with requests whose answers are lost, and get the same requests again."""
+        for instance in self.instances:
+            while instance.machine.connections:
+                instance.machine.connections.pop().close()
+
     def _stop_driver(self, seconds: float) -> None:
         for process in self._alive("driver")[:1]:
             self.world.freeze(process, seconds)
@@ -293,7 +375,17 @@ class Simulation:
             self.world.freeze(process, seconds)
 
     def _outage(self, seconds: float) -> None:
-        self.kafka.down_until = self.world.now + seconds
+        self.kafka.down_until = self.world.now + 1.5 * seconds  # at times longer than the service tries
+
+    def _cut_off(self, seconds: float) -> None:
+        """No request of the first instance arrives, while those of a second one do."""
+        self.network.cut_off["a"] = self.world.now + seconds
+
+    def _heal(self, _seconds: float) -> None:
+        """What was cut off or stopped goes on."""
+        self.network.cut_off.clear()
+        for process in self.world.processes:
+            process.stopped_until = min(process.stopped_until, self.world.now)
 
     def _clock(self, seconds: float) -> None:
         self.world.jump += self._seeded.choice([-1, 1]) * seconds
@@ -306,6 +398,9 @@ class Simulation:
 
         self.world.spawn(self.kafka.process, "room", heal, after=seconds / 4)
 
+    def _a_write_fails(self, _seconds: float) -> None:
+        self.disk.failing = self._seeded.choice(["state", "state", "driver"])
+
     def _lose_power(self, _seconds: float) -> None:
         """What was read is gone from Kafka, too, so the folder is the only copy of the state."""
         self._kill_all(0.0)
@@ -316,13 +411,26 @@ class Simulation:
     def _flip_snapshot(self, _seconds: float) -> None:
         """A bit of the newest snapshot of a bucket, while no process runs."""
         self._kill_all(0.0)
-        snapshots = [
-            path for path in self._buckets(self._seeded.randrange(self.setting.buckets)) if path.suffix == ".state"
-        ]
-        if snapshots:
-            data = self.disk.need(max(snapshots, key=lambda path: int(path.stem))).data
-            if data:
-                data[self._seeded.randrange(len(data))] ^= 1
+        self._flip(".state")
+
+    def _flip_log(self, _seconds: float) -> None:
+        """A bit of the newest file of the log of a bucket, while no process runs; often one of its head. Or the file is
+        gone.
+        """
+        self._kill_all(0.0)
+        self._flip(".log", self._seeded.choice([HEAD_BYTES, 1 << 30]), lost=self._seeded.random() < 0.25)
+
+    def _flip(self, suffix: str, most: int = 1 << 30, *, lost: bool = False) -> None:
+        """`most`: of so many bytes at the begin of the file."""
+        paths = [path for path in self._buckets(self._seeded.randrange(self.setting.buckets)) if path.suffix == suffix]
+        if not paths:
+            return
+        path = max(paths, key=lambda path: int(path.stem))
+        data = self.disk.need(path).data
+        if lost:
+            del self.disk.folder_of(path)[path.name]
+        elif data:
+            data[self._seeded.randrange(min(most, len(data)))] ^= 1
 
     def _buckets(self, number: int) -> Sequence[Path]:
         inode = self.disk.find(Path(f"/a/checkpoint/buckets/{number}"))
@@ -340,7 +448,23 @@ class Simulation:
         if source is not None and self._seeded.random() < 0.7:
             self.disk.copy(source, Path("/b"))
         later = seconds / 8 if self._seeded.random() < 0.6 else 0.0
-        self.world.spawn(self.kafka.process, "start of a copy", lambda: self._add_instance("b"), after=later)
+        self.world.spawn(self.kafka.process, "start of a copy", self._start_copied, after=later)
+
+    def _start_copied(self) -> None:
+        self._add_instance("b")
+        self.active = 1
+
+    def _move_back(self, _seconds: float) -> None:
+        """The operator ends one instance and starts the other one, with the checkpoint that it has."""
+        if len(self.instances) < 2:
+            return
+        before, self.active = self.instances[self.active], 1 - self.active
+        for process in self.world.processes:
+            if process.host == before.machine.name:
+                self.world.kill(process)
+        now = self.instances[self.active]
+        if not now.kept:
+            self.world.spawn(self._outside, f"orchestrator of {now.machine.name} again", now.keep_running)
 
     def _change_buckets(self, _seconds: float) -> None:
         self._changed(buckets=self._seeded.choice([1, 2, 3]))

@@ -17,6 +17,7 @@ from typing import Any
 
 #: simulated seconds, and operations, after which a run that has not ended stands still
 MOST_SECONDS, MOST_STEPS = 2000.0, 60_000
+FOREVER = float("inf")
 
 
 class Killed(BaseException):
@@ -35,6 +36,11 @@ class Process:
         self.memory: dict[str, Any] = {}
         #: called when it has ended, for the tasks that wait for it
         self.on_end: list[Callable[[], object]] = []
+
+    @property
+    def host(self) -> str:
+        """The machine on which it runs: the first letter of its name."""
+        return self.name[0]
 
 
 class Task:
@@ -173,9 +179,11 @@ class World:
 
     @property
     def running(self) -> Task:
-        assert self.current is not None
-        assert self.current.worker is threading.current_thread(), "an operation outside of the running task"
-        return self.current
+        task = self.current
+        assert task is not None
+        assert task.worker is not None
+        assert task.worker.ident == threading.get_ident(), "an operation outside of the running task"
+        return task
 
     def _perform(self, task: Task) -> None:
         try:
@@ -206,14 +214,21 @@ class World:
         if (self.now > MOST_SECONDS or self.steps > MOST_STEPS) and not self._stopping:
             self._stand_still()
         while True:
-            now = self.now
-            ready = [task for task in self.tasks if task.wake <= now and task.process.stopped_until <= now]
+            now, ready, soonest = self.now, list[Task](), FOREVER
+            for task in self.tasks:
+                wake = max(task.process.stopped_until, task.wake)
+                if wake <= now:
+                    ready.append(task)
+                elif wake < soonest:
+                    soonest = wake
+            if len(ready) == 1:
+                return ready[0]
             if ready:
-                return ready[int(self.random.random() * len(ready))] if len(ready) > 1 else ready[0]
-            self.now = min(max(task.wake, task.process.stopped_until) for task in self.tasks)
-            if self.now == float("inf"):
-                self.now = now
+                return ready[int(self.random.random() * len(ready))]
+            if soonest == FOREVER:
                 self._stand_still()
+            else:
+                self.now = soonest
 
     def _stand_still(self) -> None:
         waiting = ", ".join(f"{task.process.name}/{task.name}" for task in self.tasks)

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -26,11 +26,21 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient
 
 from sluice.batch import query_plan
+from sluice.checkpoint import checkpoint_identity
 from sluice.kafka import batch_writer, requests
 from sluice.kafka.librdkafka import enqueue
+from sluice.model import spreading
+from sluice.model.spec import Pipeline
 from sluice.spark.lanes import direct_lane  # noqa: F401 - one of the modules
-from sluice.state import bucket, checkpoint_start, restore, snapshot_schedule, snapshots  # noqa: F401 - as above
-from sluice.state.server import pool, state_server  # noqa: F401 - as above
+from sluice.state import (
+    bucket,
+    bucket_memory,
+    checkpoint_start,  # noqa: F401 - as above
+    restore,  # noqa: F401 - as above
+    snapshot_schedule,
+    snapshots,  # noqa: F401 - as above
+)
+from sluice.state.server import pool, state_server
 from sluice.state.upgrade import state_conversion  # noqa: F401 - as above
 from tests.chaos.simulation import simulated_clients as clients
 from tests.chaos.simulation import simulated_files as files
@@ -74,6 +84,39 @@ class OfProcess(MutableMapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self._own)
+
+
+class ByReference:
+    """As `pickle`, for plans that go from the service to its state servers: values that no process changes."""
+
+    def __init__(self) -> None:
+        self._values: list[object] = []
+
+    def dumps(self, value: object) -> bytes:
+        self._values.append(value)
+        return str(len(self._values) - 1).encode()
+
+    def loads(self, data: bytes) -> object:
+        return self._values[int(data)]
+
+
+def memoised(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a pipeline with a memory for all schedules, whose pipelines differ in few settings. Its results
+    are values that no process changes.
+    """
+    known: dict[tuple[object, ...], tuple[Pipeline, Any]] = {}
+
+    def call(pipeline: Pipeline, topics: Mapping[str, int] | None = None) -> Any:
+        key = id(pipeline.operators), *pipeline.streams, pipeline.settings.buckets, *(topics or {}).items()
+        if key not in known:  # the entry keeps the operators, so that no others get their id
+            known[key] = pipeline, function(pipeline) if topics is None else function(pipeline, topics)
+        return known[key][1]
+
+    return call
+
+
+#: what is computed once for all schedules of a pipeline
+GRAPH, DEFINITION, LAYOUT = map(memoised, (bucket_memory.Graph, checkpoint_identity.definition_of, spreading.layout))
 
 
 class Background:
@@ -144,6 +187,12 @@ def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[Non
     put(requests, "Time", lambda: time_of_requests(threads.TIME.monotonic, threads.TIME.sleep))
     put(enqueue, "enqueue", clients.enqueue)
     put(bucket, "Background", Background)
+    put(bucket_memory, "Graph", GRAPH)
+    put(checkpoint_identity, "definition_of", DEFINITION)
+    put(spreading, "layout", LAYOUT)
+    by_reference = ByReference()
+    put(query_plan, "pickle", by_reference)
+    put(state_server, "pickle", by_reference)
     if eager:
         put(snapshot_schedule, "MAX_REPLAY_S", -1.0)
     put(pool, "connection", connection)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from sluice.kafka.client import DEFAULTS
 from sluice.kafka.librdkafka.column_consumer import Arrival, of_messages
 from sluice.kafka.records import Records
 from tests.chaos.kafka_frames import Effect
@@ -28,6 +29,8 @@ REPEATED = (KafkaError.CONCURRENT_TRANSACTIONS, KafkaError.UNSTABLE_OFFSET_COMMI
 STALE = 3
 #: seconds between two attempts
 BACKOFF = 0.1
+#: seconds until a client gives up a connection on which nothing arrives
+HALF_OPEN_S = int(str(DEFAULTS["socket.timeout.ms"])) / 1000
 #: the most records of a fetch, and of the queue of a producer
 MOST_FETCHED, MOST_QUEUED = 500, 1000
 
@@ -43,6 +46,8 @@ class Network:
         self.faults: dict[str, deque[tuple[Effect, float]]] = defaultdict(deque)
         #: seconds of a request and its answer
         self.latency = 0.001
+        #: host -> until when no request of it arrives
+        self.cut_off: dict[str, float] = {}
         self.happened: list[str] = []
 
     def send(self, api: str, request: Callable[[], T]) -> T:
@@ -56,7 +61,7 @@ class Network:
         if effect is Effect.CUT:
             raise LostError
         if effect is Effect.HALF:
-            here.tick(f"{api} waits", 60.0)
+            here.tick(f"{api} waits", HALF_OPEN_S)
             raise LostError
         if effect is Effect.LATE:
             self._later(api, request, seconds)
@@ -72,7 +77,8 @@ class Network:
     @staticmethod
     def _require_broker() -> None:
         here = world()
-        if here.now < _kafka().down_until:
+        cut_off = here.network.cut_off.get(here.running.process.host, 0.0)  # type: ignore[attr-defined]
+        if here.now < max(_kafka().down_until, cut_off):
             here.tick("no broker", BACKOFF)
             raise LostError
 

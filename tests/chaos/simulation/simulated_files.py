@@ -11,6 +11,7 @@ import errno
 import fnmatch
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 from random import Random
 from types import SimpleNamespace
@@ -43,7 +44,8 @@ class Disk:
 
     def __init__(self) -> None:
         self.root = Inode(folder=True)
-        self.full = False
+        #: whether all writes fail; and the role of the process whose next write does
+        self.full, self.failing = False, ""
         self.open_files: dict[int, Inode] = {}
         self._next = 1000
 
@@ -72,8 +74,11 @@ class Disk:
         self.open_files[self._next] = inode
         return self._next
 
-    def require_room(self) -> None:
-        if self.full:
+    def require_room(self, *, last: bool = True) -> None:
+        """`last`: whether this is the last part of a write. A single write that fails leaves the parts before it."""
+        once = last and self.failing == world().running.process.role
+        if self.full or once:
+            self.failing = "" if once else self.failing
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def copy(self, source: Inode, target: PurePosixPath) -> None:
@@ -133,6 +138,12 @@ class Path(PurePosixPath):
     """`pathlib.Path` on the disk of the world."""
 
     __slots__ = ()
+
+    def __truediv__(self, other: str | PurePosixPath) -> Path:  # type: ignore[override]
+        return _joined(self, other)
+
+    def with_name(self, name: str) -> Path:  # type: ignore[override]
+        return _joined(self.parent, name)
 
     def absolute(self) -> Self:
         return self if self.is_absolute() else type(self)("/", self)
@@ -226,6 +237,11 @@ class Path(PurePosixPath):
         return SimpleNamespace(st_ino=inode.number, st_size=len(inode.data), st_mtime_ns=0)
 
 
+@lru_cache(2048)  # a path is parsed for each operation of a file otherwise
+def _joined(path: Path, other: str | PurePosixPath) -> Path:
+    return Path(path, other)
+
+
 class File:
     """An open file. What is written lies in its buffer until it is flushed."""
 
@@ -258,21 +274,23 @@ class File:
         return len(data)
 
     def write(self, data: Any) -> int:
+        before = len(self._buffer)
         self._buffer += data
-        self._at += len(bytes(data))
-        if not self._buffered or len(self._buffer) >= BUFFER:
+        size = len(self._buffer) - before
+        self._at += size
+        if not self._buffered or before + size >= BUFFER:
             self.flush()
-        return len(bytes(data))
+        return size
 
     def flush(self) -> None:
         """A write of several bytes is not one step: the process may be killed in the middle of it."""
         if not self._buffer:
             return
         cut = int(world().random.random() * (len(self._buffer) + 1))
-        for part in (self._buffer[:cut], self._buffer[cut:]):
+        for part, last in ((self._buffer[:cut], False), (self._buffer[cut:], True)):
             if part:
                 tick("write", f"{len(part)} bytes to {self._path}")
-                disk().require_room()
+                disk().require_room(last=last)
                 self._inode.data += part
         self._buffer = bytearray()
 

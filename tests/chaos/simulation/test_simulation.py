@@ -10,6 +10,7 @@ from tests.chaos.simulation import campaign
 from tests.chaos.simulation.schedule import KINDS, Simulation
 from tests.chaos.simulation.scheduler import World
 from tests.chaos.simulation.simulated_broker import BrokerError, Kafka, Offset, Record
+from tests.chaos.simulation.simulated_clients import Client, Network
 from tests.chaos.simulation.simulated_files import OS, Disk, Path
 from tests.chaos.simulation.workload import Sent, expected
 
@@ -225,3 +226,26 @@ def test_what_must_come_out_is_calculated_from_the_records():
         ("ranks", "a"): [{"k": "a", "v": 9}, {"k": "a", "v": 5}, {"k": "a", "v": 3}, "window"],
         ("dead", ""): [b"bad"],
     }
+
+
+def test_a_machine_that_is_cut_off_gets_no_answer_while_others_do():
+    world, kafka = brokers()
+    world.kafka, world.network = kafka, Network()  # type: ignore[attr-defined]
+    world.network.cut_off["a"] = 10.0
+    answered: dict[str, float] = {}
+
+    def ask(name: str) -> None:
+        Client({}).call("METADATA", lambda: answered.setdefault(name, world.now), 60.0)
+
+    def work() -> None:
+        for name in ("a1", "b1"):
+            world.spawn(world.process(name, "driver"), "ask", lambda name=name: ask(name))  # type: ignore[misc]
+        world.tick("wait", 60.0)
+
+    world.run(work)
+    assert answered["b1"] < 1.0
+    assert answered["a1"] >= 10.0
+
+
+def test_schedules_of_one_kind_may_be_chosen():
+    assert {Simulation(seed, kinds=["copy"]).setting.kind for seed in range(20)} == {"copy"}

@@ -16,6 +16,7 @@ from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.state.bucket import Bucket
+from sluice.state.restore import unreadable
 from tests.chaos.simulation import workload
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SHOWN = 3
 def violations(simulation: Simulation) -> list[str]:
     """In a task of the world, when all services have ended."""
     found = [*_outputs(simulation), *_ledger(simulation)]
-    return found or [*_states(simulation)]
+    return found or ([*_states(simulation)] if simulation.setting.states else [])
 
 
 def _committed(simulation: Simulation, topic: str) -> Iterator[tuple[int, Record]]:
@@ -42,7 +43,7 @@ def _committed(simulation: Simulation, topic: str) -> Iterator[tuple[int, Record
 
 def _seen(simulation: Simulation) -> workload.Outputs:
     seen: workload.Outputs = defaultdict(list)
-    for stream in ("sums", "ranks"):
+    for stream in simulation.setting.operators:
         for _, record in _committed(simulation, stream):
             marks = [value for name, value in record.headers or () if name == MARK]
             value = json.loads(record.value or b"null")
@@ -56,7 +57,7 @@ def _seen(simulation: Simulation) -> workload.Outputs:
 
 
 def _outputs(simulation: Simulation) -> Iterator[str]:
-    seen, wanted = _seen(simulation), workload.expected(simulation.load.sent)
+    seen, wanted = _seen(simulation), workload.expected(simulation.load.sent, simulation.setting.operators)
     seen["dead", ""].sort()
     wanted["dead", ""].sort()
     wrong = [place for place in sorted(seen.keys() | wanted.keys()) if seen[place] != wanted[place]]
@@ -96,7 +97,7 @@ def _offsets_that_go_back(closed: list[Entry]) -> Iterator[str]:
 
 def _wrong_counts(simulation: Simulation, closed: list[Entry]) -> Iterator[str]:
     """Whether the tuples that the ledger counts are those that are visible."""
-    for stream in ("sums", "ranks"):
+    for stream in simulation.setting.operators:
         counted = sum(one.report.written.get(stream, {}).get("tuple", 0) for one in closed)
         written = sum(1 for _, record in _committed(simulation, stream) if record.value)
         if counted != written:
@@ -109,7 +110,7 @@ def _states(simulation: Simulation) -> Iterator[str]:
         return
     for partition in simulation.kafka.partitions.values():
         partition.start = 0
-    for instance in simulation.instances[-1:]:
+    for instance in [simulation.instances[simulation.active]]:
         pipeline = instance.pipeline
         store = store_of(pipeline)
         identity = checkpoint_identity.stored(store)
@@ -119,12 +120,16 @@ def _states(simulation: Simulation) -> Iterator[str]:
         committed = max(offset_log.batches_in(plan.store, offset_log.COMMITTED), default=None)
         if committed is None:
             return
-        yield from _differing(plan, committed)
+        yield from _differing(simulation, plan, committed)
 
 
-def _differing(plan: Plan, committed: int) -> Iterator[str]:
+def _differing(simulation: Simulation, plan: Plan, committed: int) -> Iterator[str]:
     known = ledger.plans(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query)
     past = list(inputs_again(plan, known[-1], [known[number] for number in range(committed + 1)]))
+    if found := unreadable(plan, committed + 1):
+        if "flip log" not in simulation.happened:
+            yield f"the state after batch {committed} cannot be read: {found}"
+        return
     for number in range(plan.buckets):
         reference = Bucket(replace(plan, checkpoint="/reference"), number)
         for one in past:

@@ -23,6 +23,8 @@ from pathlib import Path
 FOLDER = "SLUICE_TEST_MOMENTS"
 #: a file to which each call of `fsync` is written, so that a test can lose what was not forced to the disk
 FORCED = "SLUICE_TEST_FORCED"
+#: a file with the seconds by which the wall clock of this process differs from that of the machine
+CLOCK = "SLUICE_TEST_CLOCK"
 INTERVAL = 0.02
 
 
@@ -189,6 +191,21 @@ class Wrapping(Loader):
             setattr(where, function, wrapped(getattr(where, function)))
 
 
+def set_clock():
+    """Lets the wall clock follow the file. The monotonic clock, and the clocks of C libraries, stay as they are."""
+    seconds, nanoseconds, monotonic, read = time.time, time.time_ns, time.monotonic, [0.0, float("-inf")]
+
+    def offset():
+        if monotonic() > read[1] + INTERVAL:
+            read[:] = float(Path(os.environ[CLOCK]).read_text()), monotonic()
+        return read[0]
+
+    time.time = lambda: seconds() + offset()
+    time.time_ns = lambda: nanoseconds() + int(offset() * 1_000_000_000)
+
+
+if CLOCK in os.environ:
+    set_clock()
 if FORCED in os.environ:
     from tests.recovery.harness.power_loss import recording
 

@@ -46,6 +46,18 @@ def test_a_producer_that_cannot_start_transactions_is_dropped_in_a_thread_of_its
     assert dropped_in == ["sluice-discard"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, 15_000), ({"transaction.timeout.ms": "9000"}, 9000), ({"socket.timeout.ms": "800"}, 800)],
+)
+def test_no_request_waits_longer_than_a_transaction_may_take(monkeypatch, given, expected):
+    properties = []
+    monkeypatch.setattr(batch_producers, "Producer", lambda some: properties.append(some) or Mock())
+    monkeypatch.setattr(ledger, "group_member", lambda *_: Mock())
+    ExactlyOnce({"bootstrap.servers": "localhost:1"} | given, "q", [], TimeLimits())
+    assert properties[0]["socket.timeout.ms"] == expected
+
+
 def made(monkeypatch, client):
     monkeypatch.setattr(batch_producers, "Producer", lambda _: client)
     monkeypatch.setattr(ledger, "group_member", lambda *_: Mock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,16 @@ def test_a_part_that_is_there_is_skipped_by_the_next_writer(kafka, query):
     assert written(TransactionalWriter(settings(kafka, query)), query, 0)
     assert not written(TransactionalWriter(settings(kafka, query)), query, 0)
     assert values(kafka, query) == [0]
+
+
+def test_a_part_of_a_batch_that_one_writer_has_written_before_is_not_written(kafka, query):
+    """Spark has not noted the batch when `writers` changes from `one` to `buckets`, and repeats it."""
+    assert written(TransactionalWriter(replace(settings(kafka, query), bucket=None)), query, 0)
+    ledger.take_over(kafka, query, MINE, SECOND)
+    bucket = TransactionalWriter(settings(kafka, query, SECOND))
+    assert not written(bucket, query, 0)
+    assert written(bucket, query, 1)
+    assert values(kafka, query) == [0, 1]
 
 
 def test_a_bucket_without_records_in_some_batches_writes_the_others(kafka, query):

@@ -105,7 +105,7 @@ def test_librdkafka_takes_mechanisms_in_capitals_only():
 def test_each_client_gets_the_properties_of_its_role():
     given = HERE | {"client.id": "me", "linger.ms": "5", "fetch.min.bytes": "1"}
     names = {role: {*client_properties(given, role)} - {"logger"} for role in ("admin", "consumer", "producer")}
-    assert names["admin"] == {"bootstrap.servers", "client.id", "metadata.recovery.strategy"}
+    assert names["admin"] == {"bootstrap.servers", "client.id", "metadata.recovery.strategy", "socket.timeout.ms"}
     assert names["consumer"] == names["admin"] | {"fetch.min.bytes"}
     assert names["producer"] == names["admin"] | {"linger.ms"}
 
@@ -117,6 +117,23 @@ def test_our_clients_do_not_bootstrap_again_unless_the_file_says_so(role):
     assert client_properties(HERE | {name: "rebootstrap"}, role)[name] == "rebootstrap"
     assert name not in java_properties(HERE)
     assert java_properties(HERE | {name: "rebootstrap"})[name] == "rebootstrap"
+
+
+@pytest.mark.parametrize(
+    ("given", "milliseconds"),
+    [
+        ({}, 15_000),
+        ({"socket.timeout.ms": "40000"}, "40000"),
+        ({"transaction.timeout.ms": "9000"}, 9000),  # the client accepts no longer one beside it
+        ({"fetch.wait.max.ms": "30000"}, 31_000),  # nor a shorter one
+    ],
+)
+def test_a_half_open_connection_is_noticed_in_a_quarter_of_a_minute(given, milliseconds):
+    for role in ("consumer", "producer"):
+        properties = client_properties(HERE | given, role)
+        if {*given} <= {*properties}:
+            assert properties["socket.timeout.ms"] == milliseconds
+    assert "request.timeout.ms" not in java_properties(HERE)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
+import threading
 import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from sluice.kafka import doorbell
 from sluice.kafka.doorbell import Doorbell
 from sluice.kafka.range_reader import END
 
@@ -93,3 +95,25 @@ def test_the_end_of_the_query_ends_the_wait():
     doorbell = Doorbell(KAFKA, Client())
     doorbell.end()
     assert doorbell.wait(STARTS, 60.0)
+
+
+class Hung(Client):
+    """Its calls about topic partitions do not return before the end of the test."""
+
+    def __init__(self, over):
+        super().__init__(Message())
+        self.over = over
+
+    def assign(self, places):
+        self.over.wait(30)
+
+
+def test_a_client_that_does_not_return_is_replaced(monkeypatch):
+    monkeypatch.setattr(doorbell, "REQUEST", 0.01)
+    over = threading.Event()
+    clients = [Hung(over), Client(Message())]
+    bell = Doorbell(KAFKA, lambda _: clients.pop(0))
+    assert bell.wait(STARTS, 5.0), "Spark asks for itself"
+    assert bell.wait(STARTS, 5.0)
+    assert not clients
+    over.set()

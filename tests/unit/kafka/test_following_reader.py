@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import following_reader
 from sluice.kafka.following_reader import FollowingReader, RecordsNotReadError, reader_properties
+from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.librdkafka.column_consumer import offsets_of
 from tests.unit.kafka.fake_consumer import END, Consumer, Record
 
@@ -56,6 +57,19 @@ def test_records_of_a_topic_partition_whose_range_has_no_records_are_kept():
     of = reader(consumer)
     assert read(of, {A: 3, B: 9}, {A: 4, B: 9}) == [(A, [3])]
     assert read(of, {A: 4, B: 9}, {A: 4, B: 10}) == [(B, [9])]
+
+
+def test_a_client_that_does_not_return_from_an_assignment_is_replaced():
+    def hang(_):
+        raise HungError("cannot assign the topic partitions: the Kafka client did not return within 10 seconds")
+
+    hung, whole = Consumer(), Consumer(records(A, 0))
+    hung.assign = hang
+    of = reader(hung, whole)
+    with pytest.raises(RecordsNotReadError, match="did not return within 10 seconds"):
+        read(of, {A: 0}, {A: 1})
+    assert hung.closed
+    assert read(of, {A: 0}, {A: 1}) == [(A, [0])]
 
 
 def test_too_many_records_behind_the_end_are_dropped_and_read_again_for_the_next_range(monkeypatch):

@@ -12,7 +12,17 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sluice.kafka import requests
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import PAUSES, RETRY_TIMEOUT_S, RETRY_VARIABLE, Requests, Time, bounded, transient
+from sluice.kafka.requests import (
+    PAUSES,
+    RETRY_TIMEOUT_S,
+    RETRY_VARIABLE,
+    Patience,
+    Requests,
+    Time,
+    bounded,
+    patience,
+    transient,
+)
 
 
 class World:
@@ -131,6 +141,36 @@ def test_a_call_that_does_not_return_is_asked_again_with_a_new_client(monkeypatc
 
     assert world.requests.send("do it", question, seconds=0.05) == 2
     never.set()
+
+
+def test_requests_may_share_the_time_for_which_they_wait():
+    """A start sends many requests one after the other. In all it waits no longer than one of them may."""
+    world = World(KafkaError._TRANSPORT, "yes", KafkaError._TRANSPORT, takes=20.0)
+    with patience(60.0):
+        assert world.ask() == "yes"
+        with pytest.raises(UnavailableError, match="; this start has waited for Kafka for 60 seconds in all"):
+            world.ask()
+    assert world.now == pytest.approx(20 + 60, abs=2 * PAUSES[1]), "the attempt that succeeded does not count"
+
+
+def test_a_success_costs_no_patience():
+    world = World("yes", takes=50.0)
+    with patience(60.0):
+        assert [world.ask() for _ in range(3)] == ["yes"] * 3
+
+
+def test_requests_in_threads_share_it_too():
+    world = World(KafkaError._TRANSPORT, takes=20.0)
+    with patience(10.0), pytest.raises(UnavailableError, match="for 10 seconds in all"):
+        bounded("do it", 10, world.ask)
+    assert len(world.used) == 1
+
+
+def test_what_several_requests_wait_at_the_same_time_counts_once():
+    shared = Patience(60.0)
+    for begin, end in ((0, 10), (5, 12), (6, 8), (20, 25)):
+        shared.spend(begin, end)
+    assert shared.left == 60 - 12 - 5
 
 
 def test_a_bounded_call_gives_its_result_or_its_error():

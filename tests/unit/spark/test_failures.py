@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.checkpoint_identity import CheckpointError, UnreadableStateError
 from sluice.columns.tables import StateError
 from sluice.kafka.kafka_errors import (
     DataLossError,
@@ -50,6 +50,7 @@ OWN = {
     "kafka.kafka_errors.UnavailableError": (UnavailableError, 3),
     "kafka.kafka_errors.ExpiredError": (ExpiredError, 6),
     "checkpoint.checkpoint_identity.CheckpointError": (CheckpointError, 4),
+    "checkpoint.checkpoint_identity.UnreadableStateError": (UnreadableStateError, 6),
     "columns.tables.StateError": (StateError, 4),
 }
 

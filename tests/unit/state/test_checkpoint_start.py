@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_folder import CHANGE
+from sluice.checkpoint.checkpoint_folder import CHANGE, UNREADABLE
 from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, definition_of, fingerprint_of
 from sluice.checkpoint.checkpoint_store import put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry
+from sluice.kafka.batch_report import Entry, Planned
 from sluice.kafka.batch_report import Report as ReportOfBatch
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
@@ -98,15 +99,22 @@ FILES = {
 }
 
 
-def reasons(given: Given, caplog: pytest.LogCaptureFixture, files: dict[str, str]) -> list[str]:
-    """The lines about restores in the log of a start with these files, without the folder of the checkpoint."""
+def reasons(given: Given, caplog: pytest.LogCaptureFixture, files: Mapping[str, str | None]) -> list[str]:
+    """The lines of the log of a start with these files, of which each is about a restore."""
+    found = lines(given, caplog, files)
+    assert len(found) == len(given.restored)
+    return found
+
+
+def lines(given: Given, caplog: pytest.LogCaptureFixture, files: Mapping[str, str | None]) -> list[str]:
+    """The lines of the log of a start with these files, without the folder of the checkpoint."""
     for name, text in files.items():
-        put_bytes(given.store, name, text.encode())
+        if text is not None:
+            put_bytes(given.store, name, text.encode())
     open_checkpoint(given.pipeline, TOPICS, "start")
     folder = f"checkpoint {given.store.location()}: "
-    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith(folder)]
-    assert len(lines) == len(given.restored)
-    return [line.removeprefix(folder) for line in lines]
+    said = [record.getMessage() for record in caplog.records]
+    return [line.removeprefix(folder) for line in said if line.startswith(folder)]
 
 
 def test_a_checkpoint_at_the_batch_of_the_ledger_is_not_restored(given: Given, caplog: pytest.LogCaptureFixture):
@@ -139,6 +147,71 @@ def test_so_it_says_that_another_copy_wrote_the_batch(given: Given, caplog: pyte
     given.position = LedgerPosition(5, given.query, "another digest")
     expected = "it planned other records for batch 4 than were written; it is restored to batch 4 of the ledger"
     assert reasons(given, caplog, FILES) == [expected]
+
+
+def test_a_batch_in_parts_comes_after_the_one_before_it_which_this_copy_has_only_planned(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Spark would run the batch in parts alone, and the state servers would miss the batch before it."""
+    given.position = LedgerPosition(5, given.query)
+    in_parts = Planned(2, {("one", 0): 8, ("other", 0): 3}, 0)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [LedgerPosition(6, given.query)])
+    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: in_parts)
+    given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    line, _ = lines(given, caplog, FILES | {"commits/3": FILES["commits/4"], "commits/4": None})
+    assert line.startswith("buckets have written parts of batch 5, and it has not committed batch 4; it is restored")
+    assert len(given.restored) == 1
+
+
+def test_a_start_looks_again_if_another_instance_closes_batches_until_it_is_fenced(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The driver of that instance opens a producer again, which it may until this start has taken over."""
+
+    def take_over(*_: object) -> None:
+        given.position = LedgerPosition(8, given.query)
+
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", take_over)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [LedgerPosition(8, given.query)])
+    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    (line,) = reasons(given, caplog, FILES)
+    assert line == "its last committed batch is 4; it is restored to batch 7 of the ledger"
+
+
+def test_a_file_that_a_batch_could_not_use_is_the_reason_of_a_restore(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(restore, "unreadable", lambda _, version: f"1.log: version {version} is damaged")
+    (line,) = reasons(given, caplog, FILES | {UNREADABLE: "1.log: damaged"})
+    assert line.startswith("1.log: version 5 is damaged; it is restored")
+
+
+def test_files_that_can_be_read_after_all_are_used(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(restore, "unreadable", lambda *_: "")
+    assert reasons(given, caplog, FILES | {UNREADABLE: "1.log: damaged"}) == []
+    assert UNREADABLE not in given.store.list()
+
+
+def test_a_refused_restore_names_the_damaged_file(given: Given, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise restore.RestoreError("Kafka has deleted the records")
+
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(restore, "unreadable", lambda *_: "1.log: the entry at byte 0 is damaged")
+    monkeypatch.setattr(restore, "require_restorable", refuse)
+    put_bytes(given.store, UNREADABLE, b"")
+    with pytest.raises(
+        CheckpointError, match=r"deleted the records\. It has to be restored: 1\.log: the entry"
+    ) as error:
+        reasons(given, None, FILES)  # type: ignore[arg-type]
+    assert error.value.exit_code == 4
 
 
 # ---- the first batch -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import PastInput
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
-from sluice.checkpoint.offset_log import batches
+from sluice.checkpoint.offset_log import batches, write_plan
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.state import restore as module
@@ -18,6 +18,7 @@ from sluice.state.restore import RestoreError, require_restorable, restore
 from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
+from tests.unit.state.damage import flip
 from tests.unit.state.rows import plan_of, rows_of
 
 #: number of the last batch in the ledger; batch n has the tuples from 10 n on
@@ -176,6 +177,23 @@ def test_a_snapshot_that_is_newer_than_the_ledger_is_not_used(given):
     put_bytes(given.remote, f"snapshots/0/{LAST + 2}-{planned(LAST + 1).digest[:16]}.state", b"?")
     assert given.restore() == given.state(given.undisturbed)
     assert given.repeated == [7, 8, 9]
+
+
+def test_a_damaged_log_is_replaced_by_the_snapshot_before_it_and_the_records_since_then(tmp_path, monkeypatch):
+    given = Given(tmp_path, monkeypatch)
+    bucket = Bucket(given.plan, 0)
+    for batch in range(LAST + 1):
+        bucket.feed(batch, rows_of(10 * batch, 10))
+        write_plan(given.plan.store, batch, planned(batch), idle_clock=False)
+        if batch == 3:
+            bucket.write_snapshot()
+    assert module.unreadable(given.plan, LAST + 1) == ""
+    *_, log = sorted((tmp_path / "new" / "buckets" / "0").glob("*.log"))
+    flip(log, log.stat().st_size // 2)
+    assert f"{log}: the entry at byte " in module.unreadable(given.plan, LAST + 1)
+    assert given.restore() == given.state(given.undisturbed)
+    assert given.repeated == list(range(4, LAST + 1))
+    assert module.unreadable(given.plan, LAST + 1) == ""
 
 
 def test_records_that_kafka_has_deleted_are_named_before_anything_is_changed(given):

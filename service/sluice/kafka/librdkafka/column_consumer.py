@@ -6,6 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from operator import methodcaller
 from threading import Lock
@@ -21,7 +22,7 @@ from sluice.columns.kernel import kernel
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.librdkafka.library import LIBRARY, address_of, client_pointer, function
 from sluice.kafka.range_reader import END, MAX_CONSUMED, header_name_message, headers_of_each
-from sluice.kafka.requests import discard
+from sluice.kafka.requests import REQUEST, bounded, discard
 
 #: Timestamps are milliseconds since 1970.
 SCHEMA = pa.schema([
@@ -155,14 +156,18 @@ class ColumnConsumer:
         self._messages = np.zeros(MAX_CONSUMED, np.int64)
 
     def assign(self, starts: Mapping[Place, int]) -> None:
-        """Drops what was received, also by the client alone, and reads on from these offsets."""
+        """Drops what was received, also by the client alone, and reads on from these offsets.
+
+        Raises HungError if the client does not return; the caller must then close this object.
+        """
         with self._queues.opened() as queue:
-            self._consumer.unassign()
+            bounded("leave the topic partitions", REQUEST, self._consumer.unassign)
             while count := self._take(queue, 0):
                 _destroy_each(self._messages[:count])
             # The client does not forward a queue to the consumer's queue if it was forwarded here.
             self._queues.forward(starts)
-            self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            places = [TopicPartition(*place, offset) for place, offset in starts.items()]
+            bounded("assign the topic partitions", REQUEST, partial(self._consumer.assign, places))
             self._queues.forward()  # the end of the assignment before has undone it
 
     def receive(self, seconds: float) -> list[Arrival]:

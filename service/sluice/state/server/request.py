@@ -11,12 +11,15 @@ from contextlib import suppress
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.checkpoint_identity import UnreadableStateError
 from sluice.state.message import Message
 from sluice.state.server import pool
 
 #: the first number of an answer: success, an exception, or a state that cannot be read
 DONE, FAILED, UNREADABLE = range(3)
+#: the longest silence of a state server or a reader that works, in seconds: a batch may take long, and the first one
+#: compiles kernels
+MAX_ANSWER_S = 1800.0
 #: maximum number of attempts: a task fails if this many state servers died while they worked for it
 MAX_ATTEMPTS = 3
 
@@ -50,7 +53,7 @@ class Connections:
         def outputs() -> list[Packed]:
             if connection is not None:
                 with suppress(EOFError, ConnectionError):  # it died, now or since the last request
-                    answer = _answer(connection)
+                    answer = _answer(connection, plan.server_name, bucket)
                     self._open[bucket] = self._waiting.pop(bucket)
                     return _outputs(answer)
             return _outputs(ask(plan.server_name, bucket, version, question))
@@ -84,8 +87,9 @@ class Connections:
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
     """Applies the rows to the bucket's state of `version`, which becomes `version` + 1. Returns the outputs.
 
-    Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
-    Raises OSError or EOFError if no state server could be reached, or if several died while they worked.
+    Raises UnreadableStateError if the state of `version` is missing or damaged, and StateServerError if the work failed
+    or a state server hangs. Raises OSError or EOFError if no state server could be reached, or if several died while
+    they worked.
     """
     return _outputs(ask(plan.server_name, bucket, version, _question(plan, bucket, version, rows)))
 
@@ -98,8 +102,22 @@ def _question(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> Mess
 def _outputs(answer: Message) -> list[Packed]:
     status, *kinds = answer.numbers
     if status == UNREADABLE:
-        raise CheckpointError(bytes(answer.bodies[0]).decode())
+        message = f"{bytes(answer.bodies[0]).decode()}; the next start restores the checkpoint"
+        raise UnreadableStateError(message)
     return list(zip(kinds, answer.bodies, strict=True))
+
+
+def _hung(query: str, number: int) -> Exception:
+    """The error for a process that does not answer. State servers are ended, and the next start gets new ones; in place
+    of a reader Spark reads the records.
+    """
+    if query == pool.READERS:
+        return TimeoutError(f"reader {number} has not answered for {MAX_ANSWER_S:.0f} seconds")
+    pool.end_query(query.partition("/")[0])
+    return StateServerError(
+        f"the state server of bucket {number} has not answered for {MAX_ANSWER_S:.0f} seconds, and is ended: it hangs, "
+        "perhaps because a disk or a file system does not answer"
+    )
 
 
 def ask(query: str, number: int, version: int, question: Message) -> Message:
@@ -111,7 +129,7 @@ def ask(query: str, number: int, version: int, question: Message) -> Message:
         try:
             with pool.connection(query, number, version) as connection:
                 question.write(connection.sendall)
-                answer = _answer(connection)
+                answer = _answer(connection, query, number)
             break
         except (EOFError, ConnectionError):  # it died; a new state server rebuilds the state from the checkpoint
             if not left:
@@ -119,9 +137,14 @@ def ask(query: str, number: int, version: int, question: Message) -> Message:
     return answer
 
 
-def _answer(connection: socket.socket) -> Message:
-    with connection.makefile("rb") as file:
-        answer = Message.read(file)
+def _answer(connection: socket.socket, query: str, number: int) -> Message:
+    connection.settimeout(MAX_ANSWER_S)
+    try:
+        with connection.makefile("rb") as file:
+            answer = Message.read(file)
+    except TimeoutError as error:
+        connection.close()
+        raise _hung(query, number) from error
     if answer.numbers[0] == FAILED:
         raise StateServerError(bytes(answer.bodies[0]).decode())
     return answer

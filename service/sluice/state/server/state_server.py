@@ -18,6 +18,8 @@ from sluice.batch.commit import commit_part, split_parted
 from sluice.batch.envelope import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
+from sluice.checkpoint import checkpoint_folder
+from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
@@ -82,6 +84,8 @@ def _served(connection: socket.socket, request: Message, bucket: Bucket | None) 
             answer = _fed(bucket, version, list(zip(kinds, packed, strict=True)))
     except StateError as error:
         answer = Message((UNREADABLE,), [str(error).encode()])
+        if bucket is not None:
+            _note_unreadable(bucket.plan, str(error))
     except Exception:  # noqa: BLE001 - the answer carries the error to the task, which raises it
         answer = Message((FAILED,), [traceback.format_exc().encode()])
     answer.write(connection.sendall)
@@ -93,6 +97,12 @@ def _started(pickled: bytes | memoryview, number: int) -> Bucket:
     bucket = Bucket(plan, number)  # this loads users' classes
     class_loader.require_same(plan.modules)
     return bucket
+
+
+def _note_unreadable(plan: Plan, why: str) -> None:
+    """Lets the next start look at the states of the buckets, and restore them if they cannot be read."""
+    with suppress(OSError, StoreError):  # the disk is full or broken: the start then fails as this batch does
+        put_bytes(plan.store, checkpoint_folder.UNREADABLE, why.encode())
 
 
 def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:

@@ -89,3 +89,24 @@ def test_an_error_of_the_work_is_not_repeated(servers, kept):
     with pytest.raises(StateServerError, match="1: row"):
         kept.begin(PLAN, 0, 0, [ROW])()
     assert len(servers.made) == 1
+
+
+@pytest.mark.parametrize("kept_open", [True, False])
+def test_a_server_that_hangs_is_ended_and_named(monkeypatch, kept, kept_open):
+    ours, theirs = socket.socketpair()
+    ended = []
+    monkeypatch.setattr(pool, "connection", lambda *_: ours)
+    monkeypatch.setattr(pool, "end_query", ended.append)
+    monkeypatch.setattr(request, "MAX_ANSWER_S", 0.01)
+    with theirs, pytest.raises(StateServerError, match="the state server of bucket 3 has not answered"):
+        kept.begin(PLAN, 3, 0, [ROW])() if kept_open else request.request(PLAN, 3, 0, [ROW])
+    assert ended == ["query"]
+
+
+def test_a_reader_that_hangs_is_no_reason_to_end_the_others(monkeypatch):
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(pool, "connection", lambda *_: ours)
+    monkeypatch.setattr(pool, "end_query", lambda _: pytest.fail("ended"))
+    monkeypatch.setattr(request, "MAX_ANSWER_S", 0.01)
+    with theirs, pytest.raises(TimeoutError, match="reader 1 has not answered"):
+        request.ask(pool.READERS, 1, 0, Message((1,), []))

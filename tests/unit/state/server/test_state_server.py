@@ -10,8 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from sluice.checkpoint.checkpoint_folder import UNREADABLE
+from sluice.checkpoint.checkpoint_identity import UnreadableStateError
+from sluice.checkpoint.checkpoint_store import get_bytes
+from sluice.state.bucket import Bucket
 from sluice.state.message import Message
-from sluice.state.server import pool, state_server
+from sluice.state.server import pool, request, state_server
+from tests.unit.state.damage import flip
+from tests.unit.state.rows import plan_of, rows_of
 
 
 @pytest.fixture
@@ -97,3 +103,27 @@ def test_a_client_that_has_closed_its_connection_leaves_the_server_at_work(contr
         assert asked(connection, 4) == (4,)
     with connected(control) as connection:
         assert asked(connection, 5) == (5,)
+
+
+def test_a_state_that_cannot_be_read_is_noted_for_the_next_start(tmp_path, monkeypatch):
+    """The batch fails, and the start after it restores the checkpoint (test_checkpoint_start.py)."""
+    plan = plan_of(tmp_path)
+    Bucket(plan, 0).feed(0, rows_of(0, 10))
+    (log,) = (tmp_path / "buckets" / "0").glob("*.log")
+    flip(log, log.stat().st_size // 2)
+
+    def connection(*_):
+        ours, theirs = socket.socketpair()
+        work = threading.Thread(target=answer, args=(theirs,))
+        work.start()
+        return ours
+
+    def answer(theirs):
+        with theirs, theirs.makefile("rb") as file:
+            state_server._served(theirs, Message.read(file), None)  # noqa: SLF001
+
+    monkeypatch.setattr(pool, "connection", connection)
+    with pytest.raises(UnreadableStateError, match="the entry at byte 0 is damaged; the next start restores") as error:
+        request.request(plan, 0, 1, rows_of(10, 10))
+    assert error.value.exit_code == 6
+    assert get_bytes(plan.store, UNREADABLE).decode() == f"{log}: the entry at byte 0 is damaged"
