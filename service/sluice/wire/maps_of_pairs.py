@@ -59,15 +59,15 @@ class MapsOfPairs:
 
 def _maps(lists: pa.ListArray, type_: Type, pairs: Pairs) -> pa.MapArray:
     """The map of each list. An entry without a value is null, or left out if the values are not optional."""
-    entries, of = lists.flatten(), form(type_)
-    assert isinstance(of, MapForm)  # noqa: S101 - by the caller
+    entries, map_form = lists.flatten(), form(type_)
+    assert isinstance(map_form, MapForm)  # noqa: S101 - by the caller
     keys = _at(entries, pairs.key)
     values = pc.coalesce(*(_at(entries, path) for path in pairs.value))
     rows = np.repeat(np.arange(len(lists)), pc.list_value_length(lists).to_numpy().astype(np.int64))
     if not type_.parts[1].optional:
         there = values.is_valid()
         keys, values, rows = keys.filter(there), values.filter(there), rows[there.to_numpy(zero_copy_only=False)]
-    return of.in_order(keys, values, np.bincount(rows, minlength=len(lists)))
+    return map_form.in_order(keys, values, np.bincount(rows, minlength=len(lists)))
 
 
 def _at(entries: pa.StructArray, path: Steps) -> pa.Array:

@@ -210,7 +210,7 @@ class StreamFormats:
             word = words.get(attribute, stream.value.format)
             if member.spelling == STRICT or FORMATS[word].coerces:
                 continue
-            inner = [spelling for _, one in member.spelling.inside for spelling in one.every()]
+            inner = [spelling for _, member_inside in member.spelling.inside for spelling in member_inside.every()]
             listed = FORMATS[word].lists_pairs and isinstance(types[attribute].present, MapType)
             own = replace(member.spelling, pairs=None) if listed else member.spelling
             for key in ("coerce", "unit", "pattern", "pairs"):

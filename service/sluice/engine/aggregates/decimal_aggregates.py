@@ -23,10 +23,10 @@ def sum_of(call: AggregateCall) -> Function:
     """The exact sum (DE13); null if it has more than 38 digits, which only a sum of wide decimals can have."""
     arrow = form(call.type).arrow
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
         if len(at) == 1:
-            return number_columns.of_halves(found.summary[:, [at[0] + 1, at[0]]], arrow)
-        return number_columns.of_unscaled(_exact_sums(found, at), arrow)
+            return number_columns.of_halves(contents.summary[:, [at[0] + 1, at[0]]], arrow)
+        return number_columns.of_unscaled(_exact_sums(contents, at), arrow)
 
     return Function(finish, _kept(call.arguments[0]))
 
@@ -37,8 +37,8 @@ def mean_of(call: AggregateCall) -> Function:
     shift = arrow.scale - form(value.type).arrow.scale
     up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
 
-    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        sums = zip(_exact_sums(found, at), found.size.tolist(), strict=True)
+    def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        sums = zip(_exact_sums(contents, at), contents.size.tolist(), strict=True)
         return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
 
     return Function(finish, _kept(value))
@@ -51,9 +51,9 @@ def _kept(value: Expression) -> tuple[Kept, ...]:
     return tuple(Kept(summaries.SUM_WIDE, Call(half, (value,), INT64)) for half in ("low half", "high half"))
 
 
-def _exact_sums(found: FiredContents, at: Sequence[int]) -> list[int]:
+def _exact_sums(contents: FiredContents, at: Sequence[int]) -> list[int]:
     """The unscaled sums, which may have any number of digits."""
-    parts = [_integers(found.summary[:, word : word + 2]) for word in at]
+    parts = [_integers(contents.summary[:, word : word + 2]) for word in at]
     return [sum(part << (64 * place) for place, part in enumerate(sums)) for sums in zip(*parts, strict=True)]
 
 
@@ -66,20 +66,20 @@ def _integers(wide: np.ndarray) -> list[int]:
 def percentile_of(call: AggregateCall) -> Function:
     """Interpolated exactly, rounded half to even (DE15)."""
     (value, *_), share = call.arguments, share_of(call)
-    return Function(lambda found, at: _percentile(found, at[0], value.type, call.type, share), lists=(value,))
+    return Function(lambda contents, at: _percentile(contents, at[0], value.type, call.type, share), lists=(value,))
 
 
 def _percentile(
-    found: FiredContents, column: int, type_: Type, result: Type, share: float
+    contents: FiredContents, column: int, type_: Type, result: Type, share: float
 ) -> pa.Array:  # fmt: skip
-    words, of, to = np.ascontiguousarray(found.listed[:, column]), form(type_), form(result).arrow
-    order = np.lexsort((of.ranks(words, found.strings, descending=False), found.row()))
-    sorted_ = number_columns.unscaled(from_words(words[order], type_, found.strings))
-    part, up = Fraction(repr(share)), 10 ** (to.scale - of.arrow.scale)
-    firsts = (np.cumsum(found.size) - found.size).tolist()
-    made = []
-    for first, size in zip(firsts, found.size.tolist(), strict=True):
+    words, value_form, to = np.ascontiguousarray(contents.listed[:, column]), form(type_), form(result).arrow
+    order = np.lexsort((value_form.ranks(words, contents.strings, descending=False), contents.row()))
+    sorted_ = number_columns.unscaled(from_words(words[order], type_, contents.strings))
+    part, up = Fraction(repr(share)), 10 ** (to.scale - value_form.arrow.scale)
+    firsts = (np.cumsum(contents.size) - contents.size).tolist()
+    percentiles = []
+    for first, size in zip(firsts, contents.size.tolist(), strict=True):
         below, rest = divmod(part * (size - 1), 1)
         low, high = sorted_[first + below] or 0, sorted_[first + below + (rest > 0)] or 0
-        made.append(round((low + (high - low) * rest) * up))
-    return number_columns.of_unscaled(made, to)
+        percentiles.append(round((low + (high - low) * rest) * up))
+    return number_columns.of_unscaled(percentiles, to)

@@ -64,8 +64,8 @@ def _list(name: str, type_: Type, pairs: Pairs, *, optional: bool) -> Type:
     for path, part in ((pairs.key, key), *((path, optional_of(value)) for path in pairs.value)):
         if not _put(tree, path, part):
             raise PairsError(name, path)
-    made = list_of(_struct(tree))
-    return optional_of(made) if optional or type_.optional else made
+    type_of_list = list_of(_struct(tree))
+    return optional_of(type_of_list) if optional or type_.optional else type_of_list
 
 
 def _put(tree: dict[str, Any], path: Steps, type_: Type) -> bool:
