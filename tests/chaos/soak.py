@@ -3,7 +3,7 @@
 The load is measured first: the peak is what the service reads while a loader sends as much as it can. Scenarios:
 
     half     half of the peak, for all the minutes
-    triple   half of the peak, for a third of the minutes three times of it, and half of it until the backlog is gone
+    triple   half of the peak of costly records, for a third of the minutes three times that, and then half again
     hot      half of the peak, nine records of ten with one key
     keys     two million keys, a SIGKILL to all processes in the midst of them
     kill     a state of --state MB, five SIGKILLs, each until the next visible output
@@ -116,8 +116,13 @@ def _produce(producer: Any, value: bytes, number: int) -> None:
 # ---- the service -----------------------------------------------------------------------------------------------------
 
 
-def pipeline_text(bootstrap: str, folder: Path, length: int = LENGTH) -> str:
+#: what makes a record so costly that a loader sends more than the service reads, beside it on the same processors
+COSTLY = 'length(regexReplace(repeat(k, 300), "[0-9]", "x"))'
+
+
+def pipeline_text(bootstrap: str, folder: Path, length: int, *, costly: bool) -> str:
     """An output for each record: the last values of its key."""
+    output = {"k": "k", "n": "Count()", "s": "Sum(v)"} | ({"c": COSTLY} if costly else {})
     return yaml.safe_dump({
         "pipeline": NAME, "checkpoint": str(folder / "checkpoint"), "kafka": {"bootstrap.servers": bootstrap},
         "streams": {
@@ -126,7 +131,7 @@ def pipeline_text(bootstrap: str, folder: Path, length: int = LENGTH) -> str:
         },
         "operators": [{
             "name": "last", "aggregate": "records", "window": f"sliding, count({length}), count(1), partitioned",
-            "partition_by": ["k"], "output": {"results": {"k": "k", "n": "Count()", "s": "Sum(v)"}},
+            "partition_by": ["k"], "output": {"results": output},
         }],
     }, sort_keys=False)  # fmt: skip
 
@@ -212,11 +217,11 @@ class Run:
     folder: Path
     options: argparse.Namespace
 
-    def service(self, length: int = LENGTH) -> SluiceProcess:
+    def service(self, length: int = LENGTH, *, costly: bool = False) -> SluiceProcess:
         for topic in (INPUT, OUTPUT):
             make_topic(self.bootstrap, topic)
         file = self.folder / "pipeline.yaml"
-        file.write_text(pipeline_text(self.bootstrap, self.folder, length))
+        file.write_text(pipeline_text(self.bootstrap, self.folder, length, costly=costly))
         return SluiceProcess(file, self.folder, http=True)
 
     @property
@@ -236,9 +241,11 @@ def peak(run: Run, load: Load, watch: Watch) -> float:
     return rate
 
 
-def steady(run: Run, phases: Callable[[float], Sequence[tuple[float, float]]], hot: float = 0.0) -> list[str]:
+def steady(
+    run: Run, phases: Callable[[float], Sequence[tuple[float, float]]], *, hot: float = 0.0, costly: bool = False
+) -> list[str]:
     """A run whose rates, as shares of the peak, and their seconds `phases` gives."""
-    service, load = run.service(), Load(run.bootstrap, KEYS, hot)
+    service, load = run.service(costly=costly), Load(run.bootstrap, KEYS, hot)
     service.start()
     watch = Watch(service, run.folder)
     try:
@@ -280,11 +287,11 @@ def half(run: Run) -> list[str]:
 
 
 def triple(run: Run) -> list[str]:
-    return steady(run, lambda seconds: [(0.5, seconds / 3), (1.5, seconds / 3), (0.5, seconds / 3)])
+    return steady(run, lambda seconds: [(0.5, seconds / 3), (1.5, seconds / 3), (0.5, seconds / 3)], costly=True)
 
 
 def hot_key(run: Run) -> list[str]:
-    return steady(run, lambda seconds: [(0.5, seconds)], SHARE_HOT)
+    return steady(run, lambda seconds: [(0.5, seconds)], hot=SHARE_HOT)
 
 
 def many_keys(run: Run) -> list[str]:

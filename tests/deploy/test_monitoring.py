@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import free_ports
@@ -155,6 +156,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     serving, asking = free_ports(2)
     kafka = {"bootstrap.servers": broker}
     play_flights(kafka, "flights", 4, 5, None)
+    next(iter(AdminClient(kafka).create_topics([NewTopic("carriers", 1, 1)]).values())).result()
     running = ChildProcess(
         [
             *(sys.executable, "-m", "sluice", "run", str(flights_by_the_hour(folder))),
@@ -171,6 +173,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             for _ in range(3):
                 producer = Producer(kafka)
                 producer.produce("flights", value=b"not a flight")
+                producer.produce("carriers", key=b'{"carrier": "AA"}', value=b'{"name": "American Airlines"}')
                 producer.flush()
                 play_flights(kafka, "flights", 4, 2, None)
                 time.sleep(1)
@@ -184,18 +187,29 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def flights_by_the_hour(folder: Path) -> Path:
     """The example, with a window over event time, so that there are watermarks too, one that waits for the clock, so
-    that there is a next firing, and a store for snapshots.
+    that there is a next firing, a store for snapshots, empty panes, and a stream of change events.
     """
     pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
     pipeline |= {"state": str(folder / "store"), "snapshot_interval": 1}
     pipeline["streams"]["flights"]["event_time"] = {"attribute": "time", "lag": 60, "idle_after": 1}
     pipeline["streams"]["hours"] = {"topic": "flights.hours", "format": "json"}
     pipeline["streams"]["lately"] = {"topic": "flights.lately", "format": "json"}
+    pipeline["streams"]["quiet"] = {"topic": "flights.quiet", "format": "json"}
+    pipeline["streams"]["carriers"] = {
+        "topic": "carriers", "envelope": "upsert", "key": {"attributes": ["carrier"], "format": "json"},
+        "schema": {"carrier": "string", "name": "string"},
+    }  # fmt: skip
+    pipeline["streams"]["names"] = {"topic": "carriers.names", "format": "json"}
     pipeline["operators"] += [
         {"name": "hour", "aggregate": "flights", "window": "timeInterval, intervalDuration(1h)",
          "output": {"hours": {"departures": "Count()"}}},
         {"name": "lately", "aggregate": "flights", "window": "tumbling, time(1d)",
          "output": {"lately": {"departures": "Count()"}}},
+        {"name": "quiet", "aggregate": "flights", "window": "timeInterval, intervalDuration(1h), partitioned",
+         "partition_by": ["origin"], "empty_panes": {"fill": "zero", "forget_after": "1d"},
+         "output": {"quiet": {"origin": "origin", "departures": "Count()"}}},
+        {"name": "names", "aggregate": "carriers", "window": "sliding, count(1), count(1)",
+         "output": {"names": {"name": "Last(name)"}}},
     ]  # fmt: skip
     file = folder / "flights.yaml"
     file.write_text(yaml.safe_dump(pipeline, sort_keys=False))

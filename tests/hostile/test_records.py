@@ -15,6 +15,7 @@ from sluice.config.load import load_text
 from sluice.json_texts import DEEPEST, visible
 from sluice.lab.lab_answer import answer
 from sluice.ops.log_lines import JsonLines, Lines
+from sluice.page.last_records import _dead_letter
 from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.pictures.terminal_table import table
@@ -126,6 +127,55 @@ def test_a_schema_that_refers_to_itself_can_be_used() -> None:
     tree = {"type": "object", "oneOf": [{"$ref": "#"}, {"properties": {"z": {"anyOf": [{"$ref": "#"}, True]}}}]}
     check_comparisons(tree)
     check_comparisons(doubled(10))
+
+
+class Letter:
+    """A record in the topic of dead letters that another producer wrote."""
+
+    def __init__(self, **headers: bytes) -> None:
+        self._headers = [(f"sluice-{name}", value) for name, value in headers.items()]
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 5000
+
+    def offset(self) -> int:
+        return 3
+
+    def partition(self) -> int:
+        return 0
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b"x"
+
+
+@pytest.mark.parametrize("number", [b"x", b"", b"1e9", b"nan", b"9" * 5000, b"\xff", "\u0663".encode()])
+def test_a_dead_letter_of_another_producer_does_not_end_the_page(number: bytes) -> None:
+    event = _dead_letter(Letter(timestamp=number, partition=number, offset=number))["event"]  # type: ignore[arg-type]
+    assert (event["at"], event["topic_partition"]) == (5.0, 0)
+    assert "offset" not in event
+
+
+class Unreadable(Letter):
+    """A record with a header whose name is not UTF-8."""
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    def set_headers(self, headers: object) -> None:
+        pass
+
+    def topic(self) -> str:
+        return "dead"
+
+
+def test_a_header_whose_name_is_not_utf8_does_not_end_the_page() -> None:
+    assert _dead_letter(Unreadable())["event"]["record"] == {"value": "x"}  # type: ignore[arg-type]
 
 
 # ---- expressions -----------------------------------------------------------------------------------------------------

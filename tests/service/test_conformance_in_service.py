@@ -16,7 +16,15 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.service.cases import Case, Playing, in_handling_order, spreads, with_scope
-from tests.spec import event_strategies, join_strategies, strategies
+from tests.spec import (
+    dedup_strategies,
+    event_strategies,
+    join_strategies,
+    strategies,
+    test_empty_panes_against_oracle,
+    test_key_times_against_oracle,
+    test_recent_duplicates_against_oracle,
+)
 from tests.spec.vectors import all_cases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -52,7 +60,14 @@ def randoms(*, spreading: bool = False) -> list[Case]:
     return list(islice((case for case in cases if case["input"] and (spreads(case) or not spreading)), RANDOM))
 
 
-ANY = st.one_of(strategies.cases(), event_strategies.cases, join_strategies.join_cases(), join_strategies.sort_cases())
+#: empty panes, times of keys, and dedups by time, count and delta
+RECENT = st.one_of(
+    test_empty_panes_against_oracle.cases(), test_key_times_against_oracle.cases(),
+    test_recent_duplicates_against_oracle.cases(), dedup_strategies.cases,
+)  # fmt: skip
+ANY = st.one_of(
+    strategies.cases(), event_strategies.cases, join_strategies.join_cases(), join_strategies.sort_cases(), RECENT
+)
 VECTORS = all_cases()
 SPREADING = [case for case in VECTORS if spreads(case)]
 

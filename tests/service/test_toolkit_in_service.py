@@ -33,6 +33,8 @@ OPERATORS = {
     "pair": "  - {name: meet, pair: [a, b], partition_by: [key], output: [out]}",
     "delay": "  - {name: wait, delay: [a, b], by: 2.5s, output: [out]}",
     "throttle": "  - {name: pace, throttle: [a, b], rate: 1, buffer: 3, output: [out]}",
+    "delay by key": "  - {name: wait, delay: [a, b], by: 2.5s, partition_by: [key], output: [out]}",
+    "throttle by key": "  - {name: pace, throttle: [a, b], rate: 0.5, partition_by: [key], buffer: 2, output: [out]}",
 }
 
 
@@ -54,7 +56,7 @@ def test_the_service_gives_what_a_replay_gives(service, name: str):
     """Two buckets where the operator may have them, and small batches, so that what waits is in the state."""
     for topic in ("a", "b"):
         service.create(topic)
-    several = name in ("previous", "barrier", "pair")
+    several = name not in ("delay", "throttle")
     text = PIPELINE.format(operators=OPERATORS[name], buckets=2 if several else 1, most=4)
     pipeline = service.pipeline(text)
     for topic in ("a", "b"):

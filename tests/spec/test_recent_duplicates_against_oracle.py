@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.config.load import check_text
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
@@ -76,3 +77,14 @@ def test_random_tuples(case: Case, batches: list[int]):
 @settings(max_examples=20, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
+
+
+def test_a_dedup_of_an_unknown_stream_has_one_message():
+    """The period is read of the stream's attributes, which are unknown."""
+    text = """
+pipeline: p
+streams: {in: {topic: in, schema: {v: int64}}, out: {topic: out}}
+operators: [{name: d, dedup: inn, by: [v], within: "delta(v, 2)", output: [out]}]
+"""
+    (problem,) = check_text(text, "p", environment=None).problems
+    assert (problem.path, problem.hint) == ("operators[0].dedup", "in")

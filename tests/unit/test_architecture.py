@@ -48,7 +48,8 @@ FLOORS = {
         "engine/operators",
     },
     "engine": {
-        "model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/operators", "engine/library",
+        "model", "api", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/operators",
+        "engine/library",
     },
     "planning": {"model", "svg", "engine", "engine/operators"},
     "wire": {"model", "columns", "engine/stream"},
@@ -59,11 +60,11 @@ FLOORS = {
     "pictures": {"model", "svg", "columns", "engine", "engine/stream", "engine/contents", "replayer"},
     "lab": {"model", "config", "replayer", "pictures"},
     "checkpoint": {"model", "kafka"},
-    "batch": {"model", "ops", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
+    "batch": {"model", "api", "ops", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "api", "engine", "engine/stream", "wire", "kafka", "ops", "checkpoint", "batch"},
     "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
     "page": {"model", "ops", "svg", "columns", "engine/windows", "planning", "wire", "kafka", "inspect"},
-    "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},
+    "spark": {"model", "api", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},
     "running": {"model", "ops", "planning", "config", "page", "spark"},
     "commands": {
         "model", "config", "draft", "compiler", "columns", "batch", "replayer", "pictures", "lab", "planning", "ops",

@@ -1,16 +1,30 @@
-"""Loads the user's classes, which a pipeline file names as "package.module:Class"."""
+"""Loads the user's classes, which a pipeline file names as "package.module:Class".
+
+A process reads the file of a module once. All processes of a start must have read the same content, because a batch may
+run again in another one: `require_same` compares the digests (FN15).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from sluice.model.errors import nearest
+from sluice.model.errors import SluiceError, nearest
 
 C = TypeVar("C")
+#: the modules that this process has loaded for their classes: the digest of the file of each, None without a file
+_DIGESTS: dict[str, str | None] = {}
+
+
+class ClassChangedError(SluiceError):
+    """A process of a service has loaded another content of a module than the service at its start."""
+
+    exit_code = 6
 
 
 class ClassError(ValueError):
@@ -36,6 +50,29 @@ def search_beside(file: str | Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([*before, folder])
 
 
+def loaded() -> dict[str, str | None]:
+    """The modules that this process has loaded for their classes, with the digests of their files at that time."""
+    return dict(_DIGESTS)
+
+
+def changed() -> dict[str, str]:
+    """The modules whose files have another content than when this process loaded them, with the paths of the files."""
+    digests = {module: digest for module, digest in _DIGESTS.items() if digest is not None}
+    return {module: str(_file(module)) for module, digest in digests.items() if _digest(module) not in (digest, None)}
+
+
+def require_same(modules: Mapping[str, str | None]) -> None:
+    """Raises ClassChangedError if this process has loaded another content of one of these modules, which `loaded` of
+    the service's process has given (FN15).
+    """
+    for module, digest in _DIGESTS.items():
+        if modules.get(module, digest) != digest:
+            raise ClassChangedError(
+                f"the module {module} ({_file(module)}) has changed since the service started, and one start runs one "
+                "version of it. No output of the batch is visible; the next start uses the changed module"
+            )
+
+
 def versioned(name: str, given: type) -> str:
     """The name of a class with the version that it states, `package.module:Class#2`. So the state of an operator does
     not go on with a class of another version (FN12).
@@ -53,6 +90,7 @@ def resolve(name: str, base: type[C]) -> type[C]:
         raise ClassError('a Python class as "package.module:Class"')
     try:
         members = vars(importlib.import_module(module))
+        _DIGESTS.setdefault(module, _digest(module))
     except Exception as error:
         raise ClassError(f"a Python module that can be imported ({type(error).__name__}: {error})") from error
     classes = {name: value for name, value in members.items() if isinstance(value, type) and issubclass(value, base)}
@@ -60,3 +98,15 @@ def resolve(name: str, base: type[C]) -> type[C]:
         kind = "class of" if base is object else f"subclass of {base.__name__} in"
         raise ClassError(f"a {kind} the module {module}", nearest(attribute, classes))
     return classes[attribute]
+
+
+def _file(module: str) -> str | None:
+    return getattr(sys.modules[module], "__file__", None)
+
+
+def _digest(module: str) -> str | None:
+    """The digest of the module's file as it is now; None if it cannot be read."""
+    try:
+        return hashlib.sha256(Path(_file(module) or "").read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -25,6 +25,17 @@ A class with `lift` and `combine` is computed as the tuples come, and stores no 
         def lift(self, values): return np.log(values), np.ones(len(values))
         def result(self, logarithms, counts): return np.exp(logarithms / counts)
 
+A class with `lift` and a `combine` of its own combines the numbers of many pairs at once:
+
+    class Rise:
+        signature = "float64 -> float64"
+
+        def lift(self, values): return values, values, np.zeros(len(values))  # the least, the greatest, the best rise
+        def combine(self, older, younger):
+            rise = np.maximum(younger[1] - older[0], np.maximum(older[2], younger[2]))
+            return np.minimum(older[0], younger[0]), np.maximum(older[1], younger[1]), rise
+        def result(self, least, greatest, rise): return rise
+
 docs/reference/spl-windows.md, section 7.2, and docs/reference/functions.md have the rules. The class is imported when
 the pipeline file is checked and in each process that runs the pipeline, so importing it must have no side effects. Its
 results must depend only on the values: a batch may be computed again after a failure.
@@ -49,7 +60,7 @@ if TYPE_CHECKING:  # the check of a file imports none of them
 METHODS = ("init", "add", "result")
 #: the method of a class that computes all windows at once (FN6)
 AT_ONCE = "results"
-#: the methods of a class that is computed as the tuples come (FN11), and how its numbers are combined
+#: the methods of a class that lifts the tuples (FN11, FN13), and the words that say how its numbers are combined
 LIFTING = ("lift", "result")
 COMBINED = ("sum", "min", "max", "first", "last")
 
@@ -93,7 +104,7 @@ class CustomArrays(Protocol):
 
 
 class CustomLifted(Protocol):
-    """The interface of the class of a `Custom` function that is computed as the tuples come (FN11)."""
+    """The interface of the class of a `Custom` function that lifts the tuples, with words as `combine` (FN11)."""
 
     #: as that of `Custom`, with at least one argument
     signature: str
@@ -107,9 +118,40 @@ class CustomLifted(Protocol):
         """The result of each window. `numbers` has the combined numbers of its tuples, an array for each word."""
 
 
+class CustomCombined(Protocol):
+    """The interface of the class of a `Custom` function that lifts the tuples and combines their numbers (FN13)."""
+
+    #: as that of `Custom`, with at least one argument
+    signature: str
+
+    def lift(self, *columns: pa.Array) -> Sequence[pa.Array | np.ndarray]:
+        """As that of CustomLifted: an array for each parameter of `result`."""
+
+    def combine(self, older: list[np.ndarray], younger: list[np.ndarray]) -> Sequence[pa.Array | np.ndarray]:
+        """The numbers of many runs of tuples: run n is older[.][n] followed by younger[.][n]. It must be associative;
+        older tuples come first, so it need not be commutative.
+        """
+
+    def result(self, *numbers: np.ndarray) -> pa.Array | np.ndarray:
+        """As that of CustomLifted, with a parameter for each number."""
+
+
 def lifts(given: object) -> bool:
-    """Whether the class is computed as the tuples come."""
+    """Whether the class lifts the tuples."""
     return callable(getattr(given, "lift", None))
+
+
+def combines(given: object) -> bool:
+    """Whether a class that lifts the tuples combines their numbers itself."""
+    return callable(getattr(given, "combine", None))
+
+
+def numbers_of(given: type[Any]) -> int:
+    """How many numbers a class that lifts the tuples has of each."""
+    if not combines(given):
+        return len(given.combine)
+    kinds = [parameter.kind for parameter in inspect.signature(given.result).parameters.values()]
+    return kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) + kinds.count(inspect.Parameter.POSITIONAL_ONLY) - 1
 
 
 def at_once(given: object) -> bool:
@@ -128,7 +170,7 @@ def function(given: type[Custom]) -> Function:
 
 
 def _checked(given: type[Any]) -> type[Custom]:
-    methods = LIFTING if lifts(given) else (AT_ONCE,) if at_once(given) else METHODS
+    methods = _methods(given)
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
@@ -142,7 +184,7 @@ def _checked(given: type[Any]) -> type[Custom]:
     try:
         inspect.signature(given).bind()
         count = len(signature.parameters)
-        counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count}
+        counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count, "combine": 2}
         for name, count in ((name, counts[name]) for name in methods):
             inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
@@ -150,14 +192,26 @@ def _checked(given: type[Any]) -> type[Custom]:
     return given
 
 
+def _methods(given: type[Any]) -> tuple[str, ...]:
+    """The methods that a class of its form needs."""
+    if lifts(given):
+        return (*LIFTING, "combine") if combines(given) else LIFTING
+    return (AT_ONCE,) if at_once(given) else METHODS
+
+
 def _numbers(given: type[Any], signature: Signature) -> int:
-    """How many numbers a class with `lift` has of a tuple. Raises ClassError if `combine` is wrong."""
-    words = getattr(given, "combine", None)
-    if not isinstance(words, tuple) or not words or any(word not in COMBINED for word in words):
-        known = ", ".join(COMBINED)
-        raise ClassError(f"a class with a tuple of the words {known} as combine ({given.__name__} has {words!r})")
+    """How many numbers a class with `lift` has of a tuple. Raises ClassError if `combine` or `result` is wrong."""
     if not signature.parameters:
         raise ClassError(f"a class with lift whose signature has an argument ({given.__name__})")
+    words = getattr(given, "combine", None)
+    if combines(given):
+        if numbers_of(given) > 0:
+            return numbers_of(given)
+        raise ClassError(f"a method result with a parameter for each number that lift returns ({given.__name__})")
+    if not isinstance(words, tuple) or not words or any(word not in COMBINED for word in words):
+        known = ", ".join(COMBINED)
+        kinds = f"a method combine(older, younger), or a tuple of the words {known} as combine"
+        raise ClassError(f"a class with {kinds} ({given.__name__} has {words!r})")
     return len(words)
 
 

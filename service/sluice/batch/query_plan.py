@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from sluice.api import class_loader
 from sluice.checkpoint.checkpoint_folder import store_at
 from sluice.checkpoint.checkpoint_identity import Identity, fingerprint_of, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
@@ -82,6 +83,8 @@ class Plan:
     parted: frozenset[str] = frozenset()
     #: the batch that the buckets write before the query starts again with other settings of them; -1: none
     finishing: int = -1
+    #: the modules of users' classes, with the digests of their files when the service loaded them
+    modules: Mapping[str, str | None] = field(default_factory=class_loader.loaded)
 
     @property
     def server_name(self) -> str:
@@ -186,6 +189,8 @@ def _ordered_by_time(operator: Operator) -> bool:
     match operator:
         case Dedup():
             return operator.keep == "last"
+        case Delay():
+            return bool(operator.partition_by)
         case Join():
             return operator.fires_at_watermarks
         case Aggregate(early=Early(time=int())) if not operator.window.in_arrival_order:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.api import call_limit
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
@@ -26,6 +27,7 @@ from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.barrier.barrier_operator import BarrierOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
 from sluice.engine.operators.delay.delay_operator import DelayOperator
+from sluice.engine.operators.delay.keyed_delay_operator import KeyedDelayOperator
 from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator, SplitOperator
@@ -78,7 +80,7 @@ from sluice.model.spreading import barrier_apart, by_stream_time, equalities_apa
 from sluice.model.stages import spread_operators
 from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
-from sluice.time_units import UNSET
+from sluice.time_units import SECOND, UNSET
 
 #: format of the graph's own part of a saved state
 FORMAT = Format("graph", 2)
@@ -176,6 +178,7 @@ class Graph:
             ]
             if self._observer is not None:
                 self._observer(operator.spec.name, [self._as_given(some) for some in items], clock)
+            call_limit.limit(operator.spec.name, self.pipeline.settings.class_timeout / SECOND)
             written = operator.feed(remembered, items, clock)
             outputs |= joined([outputs.get(REJECTS), written.pop(REJECTS, None)])
             for stream, some in written.items():
@@ -461,7 +464,7 @@ class Graph:
     def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
             case Map() | Delay():
-                return DelayOperator(spec, self._schemas[spec.input]) if isinstance(spec, Delay) else _of_map(spec)
+                return _of_delay(spec, self._schemas[spec.input]) if isinstance(spec, Delay) else _of_map(spec)
             case Union():
                 schema = arrow_schema(self._schemas[spec.outputs[0].stream])
                 return UnionOperator(spec, schema, [name in self._event_times for name in spec.inputs])
@@ -535,6 +538,10 @@ class Graph:
             kept[end + 1 :] &= items.source[end + 1 :] != source
             kept[end] = len(finals) == self._partitions[stream]
         return items.only(kept)
+
+
+def _of_delay(spec: Delay, schema: Schema) -> AnyOperator:
+    return KeyedDelayOperator(spec, schema) if spec.partition_by else DelayOperator(spec, schema)
 
 
 def _of_map(spec: Map) -> AnyOperator:

@@ -78,6 +78,7 @@ OPERATORS: tuple[Operator, ...] = (
         "barrier", (Port("in", "left", (KEY,)), Port("other", "right", (KEY,))), (Output("pairs", PAIRS),), timeout=1
     ),
     Delay("delay", "in", (Output("unique", ()),), by=1),
+    Delay("throttle", "in", (Output("unique", ()),), gap=1, partition_by=(KEY,)),
 )
 
 

@@ -36,6 +36,7 @@ IGNORED = {
         "on_data_loss",
         "start",
         "restart",
+        "class_timeout",
     },
     "Delta": {"unit"},
     "Stream": {"partitions", "marks_in_given", "reported"},

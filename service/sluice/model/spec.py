@@ -487,9 +487,10 @@ class Dedup(OneInput):
 class Delay(OneInput, InWords):
     """SPL's Delay and Throttle: passes tuples and marks on later by the operator clock, in their order (DL1, DL2).
 
-    by      how much later, nanoseconds
-    gap     at least so many nanoseconds are between two tuples
-    buffer  how many tuples wait at most (DL5)
+    by            how much later, nanoseconds
+    gap           at least so many nanoseconds are between two tuples
+    buffer        how many tuples wait at most (DL5), of a key if there is one
+    partition_by  the key, whose tuples wait in a line of their own (DL8)
     """
 
     name: str
@@ -498,6 +499,7 @@ class Delay(OneInput, InWords):
     by: int = 0
     gap: int = 0
     buffer: int = 1_000_000
+    partition_by: tuple[Expression, ...] = ()
 
     @property
     def word(self) -> str:
@@ -506,7 +508,7 @@ class Delay(OneInput, InWords):
     @property
     def clauses(self) -> tuple[str, ...]:
         how = f"at least {seconds(self.gap)} s between two tuples" if self.gap else f"{seconds(self.by)} s later"
-        return (f"{how}; at most {self.buffer:,} tuples wait",)
+        return (f"{how}{by_keys(self.partition_by)}; at most {self.buffer:,} tuples wait",)
 
     @property
     def fires(self) -> tuple[str, str]:
@@ -748,6 +750,8 @@ class Settings:
     #: when a service starts the pipeline again after it has ended: "always", "on-failure" or "never"; None: the default
     #: of the service
     restart: str | None = None
+    #: the most nanoseconds that a call of a user's class may take; 0: there is no limit
+    class_timeout: int = 60_000_000_000
 
     @property
     def survives_power_loss(self) -> bool:

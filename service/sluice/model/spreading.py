@@ -177,7 +177,7 @@ def keys_apart(pipeline: Pipeline, operator: Dedup | KeyedMap) -> tuple[int, ...
     return tuple(range(len(own)))
 
 
-def _own_key(operator: Dedup | KeyedMap) -> Keys:
+def _own_key(operator: Dedup | KeyedMap | Delay) -> Keys:
     return operator.by if isinstance(operator, Dedup) else operator.partition_by
 
 
@@ -243,7 +243,7 @@ def _requirements(
         yield from _of_barrier(operator, port, behind)
         return
     downstream = [_through(operator, output, requirement) for output, requirement in behind]
-    if isinstance(operator, Dedup | KeyedMap):
+    if isinstance(operator, Dedup | KeyedMap) or (isinstance(operator, Delay) and operator.partition_by):
         yield from _of_passing(pipeline, operator, downstream)
     elif isinstance(operator, Delay):
         why = "its tuples and marks leave in the order in which they came, those of all keys together (DL6)"
@@ -255,11 +255,11 @@ def _requirements(
 
 
 def _of_passing(
-    pipeline: Pipeline, operator: Dedup | KeyedMap, downstream: list[KeyRequirement]
+    pipeline: Pipeline, operator: Dedup | KeyedMap | Delay, downstream: list[KeyRequirement]
 ) -> Iterator[KeyRequirement]:
-    """The requirement of a Dedup or a KeyedMap itself: its key. None if downstream operators require a part of it,
-    because tuples with equal keys have equal parts. Tuples that a Dedup emits when their periods are over may share a
-    cause, and are then in order of the whole key.
+    """The requirement of a Dedup, a KeyedMap or a Delay itself: its key. None if downstream operators require a part of
+    it, because tuples with equal keys have equal parts. Tuples that leave when a time is over may share a cause, and
+    are then in order of the whole key.
     """
     own = _own_key(operator)
     if not own:
@@ -277,7 +277,7 @@ def _of_passing(
         yield KeyRequirement(operator.name, (), "the tuples of all keys decide how long a key is remembered (Z9, Z10)")
         return
     why = _windows_in_order(pipeline, operator) if isinstance(operator, Dedup) else ""
-    whole = isinstance(operator, Dedup) and operator.keep == "last"
+    whole = isinstance(operator, Delay) or (isinstance(operator, Dedup) and operator.keep == "last")
     parts = [requirement.key for requirement in downstream if requirement.key]
     if why or whole or not any(set(part) <= set(own) for part in parts):
         instead = why and f"{BETWEEN} {operator.name} and its readers"

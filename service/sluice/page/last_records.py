@@ -18,6 +18,7 @@ from sluice.columns.json_columns import shown_values
 from sluice.inspect.record_topic import shown_bytes
 from sluice.json_texts import COMPACT, text_with_digits
 from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.range_reader import END, READER_PROPERTIES, headers_of
 from sluice.kafka.records import SCHEMA
 from sluice.kafka.requests import discard
@@ -98,6 +99,14 @@ def _read(kafka: Mapping[str, str], topic_partitions: Sequence[tuple[str, int]])
         discard(clients)
 
 
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of a record; none if the name of one is not UTF-8, which any producer may write."""
+    try:
+        return headers_of(message)
+    except HeaderNameError:
+        return []
+
+
 def _common(message: Message) -> dict[str, Any]:
     key = message.key()
     return {
@@ -107,7 +116,7 @@ def _common(message: Message) -> dict[str, Any]:
 
 
 def _output(stream: Stream, message: Message, pipeline: Pipeline) -> dict[str, Any]:
-    headers = dict(headers_of(message))
+    headers = dict(_headers(message))
     mark = (headers.get(HEADER) or b"").decode(errors="replace")
     about: Event = {"at": message.timestamp()[1] / 1000, "stream": stream.name, "topic_partition": message.partition()}
     value = message.value()
@@ -128,7 +137,7 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
         decoded = Records.of(stream, pipeline.settings.registry).decode(
             pa.array([value], pa.binary()),
             pa.array([message.key()], pa.binary()),
-            pa.array([headers_of(message)], SCHEMA.field("headers").type),
+            pa.array([_headers(message)], SCHEMA.field("headers").type),
         )
         if len(decoded.good) and len(value) <= MAX_VALUE:
             columns = {name: shown_values(decoded.tuples.column(name), type_) for name, type_ in stream.schema}
@@ -140,7 +149,7 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
 
 def _dead_letter(message: Message) -> dict[str, Any]:
     """A dead letter, with the event that gives the same dead letter in a replay."""
-    headers = [(name, value or b"") for name, value in headers_of(message)]
+    headers = [(name, value or b"") for name, value in _headers(message)]
     details = {name.removeprefix(PREFIX): v.decode(errors="replace") for name, v in headers if name.startswith(PREFIX)}
     record: Event = {name: shown_bytes(part) for name, part in _parts(message)}
     rest = {name: shown_bytes(value) for name, value in headers if not name.startswith(PREFIX) or name == HEADER}

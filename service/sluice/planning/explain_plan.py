@@ -157,7 +157,7 @@ def _state(operator: Operator, needs: Footprint | None) -> str | None:
     if isinstance(operator, Custom):
         return "what its window holds, and what the class remembers of it, as JSON"
     if isinstance(operator, Delay):
-        return "the tuples that wait"
+        return "the tuples that wait" + (", and the time of the last one of each key" if operator.partition_by else "")
     if needs is None:
         return None
     parts = [f"{needs.partition:,} bytes for each {_partition_of(operator, needs)}"]

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.api import call_limit
 from sluice.columns.interner import Interner
 from sluice.columns.json_columns import shown_values
 from sluice.engine.graph import Clock, GraphState, no_items
@@ -232,6 +233,7 @@ class Inspections:
 def _answer(connection: socket.socket, bucket: Bucket, question: bytes) -> None:
     """Writes the answer and ends the process. A larger answer than MAX_ANSWER is written without its windows."""
     try:
+        call_limit.leave_timer()
         signal.alarm(INSPECTION_S)
         kept = connection.fileno()
         os.closerange(3, kept)  # a copy that stays open would hide a close by the original

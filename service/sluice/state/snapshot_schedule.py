@@ -29,7 +29,7 @@ class SnapshotSchedule:
         self._settings, self._buckets = plan.pipeline.settings, plan.buckets
         #: the fraction of the maximum log length at which this bucket writes a snapshot: more than 0.5, at most 1. It
         #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
-        self._share = (1 + (number + 1) / plan.buckets) / 2
+        self.share = (1 + (number + 1) / plan.buckets) / 2
         #: bytes of the log after the newest snapshot, and the seconds that the batches in it took
         self._behind, self._took = 0, 0.0
         #: when the newest snapshot was begun, and the number of records since then
@@ -66,7 +66,7 @@ class SnapshotSchedule:
         """Whether the log is longer than `times` its maximum length, in bytes or in seconds of a replay. `held` is the
         size of the state in bytes.
         """
-        most = times * self._share
+        most = times * self.share
         return self._behind > most * held or self._took > most * MAX_REPLAY_S or self._due_in_store(most)
 
     def _due_in_store(self, most: float) -> bool:

@@ -293,7 +293,7 @@ def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(beside):
 
 
 def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
-    monkeypatch.setattr(Bucket, "_due", lambda *_: True)
+    monkeypatch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: True)
     plain, held = beside.rows(100), beside.bucket.held
     assert plain.written < held
     beside.maintain()
@@ -304,7 +304,7 @@ def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
 def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
     with monkeypatch.context() as patch:
         patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
-        patch.setattr(Bucket, "_due", lambda *_: True)
+        patch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: True)
         beside.rows(100)
         beside.maintain()
     beside.maintain()
@@ -323,7 +323,8 @@ def test_one_that_hangs_is_given_up(beside):
 
 
 def test_buckets_write_theirs_in_turns(tmp_path):
-    shares = [Bucket(plan_of(tmp_path, buckets=4), number).share for number in range(4)]
+    plan = plan_of(tmp_path, buckets=4)
+    shares = [snapshot_schedule.SnapshotSchedule(plan, number, float).share for number in range(4)]
     assert shares == [0.625, 0.75, 0.875, 1.0]
 
 

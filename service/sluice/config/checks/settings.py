@@ -52,6 +52,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         on_data_loss=file.on_data_loss,
         start=file.start,
         restart=file.restart,
+        class_timeout=duration("class_timeout", file.class_timeout, report),
     )
 
 

@@ -1,21 +1,26 @@
 """Runs the Python classes of `Custom` functions (api/custom.py): tuple by tuple, slower than the other functions, or
-for all windows at once.
+over arrays of all windows that fired.
 
 Each group of each firing gets a new object, on which `init`, `add` and `result` are called. Objects are not shared
 between windows and not saved, so the results do not depend on how events are cut into batches.
+
+A class over arrays that fails is called again for each half of the rows, so that only the rows at fault have no value.
+Each call has the time limit of api/call_limit.py, which is no failure of a row.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.api.custom import AT_ONCE, Custom, at_once
+from sluice.api import call_limit
+from sluice.api.custom import AT_ONCE, Custom, at_once, numbers_of
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
 from sluice.engine.aggregates.aggregate_function import Finish, Results
@@ -26,6 +31,10 @@ from sluice.model.functions import read_signature
 from sluice.model.types import FLOAT64, Type, optional_of
 
 LOG = logging.getLogger(__name__)
+#: the numbers of some rows, one array for each number that `lift` gives
+Numbers = Sequence[np.ndarray]
+#: computes the values of the rows in a slice
+Compute = Callable[[slice], pa.Array]
 
 
 def results(custom_class: Callable[[], Custom], arguments: Sequence[Type], result: Type) -> Finish:
@@ -39,121 +48,180 @@ def results(custom_class: Callable[[], Custom], arguments: Sequence[Type], resul
         values = [form(type_).to_user(column) for type_, column in zip(arguments, listed, strict=True)]
         rows = list(zip(*values, strict=True)) if values else [()] * int(contents.size.sum())
         ends = np.cumsum(contents.size).tolist()
-        out = [_one(custom_class, rows[a:b], result) for a, b in zip([0, *ends], ends, strict=False)]
+        starts = [0, *ends]
+        out = [
+            call_limit.call(custom_class, _one, custom_class, rows[a:b], result)
+            for a, b in zip(starts, ends, strict=False)
+        ]
         failures = [value for value in out if isinstance(value, Exception)]
         if failures:
             LOG.warning(
                 "%d results of %s have no value, the first since:", len(failures), custom_class, exc_info=failures[0]
             )
         failed = np.fromiter((isinstance(value, Exception) for value in out), np.bool_, len(out))
-        made_values = [None if isinstance(value, Exception) else value for value in out]
-        return Results(form(optional_of(result)).from_user(made_values), failed)
+        values_or_none = [None if isinstance(value, Exception) else value for value in out]
+        return Results(form(optional_of(result)).from_user(values_or_none), failed)
 
     return finish
 
 
 def _of_all(custom_class: Callable[[], Any], sizes: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> Results:
-    """The results of a class that computes all windows at once (FN6).
+    """The results of a class that computes all windows at once (FN6)."""
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
-    If the class raises an exception, it is called again for each window alone, so that only the results of the windows
-    at fault have no value (FN7).
+    def compute(part: slice) -> pa.Array:
+        offsets = starts[part.start : part.stop + 1]
+        first, end = int(offsets[0]), int(offsets[-1])
+        values = custom_class().results(offsets - first, *[column[first:end] for column in columns])
+        return _of_length(values, len(offsets) - 1, AT_ONCE)
+
+    return _divided(custom_class, compute, slice(0, len(sizes)), type_)
+
+
+# ---- classes that lift the tuples (FN11, FN13) -----------------------------------------------------------------------
+
+
+def lifts_of(custom_class: type[Any], name: str, arguments: tuple[Expression, ...]) -> list[Call]:
+    """The expressions over a tuple with each number that the class gives for it."""
+    lifted = _Lifted(custom_class)
+    names = [f"{name}.lift[{number}]" for number in range(numbers_of(custom_class))]
+    OWN.update({function: partial(lifted.numbers, number) for number, function in enumerate(names)})
+    return [Call(function, arguments, FLOAT64) for function in names]
+
+
+class _Lifted:
+    """The numbers of the tuples of a batch. The expressions of the numbers are computed one after the other, and share
+    one call of `lift` by this.
     """
-    if not len(sizes):
-        return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    try:
-        values = _called(custom_class, offsets, columns, type_)
-    except Exception as error:
-        if len(sizes) == 1:
-            LOG.warning("a result of %s has no value:", custom_class, exc_info=error)
-            return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
-        parts = [
-            _of_all(custom_class, sizes[n : n + 1], [column[start:end] for column in columns], type_)
-            for n, (start, end) in enumerate(zip(offsets.tolist(), offsets[1:].tolist(), strict=False))
-        ]
-        return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([p.failed for p in parts]))
-    return _with_failures(values, type_)
 
+    def __init__(self, custom_class: type[Any]) -> None:
+        self._made = custom_class
+        parameters = read_signature(custom_class.signature).parameters
+        self._required = [place for place, word in enumerate(parameters) if not word.endswith("?")]
+        #: the arguments of the last call, and what it returned
+        self._last: tuple[list[pa.Array], list[pa.Array]] = ([], [])
 
-def _called(custom_class: Callable[[], Any], offsets: np.ndarray, columns: Sequence[pa.Array], type_: Type) -> pa.Array:
-    values = custom_class().results(offsets, *columns)
-    return _of_length(values, len(offsets) - 1, AT_ONCE).cast(form(type_).arrow)
-
-
-# ---- classes that lift the tuples as they come (FN11) ----------------------------------------------------------------
-
-
-def lift(custom_class: type[Any], name: str, number: int, arguments: tuple[Expression, ...]) -> Call:
-    """The expression over a tuple with the number of this place that the class gives for it."""
-    function = f"{name}.lift[{number}]"
-    required = [
-        place for place, word in enumerate(read_signature(custom_class.signature).parameters) if not word.endswith("?")
-    ]
-
-    def numbers(*columns: pa.Array) -> pa.Array:
+    def numbers(self, number: int, *columns: pa.Array) -> pa.Array:
+        """The numbers of one place; 0 for tuples outside of the part of `where:`, of which arguments are null."""
         there = np.ones(len(columns[0]), np.bool_)
-        for place in required:  # with `where:` the arguments of other tuples are null
+        for place in self._required:
             there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
         given = [column.filter(pa.array(there)) for column in columns]
-        lifted = _numbers(custom_class, number, given, int(there.sum()))
+
+        def compute(part: slice) -> pa.Array:
+            return self._of(given, part)[number]
+
+        lifted = _divided(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
         return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
 
-    OWN[function] = numbers
-    return Call(function, arguments, FLOAT64)
+    def _of(self, given: list[pa.Array], part: slice) -> list[pa.Array]:
+        columns, count = [column[part.start : part.stop] for column in given], part.stop - part.start
+        known, lifted = self._last
+        if len(known) != len(columns) or not all(map(pa.Array.equals, known, columns)):
+            lifted = [_of_length(column, count, "lift") for column in self._made().lift(*columns)]
+            self._last = columns, lifted
+        return lifted
 
 
-def _numbers(custom_class: type[Any], number: int, columns: Sequence[pa.Array], count: int) -> pa.Array:
-    """The numbers of one place for some tuples, null where the class fails: a single tuple then has no value."""
-    if not count:
-        return pa.array([], pa.float64())
-    try:
-        lifted = custom_class().lift(*columns)
-        return _of_length(lifted[number], count, "lift").cast(pa.float64())
-    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
-        failure = error
-    if count == 1:
-        LOG.warning("a tuple has no value in %s:", custom_class, exc_info=failure)
-        return pa.nulls(1, pa.float64())
-    half = count // 2
-    parts = [(0, half), (half, count - half)]
-    return pa.concat_arrays(
-        [
-            _numbers(custom_class, number, [column.slice(start, size) for column in columns], size)
-            for start, size in parts
-        ]
-    )
+def of_numbers(custom_class: type[Any], numbers: Numbers, type_: Type) -> Results:
+    """The results of all windows from their combined numbers."""
+
+    def compute(part: slice) -> pa.Array:
+        return _of_length(
+            custom_class().result(*[column[part] for column in numbers]), part.stop - part.start, "result"
+        )
+
+    return _divided(custom_class, compute, slice(0, len(numbers[0])), type_)
 
 
-def of_numbers(custom_class: type[Any], numbers: Sequence[np.ndarray], type_: Type) -> Results:
-    """The results of all windows. If the class fails, it is called for each half of them, so that only the windows at
-    fault have no value (FN7).
+def combining(custom_class: type[Any], type_: Type) -> Finish:
+    """The function of a class with a `combine` of its own: the listed numbers of each window become one (FN13)."""
+
+    def finish(contents: FiredContents, at: Sequence[int]) -> Results:
+        numbers = [contents.listed[:, column].view(np.float64) for column in at]
+        starts = np.concatenate([[0], np.cumsum(contents.size)]).astype(np.int64)
+
+        def compute(part: slice) -> pa.Array:
+            own = [column[starts[part.start] : starts[part.stop]] for column in numbers]
+            window = _combined(custom_class(), contents.size[part], own)
+            return _of_length(custom_class().result(*window), part.stop - part.start, "result")
+
+        return _divided(custom_class, compute, slice(0, len(contents.size)), type_)
+
+    return finish
+
+
+def _combined(custom: Any, sizes: np.ndarray, numbers: Numbers) -> list[np.ndarray]:  # noqa: ANN401 - of users
+    """The numbers of each window. Neighbours are combined, again and again, for all windows at once.
+
+    How the tuples of a window are put into pairs depends on their number alone, so the result does not depend on the
+    other windows. No window is empty.
     """
-    count = len(numbers[0])
+    left = [np.ascontiguousarray(column) for column in numbers]
+    while len(left[0]) > len(sizes):
+        left, sizes = _halved(custom, sizes, left), (sizes + 1) // 2
+    return left
+
+
+def _halved(custom: Any, sizes: np.ndarray, numbers: list[np.ndarray]) -> list[np.ndarray]:  # noqa: ANN401
+    """The numbers of the windows with each pair of neighbours combined; the last number without a neighbour stays."""
+    pairs, odd = sizes // 2, sizes % 2
+    if not odd.any():
+        return _pairs(custom, [column[::2] for column in numbers], [column[1::2] for column in numbers])
+    numbered = np.arange(int(pairs.sum()))
+    behind = np.cumsum(odd) - odd
+    older = 2 * numbered + np.repeat(behind, pairs)
+    combined = _pairs(custom, [column[older] for column in numbers], [column[older + 1] for column in numbers])
+    into, ends = numbered + np.repeat(behind, pairs), np.flatnonzero(odd)
+    alone, last = np.cumsum(pairs + odd)[ends] - 1, np.cumsum(sizes)[ends] - 1
+    halved = [np.empty(len(into) + len(ends)) for _ in numbers]
+    for target, pair, column in zip(halved, combined, numbers, strict=True):
+        target[into], target[alone] = pair, column[last]
+    return halved
+
+
+def _pairs(custom: Any, older: list[np.ndarray], younger: list[np.ndarray]) -> list[np.ndarray]:  # noqa: ANN401
+    combined = list(custom.combine(older, younger))
+    if len(combined) != len(older):
+        msg = f"combine() returned {len(combined)} arrays, not {len(older)}"
+        raise TypeError(msg)
+    arrays = [_of_length(column, len(older[0]), "combine").cast(pa.float64()) for column in combined]
+    return [array.to_numpy() for array in arrays]  # an error if there are nulls
+
+
+# ---- calls over arrays -----------------------------------------------------------------------------------------------
+
+
+def _divided(custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> Results:
+    """The values of the rows in a part. If the class fails, it is called for each half, down to single rows (FN7)."""
+    count = part.stop - part.start
     if not count:
         return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    try:
-        values = _of_length(custom_class().result(*numbers), count, "result").cast(form(type_).arrow)
-    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
-        failure = error
-    else:
-        return _with_failures(values, type_)
+    values = call_limit.call_over_arrays(custom_class, _tried, compute, part, type_)
+    if isinstance(values, pa.Array):
+        absent = values.is_null().to_numpy(zero_copy_only=False)
+        return Results(values, absent if not type_.optional else np.zeros(count, np.bool_))
     if count == 1:
-        LOG.warning("a result of %s has no value:", custom_class, exc_info=failure)
+        LOG.warning("a value of %s is missing:", custom_class, exc_info=values)
         return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
-    halves = (slice(0, count // 2), slice(count // 2, count))
-    parts = [of_numbers(custom_class, [column[half] for column in numbers], type_) for half in halves]
-    return Results(pa.concat_arrays([part.values for part in parts]), np.concatenate([part.failed for part in parts]))
+    middle = part.start + count // 2
+    halves = [
+        _divided(custom_class, compute, half, type_) for half in (slice(part.start, middle), slice(middle, part.stop))
+    ]
+    return Results(pa.concat_arrays([half.values for half in halves]), np.concatenate([half.failed for half in halves]))
 
 
-def _with_failures(values: pa.Array, type_: Type) -> Results:
-    absent = values.is_null().to_numpy(zero_copy_only=False)
-    return Results(values, absent if not type_.optional else np.zeros(len(values), np.bool_))
+def _tried(compute: Compute, part: slice, type_: Type) -> pa.Array | Exception:
+    try:
+        return compute(part).cast(form(type_).arrow)
+    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+        return error
 
 
-def _of_length(returned: Any, count: int, method: str) -> pa.Array:  # noqa: ANN401 - what a user's class returns
-    array = returned.combine_chunks() if isinstance(returned, pa.ChunkedArray) else returned
+def _of_length(contents: Any, count: int, method: str) -> pa.Array:  # noqa: ANN401 - what a user's class returns
+    array = contents.combine_chunks() if isinstance(contents, pa.ChunkedArray) else contents
     if not isinstance(array, pa.Array | np.ndarray) or len(array) != count:
-        message = f"{method}() returned {type(returned).__name__}, not an array of {count} values"
+        message = f"{method}() returned {type(contents).__name__}, not an array of {count} values"
         raise TypeError(message)
     return array if isinstance(array, pa.Array) else pa.array(array)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sluice.api.custom import lifts, load
+from sluice.api.custom import combines, lifts, load
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_units, from_words
 from sluice.columns.float_bits import as_real
@@ -407,9 +407,13 @@ COMBINED = {
 
 
 def _lifted(custom_class: type[Any], name: str, arguments: tuple[Expression, ...], type_: Type) -> Function:
-    """The function of a class that lifts the tuples as they come (FN11)."""
+    """The function of a class that lifts the tuples: with words, computed as they come (FN11), or with a function of
+    its own, which combines the listed numbers (FN13).
+    """
+    columns = custom_functions.lifts_of(custom_class, name, arguments)
+    if combines(custom_class):
+        return Function(custom_functions.combining(custom_class, type_), lists=tuple(columns))
     words = custom_class.combine
-    columns = [custom_functions.lift(custom_class, name, number, arguments) for number in range(len(words))]
 
     def finish(contents: FiredContents, at: Sequence[int]) -> Results:
         numbers = [

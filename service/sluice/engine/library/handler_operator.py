@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from sluice.api import call_limit
 from sluice.api.handler import load
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
@@ -119,16 +120,12 @@ class HandlerOperator(Stateful[State]):
         name = window_event.window.name if self.spec.partition_by else None
         view = View(window_event.window, window_event.at)
         before = json.dumps(view.memory)
-        try:
-            method = getattr(self._handler, window_event.what)
-            returned = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
-            rows = None if returned is None else [self._row(values) for values in returned]
-            _remember(view.memory, json.dumps(view.memory))
-        except Exception as error:
+        rows = call_limit.call(self.spec.handler, self._called, window_event, view)
+        if isinstance(rows, Exception):
             _remember(view.memory, before)
-            LOG.warning("%s of %s failed", window_event.what, self.spec.handler, exc_info=error)
+            LOG.warning("%s of %s failed", window_event.what, self.spec.handler, exc_info=rows)
             about = window_event.row if window_event.row is not None else {"key": window_event.window.key}
-            why = f"{window_event.what}: {type(error).__name__}: {error}"
+            why = f"{window_event.what}: {type(rows).__name__}: {rows}"
             sending.rejected.append((window_event.event, window_event.at, why, _text(about)))
             return
         for row in rows or ():
@@ -136,6 +133,17 @@ class HandlerOperator(Stateful[State]):
             sending.rows.append(row)
         if window_event.what == TRIGGER and rows is not None:
             sending.items.append((window_event.event, window_event.at, WINDOW, name, 0))
+
+    def _called(self, window_event: WindowEvent, view: View) -> list[list[Any]] | Exception | None:
+        """The rows that the user's class returns for an event, or the exception that it raises."""
+        try:
+            method = getattr(self._handler, str(window_event.what))
+            sent = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
+            rows = None if sent is None else [self._row(values) for values in sent]
+            _remember(view.memory, json.dumps(view.memory))
+        except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+            return error
+        return rows
 
     def _row(self, values: Mapping[str, Any]) -> list[Any]:
         """The values in the order of the attributes. Raises an exception if they do not fit the output."""

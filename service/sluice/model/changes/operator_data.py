@@ -85,6 +85,7 @@ def _parts(operator: Operator, pipeline: Pipeline, earlier: EarlierNames) -> Ite
             yield from _of_dedup(operator, pipeline, earlier)
         case Delay():
             yield "input", provenance_of(pipeline, operator.input, earlier)
+            yield "partition_by", operator.partition_by
             yield "attributes of its input", pipeline.streams[operator.input].schema
         case Aggregate() | Sort() | Custom():
             yield from _of_window(operator, pipeline, earlier)

@@ -187,6 +187,8 @@ def _of_one_input(
             yield _tuple(event_time, arriving if at_once else math.inf, stale)
         case Dedup(keep="last", accepts=None):
             yield _tuple(event_time, math.inf, "keep: last holds tuples by the clock")
+        case Delay() if operator.partition_by:
+            yield _tuple(event_time, math.inf, "a delay by key holds tuples while the watermark advances")
         case Dedup(accepts=None) | Delay():
             yield _tuple(event_time, arriving)
         case Sort() | Dedup():

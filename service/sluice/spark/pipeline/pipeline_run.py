@@ -35,6 +35,7 @@ from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.failures import stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.lanes.direct_lane import load_early
+from sluice.spark.pipeline.class_changes import ClassChanges
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.placement import Placement
 from sluice.spark.query import prepare, start
@@ -75,6 +76,7 @@ class PipelineRun:
         self._queries: Sequence[StreamingQuery] = ()
         self._checkpoints: list[str] = []
         self._opened = OpenLanes()
+        self._class_changes = ClassChanges()
         #: whether topics, checkpoint and ledger of all stages are checked; the topics of outputs then exist
         self.prepared = False
 
@@ -181,6 +183,10 @@ class PipelineRun:
         inspect = partial(bucket_inspection.inspect, plan.server_name) if local else None
         self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, inspect)
 
+    def _look(self) -> None:
+        self._opened.look()
+        self._class_changes.look()
+
     def _watched(
         self,
         seen: Sequence[ProgressListener],
@@ -195,7 +201,7 @@ class PipelineRun:
             stop,
             self._member.health,
             ending,
-            look=self._opened.look,
+            look=self._look,
             wake=self._opened.wake,
             restarts=restarts,
         )

@@ -13,8 +13,10 @@ import socket
 import traceback
 from contextlib import suppress
 
+from sluice.api import call_limit, class_loader
 from sluice.batch.commit import commit_part, split_parted
 from sluice.batch.envelope import COUNTS, Packed
+from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
 from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
@@ -75,13 +77,21 @@ def _served(connection: socket.socket, request: Message, bucket: Bucket | None) 
     number, version, *kinds = request.numbers
     plan, *packed = request.bodies
     try:
-        bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - only tasks of this service send plans
-        answer = _fed(bucket, version, list(zip(kinds, packed, strict=True)))
+        bucket = bucket or _started(plan, number)
+        with call_limit.of_batch(version):
+            answer = _fed(bucket, version, list(zip(kinds, packed, strict=True)))
     except StateError as error:
         answer = Message((UNREADABLE,), [str(error).encode()])
     except Exception:  # noqa: BLE001 - the answer carries the error to the task, which raises it
         answer = Message((FAILED,), [traceback.format_exc().encode()])
     answer.write(connection.sendall)
+    return bucket
+
+
+def _started(pickled: bytes | memoryview, number: int) -> Bucket:
+    plan: Plan = pickle.loads(pickled)  # noqa: S301 - only tasks of this service send plans
+    bucket = Bucket(plan, number)  # this loads users' classes
+    class_loader.require_same(plan.modules)
     return bucket
 
 

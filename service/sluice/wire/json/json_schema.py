@@ -54,19 +54,19 @@ def check_comparisons(schema: Any) -> None:  # noqa: ANN401
     which refers twice to the next one, stand for a billion.
     """
     counts: dict[int, int] = {}
-    if any(_comparisons(schema, one, counts) > MAX_COMPARISONS for one in _objects(schema)):
+    if any(_comparisons(schema, node, counts) > MAX_COMPARISONS for node in _objects(schema)):
         raise JsonSchemaError(f"a JSON Schema that compares a value with at most {MAX_COMPARISONS:,} schemas")
 
 
-def _comparisons(schema: Any, one: Any, counts: dict[int, int]) -> int:  # noqa: ANN401
-    """The number of schemas that a value is compared with for `one`. A reference to a schema around counts as 0."""
-    if not isinstance(one, dict):
+def _comparisons(schema: Any, node: Any, counts: dict[int, int]) -> int:  # noqa: ANN401
+    """The number of schemas that a value is compared with for `node`. A reference to a schema around counts as 0."""
+    if not isinstance(node, dict):
         return 1
-    if id(one) not in counts:
-        counts[id(one)] = 0
-        inner = [part for word in OF_THE_VALUE if word in one for part in _inner(schema, word, one[word])]
-        counts[id(one)] = 1 + sum(_comparisons(schema, part, counts) for part in inner)
-    return counts[id(one)]
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        inner = [part for word in OF_THE_VALUE if word in node for part in _inner(schema, word, node[word])]
+        counts[id(node)] = 1 + sum(_comparisons(schema, part, counts) for part in inner)
+    return counts[id(node)]
 
 
 def _inner(schema: Any, word: str, value: Any) -> list[Any]:  # noqa: ANN401
@@ -82,10 +82,10 @@ def _objects(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
     """All objects in a JSON value."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def attributes_of(schema: Any) -> Schema:  # noqa: ANN401

@@ -58,7 +58,9 @@ def by_tuples(typed: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[s
         case Part(word="count", arguments=(text,)) if text.strip().isdigit() and 0 < int(text) < 2**53:
             return "count", int(text)
         case Part(word="delta", arguments=(name, text)):
-            kind = dict(typed.streams.schemas.get(shape.dedup, ())).get(name.strip())
+            if shape.dedup not in typed.streams.schemas:  # which is reported
+                return "delta", 0
+            kind = dict(typed.streams.schemas[shape.dedup]).get(name.strip())
             given = seconds(text)
             if kind is None or kind.present.time is None or given is None or given < 0:
                 return None

@@ -12,6 +12,8 @@ def delay(typed: ExpressionChecks, index: int, shape: DelayShape | ThrottleShape
     """The operator. Its output tuples have the attributes of the input, unchanged."""
     source = shape.delay if isinstance(shape, DelayShape) else shape.throttle
     outputs = typed.outputs(index, shape, None, typed.unchanged(source))
-    if isinstance(shape, DelayShape):
-        return Delay(shape.name, source, outputs, by=round(shape.by * SECOND), buffer=shape.buffer)
-    return Delay(shape.name, source, outputs, gap=round(SECOND / shape.rate), buffer=shape.buffer)
+    scope = typed.scope(source, f"in a {'delay' if isinstance(shape, DelayShape) else 'throttle'}")
+    key = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
+    by = round(shape.by * SECOND) if isinstance(shape, DelayShape) else 0
+    gap = 0 if isinstance(shape, DelayShape) else round(SECOND / shape.rate)
+    return Delay(shape.name, source, outputs, by, gap, shape.buffer, key)

@@ -119,6 +119,14 @@ def partitioned() -> Any:  # noqa: ANN401
     )
 
 
+def own_line() -> Any:  # noqa: ANN401
+    return Field(
+        [],
+        description="The key: the tuples of each key wait in a line of their own, and marks do not wait.",
+        examples=[["customer"]],
+    )
+
+
 def rest() -> Any:  # noqa: ANN401
     return Field(
         default=False,
@@ -544,7 +552,8 @@ class DelayShape(StatefulShape):
 
     delay: Input = Field(description=INPUT)
     by: Seconds = Field(description="How much later by the operator clock.", gt=0, examples=["30s"])
-    buffer: int = buffer(1_000_000, "of all keys")
+    partition_by: list[ExpressionText] = own_line()
+    buffer: int = buffer(1_000_000, "of a key, or without one of all keys,")
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
@@ -559,7 +568,8 @@ class ThrottleShape(StatefulShape):
         allow_inf_nan=False,
         examples=[100, 0.5],
     )
-    buffer: int = buffer(1_000_000, "of all keys")
+    partition_by: list[ExpressionText] = own_line()
+    buffer: int = buffer(1_000_000, "of a key, or without one of all keys,")
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 

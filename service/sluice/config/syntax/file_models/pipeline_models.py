@@ -155,6 +155,12 @@ class FileShape(FileModel):
         "on-failure. `sluice run --restart` has precedence.",
         examples=["on-failure"],
     )
+    class_timeout: Duration = Field(
+        60.0,
+        description="The most seconds that a call of a Python class may take; a longer one ends the batch with an "
+        "error. 0: no limit.",
+        examples=["5m"],
+    )
 
 
 def json_schema() -> dict[str, Any]:

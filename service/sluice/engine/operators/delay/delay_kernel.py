@@ -47,3 +47,13 @@ def times(
             count += 1
         last[LAST_ITEM] = time
         due[i] = time
+
+
+@kernel
+def times_by_key(r: DelaySettings, at: np.ndarray, key: np.ndarray, last: np.ndarray, due: np.ndarray) -> None:
+    """Writes to `due` when each tuple leaves (DL8). `last` has the time at which the last tuple of each key leaves."""
+    for i in range(len(at)):
+        time, before = later(at[i], r.by), last[key[i]]
+        if before != UNSET:
+            time = max(time, later(before, r.gap))
+        last[key[i]] = due[i] = time

@@ -1,0 +1,147 @@
+"""The Delay operator with a key: the tuples of each key wait in a line of their own, and marks do not wait (DL8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.json_columns import json_values
+from sluice.columns.key_bytes import canonical, key_codes
+from sluice.columns.tables import Data
+from sluice.engine.contents import window_inspection
+from sluice.engine.contents.window_inspection import InspectedWindow
+from sluice.engine.operators.delay import delay_kernel
+from sluice.engine.operators.delay.delay_kernel import DelaySettings
+from sluice.engine.operators.delay.keyed_delay_state import KeyedDelayState, Waiting
+from sluice.engine.operators.one_input import until_final
+from sluice.engine.operators.operator import Stateful
+from sluice.engine.stream import emit
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected
+from sluice.model.spec import Delay
+from sluice.model.types import Schema
+from sluice.time_units import SECOND
+
+
+class KeyedDelayOperator(Stateful[KeyedDelayState]):
+    """Runs one `Delay` with `partition_by` (DL8)."""
+
+    def __init__(self, spec: Delay, schema: Schema) -> None:
+        """`schema` belongs to the input."""
+        self.spec, self._attributes, self._schema = spec, schema, arrow_schema(schema)
+        self._rule = DelaySettings(spec.by, spec.gap, spec.buffer)
+
+    def initial(self) -> KeyedDelayState:
+        return KeyedDelayState(self._schema)
+
+    def load(self, data: Data) -> KeyedDelayState:
+        return self.initial().read(data)
+
+    def due(self, state: KeyedDelayState) -> int:
+        """The time at which the next tuple leaves; MAX_TIME if none waits."""
+        return state.due
+
+    def inspect(self, state: KeyedDelayState, key: str | None) -> list[InspectedWindow]:
+        """The waiting tuples of this key, with the time in seconds at which the first of them leaves."""
+        number = window_inspection.code_of(state.keys, key)
+        if number < 0 or not state.counts[number]:
+            return []
+        parts = [piece.only(piece.key == number).tuples for piece in state.pieces]
+        columns = {
+            name: [value for part in parts for value in json_values(part.column(name), kind)]
+            for name, kind in self._attributes
+        }
+        held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        policy = {"due": int(state.times_of(number)[0]) / SECOND}
+        return [InspectedWindow(self.spec.name, len(held), held, policy=policy)]
+
+    def feed(self, state: KeyedDelayState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
+        """The items that leave by `clock.end`, by stream, and the rejected tuples under REJECTS. The final mark lets
+        all tuples leave at once, in order of the bytes of their keys.
+        """
+        (items,) = inputs
+        items, last, end = until_final(state, items, clock)
+        items, read, unread = readable(items, self.spec.partition_by, self.spec.name)
+        key = key_codes(read.columns, state.keys)
+        state.make_room()
+        due, refused = self._times(state, items.at[items.kind == TUPLE], key)
+        full = self._refused(items, refused)
+        at_once = self._add(state, items, key, due, refused)
+        made = _in_order(self._leaving(state, state.leave(end)), at_once)
+        if last is not None:
+            state.finished = True
+            rest = self._leaving(state, state.leave(MAX_TIME), by_key=True)
+            count = len(rest)
+            rest = replace(rest, event=np.full(count, last[0]), at=np.full(count, last[1]))
+            made = emit.final(concatenated(made, rest), *last)
+        state.forget(self.spec.gap, end)
+        return {output.stream: made for output in self.spec.outputs} | joined([unread, full])
+
+    def _times(self, state: KeyedDelayState, at: np.ndarray, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """When each tuple leaves, and the tuples for which their key has no room (DL5)."""
+        due, refused = np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_)
+        full = np.flatnonzero(np.bincount(key, minlength=len(state.counts)) + state.counts > self.spec.buffer)
+        before = state.last[full]
+        delay_kernel.times_by_key(self._rule, at, key, state.last, due)
+        for number, last in zip(full.tolist(), before.tolist(), strict=True):
+            own = np.flatnonzero(key == number)
+            if len(own):
+                self._with_full_line(state, number, last, (at, due, refused), own)
+        return due, refused
+
+    def _with_full_line(
+        self, state: KeyedDelayState, number: int, last: int, columns: tuple[np.ndarray, ...], own: np.ndarray
+    ) -> None:
+        """Computes the times of the tuples `own` of a key once more, without the tuples that find no room."""
+        at, due, refused = columns
+        known = state.times_of(number)
+        line, lasts = np.concatenate([known, np.zeros(len(own), np.int64)]), np.array([last, last])
+        times, without = np.zeros(len(own), np.int64), np.zeros(len(own), np.bool_)
+        are_tuples = np.ones(len(own), np.bool_)
+        delay_kernel.times(self._rule, at[own], are_tuples, line, len(known), lasts, times, without)
+        due[own], refused[own] = times, without
+        state.last[number] = lasts[delay_kernel.LAST_TUPLE]
+
+    def _refused(self, items: Items, refused: np.ndarray) -> Items | None:
+        if not refused.any():
+            return None
+        numbers = np.flatnonzero(items.kind == TUPLE)[refused]
+        reasons = [f"{self.spec.buffer} tuples of its key wait already"] * len(numbers)
+        return rejected(items.take(numbers), self.spec.name, reasons)
+
+    def _add(
+        self, state: KeyedDelayState, items: Items, key: np.ndarray, due: np.ndarray, refused: np.ndarray
+    ) -> Items:
+        """Adds the tuples that wait. Gives the items that leave when they came."""
+        is_tuple = items.kind == TUPLE
+        leaves = due == items.at[is_tuple]
+        waits = ~leaves & ~refused
+        tuples, source = items.tuples.filter(pa.array(waits)), items.source[is_tuple][waits].astype(np.int64)
+        state.add(Waiting.sorted(tuples, due[waits], source, key[waits]))
+        passing = ~is_tuple
+        passing[is_tuple] = leaves & ~refused
+        return items.only(passing)
+
+    def _leaving(self, state: KeyedDelayState, waiting: Waiting, *, by_key: bool = False) -> Items:
+        """The tuples as items that the clock causes. Those of one time, or all, are in order of their keys."""
+        key, keys = emit.named(waiting.key, state.keys)
+        rank = np.empty(len(keys), np.int64)
+        rank[canonical(keys)] = np.arange(len(keys))
+        order = np.lexsort((waiting.due * (not by_key), rank[key])[:: -1 if not by_key else 1])
+        count = len(order)
+        return Items(
+            np.full(count, TIMER, np.int64), waiting.due[order], np.full(count, TUPLE, np.int8),
+            waiting.source[order].astype(np.int32), key[order].astype(np.int32), keys,
+            waiting.tuples.take(pa.array(order)),
+        )  # fmt: skip
+
+
+def _in_order(timed: Items, passing: Items) -> Items:
+    """Both in the order of their times: what the clock causes is before an item that comes at the same time."""
+    whole = concatenated(timed, passing)
+    return whole.take(np.lexsort((np.arange(len(whole)) >= len(timed), whole.at)))
