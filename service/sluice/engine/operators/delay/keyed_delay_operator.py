@@ -72,15 +72,15 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
         due, refused = self._times(state, items.at[items.kind == TUPLE], key)
         full = self._refused(items, refused)
         at_once = self._add(state, items, key, due, refused)
-        made = _in_order(self._leaving(state, state.leave(end)), at_once)
+        leaving = _in_order(self._leaving(state, state.leave(end)), at_once)
         if last is not None:
             state.finished = True
             rest = self._leaving(state, state.leave(MAX_TIME), by_key=True)
             count = len(rest)
             rest = replace(rest, event=np.full(count, last[0]), at=np.full(count, last[1]))
-            made = emit.final(concatenated(made, rest), *last)
+            leaving = emit.final(concatenated(leaving, rest), *last)
         state.forget(self.spec.gap, end)
-        return {output.stream: made for output in self.spec.outputs} | joined([unread, full])
+        return {output.stream: leaving for output in self.spec.outputs} | joined([unread, full])
 
     def _times(self, state: KeyedDelayState, at: np.ndarray, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """When each tuple leaves, and the tuples for which their key has no room (DL5)."""

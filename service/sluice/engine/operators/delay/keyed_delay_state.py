@@ -81,9 +81,9 @@ class KeyedDelayState:
     @property
     def partitions(self) -> np.ndarray:
         """By key: how many of its tuples wait, for pictures."""
-        found = np.zeros(self.keys.count, [("size", np.int64)])
-        found["size"] = self.counts[: self.keys.count]
-        return found
+        table = np.zeros(self.keys.count, [("size", np.int64)])
+        table["size"] = self.counts[: self.keys.count]
+        return table
 
     @property
     def due(self) -> int:
@@ -183,25 +183,25 @@ class KeyedDelayState:
     # ---- from one state to another ----------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[KeyedDelayState]:
-        of = parts_of(self.keys, part_of_key)
-        return [self._gathered([(self, of == part)]) for part in range(parts)]
+        numbers = parts_of(self.keys, part_of_key)
+        return [self._gathered([(self, numbers == part)]) for part in range(parts)]
 
     def merge(self, others: Sequence[KeyedDelayState]) -> KeyedDelayState:
         return self._gathered([(state, np.ones(state.keys.count, np.bool_)) for state in (self, *others)])
 
     def _gathered(self, chosen: Sequence[tuple[KeyedDelayState, np.ndarray]]) -> KeyedDelayState:
         """A new state with these keys of other states."""
-        made = KeyedDelayState(self.schema, finished=self.finished)
+        gathered = KeyedDelayState(self.schema, finished=self.finished)
         for state, own in chosen:
-            known, numbers = made.keys.count, np.flatnonzero(own)
+            known, numbers = gathered.keys.count, np.flatnonzero(own)
             codes = np.zeros(state.keys.count, np.int64)
-            codes[numbers] = made.keys.intern_arrow(state.keys.take(numbers)) if len(numbers) else numbers
-            if made.keys.count != known + len(numbers):
+            codes[numbers] = gathered.keys.intern_arrow(state.keys.take(numbers)) if len(numbers) else numbers
+            if gathered.keys.count != known + len(numbers):
                 msg = "a key is in two states"
                 raise StateError(msg)
-            made.make_room()
-            made.last[codes[numbers]] = state.last[numbers]
+            gathered.make_room()
+            gathered.last[codes[numbers]] = state.last[numbers]
             waiting = joined(state.pieces, self.schema)
             waiting = waiting.only(own[waiting.key])
-            made.add(waiting._replace(key=codes[waiting.key]))
-        return made
+            gathered.add(waiting._replace(key=codes[waiting.key]))
+        return gathered
