@@ -19,5 +19,5 @@ def test_the_page_shows_a_part_of_the_file(name: str, text: str):
 
 
 def test_the_file_is_right_apart_from_its_class():
-    text = project_file("examples/onnx/forecast.yaml").read_text(encoding="utf-8")
+    text = project_file("examples/onnx/forecast.yml").read_text(encoding="utf-8")
     assert load_text(text.replace("forecast_model:Forecast", "tests.spec.custom_classes:Range"), "forecast.yaml")

@@ -1,4 +1,7 @@
-"""The recipe with a model in ONNX (examples/onnx), whose runtime is an extra: `make test-onnx` installs it."""
+"""The recipe with a model in ONNX (examples/onnx), whose runtime is an extra: `make test-onnx` installs it.
+
+Its pipeline file ends in .yml, because the lab and other tests load each .yaml of the examples without an extra.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def events(count: int) -> list[dict]:
 def test_each_reading_has_the_forecast_of_the_line_through_the_last_100(batch: int):
     given = events(130)
     outputs = [
-        record["tuple"] for record in sluice.replay(load(FOLDER / "forecast.yaml"), given, batch=batch)
+        record["tuple"] for record in sluice.replay(load(FOLDER / "forecast.yml"), given, batch=batch)
         if "tuple" in record
     ]  # fmt: skip
     assert len(outputs) == len(given)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from tests.service.cases import Case, Playing, in_handling_order, spreads, with_scope
 from tests.spec import (
-    dedup_strategies,
     event_strategies,
     join_strategies,
     strategies,
@@ -60,14 +59,13 @@ def randoms(*, spreading: bool = False) -> list[Case]:
     return list(islice((case for case in cases if case["input"] and (spreads(case) or not spreading)), RANDOM))
 
 
-#: empty panes, times of keys, and dedups by time, count and delta
+#: empty panes, times of keys, and dedups by count and delta
 RECENT = st.one_of(
-    test_empty_panes_against_oracle.cases(), test_key_times_against_oracle.cases(),
-    test_recent_duplicates_against_oracle.cases(), dedup_strategies.cases,
-)  # fmt: skip
-ANY = st.one_of(
-    strategies.cases(), event_strategies.cases, join_strategies.join_cases(), join_strategies.sort_cases(), RECENT
+    test_empty_panes_against_oracle.cases(),
+    test_key_times_against_oracle.cases(),
+    test_recent_duplicates_against_oracle.cases(),
 )
+ANY = st.one_of(strategies.cases(), event_strategies.cases, join_strategies.join_cases(), join_strategies.sort_cases())
 VECTORS = all_cases()
 SPREADING = [case for case in VECTORS if spreads(case)]
 
@@ -98,6 +96,17 @@ def test_vectors(service, cases):
 def test_vectors_in_several_buckets_and_runs(service, cases):
     playing = Playing(service, cases, buckets=3)
     playing.play(rounds=3)
+    assert playing.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_recent_kinds(service, buckets: int):
+    drawn_cases = (drawn(RECENT, RANDOM * SEED + place) for place in count())
+    fitting = (case for case in drawn_cases if case["input"] and (spreads(case) or buckets == 1))
+    cases = list(islice(fitting, PER_QUERY))
+    playing = Playing(service, cases, buckets=buckets, merge="timestamp", max_records_per_batch=200)
+    playing.play()
     assert playing.wrong() == []
 
 
