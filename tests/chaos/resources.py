@@ -47,6 +47,11 @@ class Resources:
         files = sum(len(names) for _, _, names in os.walk(self._folder))
         self._samples.append(Sample(time.monotonic(), memory / 1e6, descriptors, threads, files))
 
+    @property
+    def most_mb(self) -> float:
+        """The most memory that all processes had together; pages that several share are counted for each."""
+        return max((sample.memory_mb for sample in self._samples), default=0.0)
+
     def slopes(self) -> list[str]:
         """For each quantity its median in the first and the last third, and its growth an hour."""
         if len(self._samples) < 9:
