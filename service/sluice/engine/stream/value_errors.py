@@ -42,8 +42,10 @@ def in_results(column: pa.Array) -> np.ndarray | None:
     """The errors in a column of results, in which null says that there is none; None if there are none. A sum or mean
     of exact numbers has none if it has too many digits.
     """
+    if not column.null_count:  # also a column whose Arrow type is that of no type, such as a number of 32 bits
+        return None
     own = Error.DIGITS if type_of(column.type).exact else Error.NO_VALUE
-    return np.where(_null(column), own, Error.NONE).astype(np.int8) if column.null_count else None
+    return np.where(_null(column), own, Error.NONE).astype(np.int8)
 
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
