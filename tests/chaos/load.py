@@ -24,7 +24,8 @@ DELIVERY_MS = 300_000
 
 def create_partitions(kafka: Mapping[str, str], topic: str, count: int) -> None:
     """Gives the topic so many topic partitions."""
-    (created,) = AdminClient(dict(kafka)).create_partitions([NewPartitions(topic, count)]).values()
+    admin = AdminClient(dict(kafka))  # its futures end with it
+    (created,) = admin.create_partitions([NewPartitions(topic, count)]).values()
     created.result(30)
 
 
