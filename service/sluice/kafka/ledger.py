@@ -159,7 +159,8 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
 def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -> None:
     """Does what `end_open_transaction` does, and notes that the buckets of this start alone may write from now on.
 
-    Writers of earlier starts that open after this find the id of another start (`owner`).
+    Writers of earlier starts that open after this find the id of another start (`owner`). Raises LedgerError, and
+    changes nothing, if the ledger is that of another checkpoint by now.
     """
     own = {"transactional.id": transactional_id_of(query)}
 
@@ -168,6 +169,8 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -
         try:
             producer.init_transactions(SECONDS)
             position = read_position(kafka, query)
+            if position is not None and position.query_id != query_id:
+                raise LedgerError(foreign_message(query, query_id, position))
             at, digest = (position.next_batch, position.digest) if position else (0, "")
             producer.begin_transaction()
             offset = _offset(at, _metadata(query_id, digest, start))

@@ -30,7 +30,7 @@ from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, SparkFileError, write_fi
 from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Planned
-from sluice.kafka.kafka_errors import FencedError
+from sluice.kafka.kafka_errors import FencedError, LedgerError
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
 from sluice.kafka.requests import clients
@@ -146,12 +146,13 @@ def _position(pipeline: Pipeline, store: CheckpointStore) -> LedgerPosition | No
 def _fenced(plan: Plan, before: LedgerPosition | None) -> LedgerPosition | None:
     """Ends an open transaction, fences an instance that still runs, and returns the position of the ledger after that.
 
-    `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one.
+    `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one; or if
+    the one that is there now is that of another checkpoint.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     ledger.end_open_transaction(kafka, name)
     position = ledger.read_position(kafka, name)
-    if before is None and position is not None:
+    if position is not None and (before is None or position.query_id != plan.query):
         raise BegunElsewhereError(f"the first batch of {name!r} has become visible meanwhile")
     return position
 
@@ -176,7 +177,10 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     wrote = ledger.owner(kafka, name)[1] if position is None else position.start
     if not (parted or wrote):  # no bucket has written, and none will
         return None
-    ledger.take_over(kafka, name, plan.query, plan.start)
+    try:
+        ledger.take_over(kafka, name, plan.query, plan.start)
+    except LedgerError as error:
+        raise BegunElsewhereError(str(error)) from error
     now = ledger.read_position(kafka, name)
     if now is not None and now.next_batch != (0 if position is None else position.next_batch):
         raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
@@ -367,6 +371,8 @@ def _restore(
     position = ledger.read_position(kafka, name, ledger.OPEN if only_check else "read_committed")
     if position is None:
         return False
+    if position.query_id != plan.query:
+        raise BegunElsewhereError(f"another checkpoint of {name!r} has taken over the ledger meanwhile")
     batch, plans = position.next_batch - 1, ledger.plans(kafka, name, plan.query)
     try:
         if only_check:

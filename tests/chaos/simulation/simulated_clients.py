@@ -66,9 +66,9 @@ class Network:
         if effect is Effect.LATE:
             self._later(api, request, seconds)
             raise LostError
-        if effect is Effect.REPEAT:
-            self._later(api, request, seconds * here.random.random())
         answer = request()
+        if effect is Effect.REPEAT:  # TCP does not delay the second one alone
+            self._arrive(api, request)
         here.tick(f"{api} answered", here.random.random() * self.latency)
         if effect is Effect.LOSE:
             raise LostError
@@ -83,15 +83,19 @@ class Network:
             raise LostError
 
     @staticmethod
+    def _arrive(api: str, request: Callable[[], object]) -> None:
+        try:
+            request()
+        except BrokerError as error:
+            world().say(_kafka().process, f"{api} is refused: {error}")
+
+    @staticmethod
     def _later(api: str, request: Callable[[], object], seconds: float) -> None:
         here = world()
 
         def arrive() -> None:
             here.tick(f"{api} ARRIVES LATE", 0.0)
-            try:
-                request()
-            except BrokerError as error:
-                here.say(_kafka().process, f"a late {api} is refused: {error}")
+            Network._arrive(api, request)
 
         here.spawn(_kafka().process, f"late {api}", arrive, after=seconds)
 

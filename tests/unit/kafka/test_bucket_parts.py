@@ -120,6 +120,15 @@ def test_a_part_with_another_plan_is_refused(kafka, query):
         written(TransactionalWriter(settings(kafka, query)), query, 0, more=1)
 
 
+def test_a_start_does_not_take_over_the_ledger_of_another_checkpoint(kafka, query):
+    """It was overtaken since it has looked. Otherwise the other one could not go on with its own ledger."""
+    assert written(TransactionalWriter(replace(settings(kafka, query), bucket=None)), query, 0)
+    before = ledger.read_position(kafka, query)
+    with pytest.raises(LedgerError, match="belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2"):
+        ledger.take_over(kafka, query, "checkpoint-2", SECOND)
+    assert ledger.read_position(kafka, query) == before
+
+
 def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
     written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 0)
     parts = ledger.fenced_parts(kafka, query, 2)

@@ -17,6 +17,7 @@ from sluice.config.load import load_text
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Planned
 from sluice.kafka.batch_report import Report as ReportOfBatch
+from sluice.kafka.kafka_errors import LedgerError
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -238,6 +239,23 @@ def test_a_start_goes_on_from_a_first_batch_that_becomes_visible_while_it_fences
     monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", fence)
     (line,) = reasons(given, caplog, {})
     assert line == "it has no committed batch; it is restored to batch 0 of the ledger"
+
+
+def test_a_start_that_was_overtaken_by_another_checkpoint_while_it_fenced_looks_at_that_first(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+):
+    """It restores nothing of its own to a position that belongs to another history."""
+
+    def fence(*_: object) -> None:
+        given.position = LedgerPosition(9, "another checkpoint")
+
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", fence)
+    for name, text in FILES.items():
+        put_bytes(given.store, name, text.encode())
+    with pytest.raises(LedgerError, match="belongs to the checkpoint another checkpoint"):
+        open_checkpoint(given.pipeline, TOPICS, "start")
+    assert given.restored == []
 
 
 def test_a_start_takes_the_identity_of_an_instance_whose_buckets_have_begun_the_first_batch(
