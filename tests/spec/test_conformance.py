@@ -15,7 +15,7 @@ from tests.spec.storage import block_of
 from tests.spec.vectors import Case, all_cases, random_cuts, supported
 
 CASES = [case for case in all_cases() if supported(case)]
-RANDOM_CUTS = 20
+RANDOM_CUTS = 10
 INTERLEAVINGS = 5
 every_case = pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES])
 
