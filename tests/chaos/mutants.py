@@ -1,8 +1,8 @@
 """Planted bugs: `make mutants` shows what finds each bug, and after how many schedules or faults.
 
 Each file of tests/chaos/mutants/ is a patch of a few lines of the product. Its head says what is wrong, which faults of
-`make chaos` show it, and, if not all do, which kinds of schedules. The patch is applied to a copy of the product. The
-campaigns follow each other until one finds the bug; a bug that none finds is a hole.
+`make chaos` show it, and, if not all do, which kinds of schedules and which tests. The patch is applied to a copy of
+the product. The campaigns follow each other until one finds the bug; a bug that none finds is a hole.
 
     simulation   schedules of `make simulate`, until one has a violation
     tests        the unit tests of the exactly-once half
@@ -27,9 +27,10 @@ from sluice.files import project_file
 FOLDER = project_file("tests/chaos/mutants")
 FAULTS = re.compile(r"^faults: (.*)$", re.MULTILINE)
 SCHEDULES = re.compile(r"^schedules: (.*)$", re.MULTILINE)
+TEST_FILES = re.compile(r"^tests: (.*)$", re.MULTILINE)
 SEED = re.compile(r"^seed (\d+): .*\n +(.*)", re.MULTILINE)
 #: what is copied for a mutant
-COPIED = ("service", "tests", "schemas", "pyproject.toml")
+COPIED = ("service", "tests", "schemas", "deploy", "pyproject.toml")
 #: the unit tests of the half that the simulation covers
 TESTS = ("tests/unit/state", "tests/unit/batch", "tests/unit/checkpoint", "tests/unit/kafka")
 #: where `--write` puts its table, between two lines
@@ -45,13 +46,16 @@ class Mutant(NamedTuple):
     faults: Sequence[str]
     #: the kinds of simulated schedules that show it; empty: any
     schedules: Sequence[str]
+    #: the files of unit tests that may show it; empty: those of the exactly-once half
+    tests: Sequence[str]
     patch: Path
 
     @classmethod
     def read(cls, path: Path) -> Mutant:
         head = path.read_text().partition("diff --git")[0]
         assert FAULTS.search(head), f"{path.name}: its head has no line of faults"
-        return cls(path.stem, head.splitlines()[0], _listed(FAULTS, head), _listed(SCHEDULES, head), path)
+        listed = (_listed(pattern, head) for pattern in (FAULTS, SCHEDULES, TEST_FILES))
+        return cls(path.stem, head.splitlines()[0], *listed, path)
 
 
 def _listed(pattern: re.Pattern[str], head: str) -> list[str]:
@@ -129,9 +133,9 @@ def verdict(output: str) -> Found:
     )
 
 
-def by_tests(root: Path, _mutant: Mutant, _arguments: argparse.Namespace) -> Found:
-    result = run(root, "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *TESTS)
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
+def by_tests(root: Path, mutant: Mutant, _arguments: argparse.Namespace) -> Found:
+    result = run(root, "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *(mutant.tests or TESTS))
+    failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
     return Found(f"`{failed[1].partition('::')[2]}`", failed[1]) if failed else Found("", "nothing in the unit tests")
 
 
