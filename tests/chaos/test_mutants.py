@@ -8,7 +8,7 @@ import pytest
 
 from sluice.files import project_file
 from tests.chaos.faults import FAULTS
-from tests.chaos.mutants import BEGIN, END, Mutant, mutants, simulated, verdict, with_rows
+from tests.chaos.mutants import BEGIN, END, PAGE, Mutant, mutants, simulated, verdict, with_rows
 from tests.chaos.simulation.schedule import KINDS
 
 MUTANTS = mutants()
@@ -66,3 +66,11 @@ def test_the_table_of_the_page_keeps_the_rows_of_bugs_that_were_not_run():
     ]
     assert two.startswith("above\n")
     assert two.endswith(f"{END}\nbelow\n")
+
+
+def test_the_page_has_a_row_for_each_bug():
+    page = project_file(PAGE).read_text()
+    for mutant in MUTANTS:
+        row = next((line for line in page.splitlines() if line.startswith(f"| `{mutant.name}` |")), "")
+        assert row, f"make mutants ARGS='--write {mutant.name}'"
+        assert "not found" not in row

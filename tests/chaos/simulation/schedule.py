@@ -59,6 +59,7 @@ OTHERS = (
     "stale leader", "cut off",
 )  # fmt: skip
 OF_KIND = {
+    "one": ("END_TXN LATE", "END_TXN LOSE", "PRODUCE LATE", "TXN_OFFSET_COMMIT LATE", "kill driver"),
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
     "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy", "kill copy"),
     "cluster": ("a write fails", "a write fails", "disk full", "kill state", "kill tasks", "kill tasks"),
@@ -292,12 +293,18 @@ class Simulation:
                 when = seeded.choice(ROLES), "", int(MOST_STEPS_BEFORE * far)
             else:
                 when = "", seeded.choice(WORDS), int(MOST_WORDS_BEFORE * far)
-            drawn.append(Planned(*when, seeded.choice(names)))
+            name = seeded.choice(names)
+            if name == "kill copy":  # which lives for a few operations
+                when = "copy", "", seeded.randrange(8)
+            drawn.append(Planned(*when, name))
         if own := OF_KIND.get(self.setting.kind):
             at = seeded.randrange(len(drawn))
             drawn[at] = drawn[at]._replace(name=seeded.choice(own))
             if self.setting.kind == "copy":
                 self._surround(drawn, at)
+            if self.setting.kind == "snapshots" and seeded.random() < 0.5:  # one is incomplete, and a later one damaged
+                killed = Planned("copy", "", seeded.randrange(8), "kill copy")
+                drawn[at:] = [killed, Planned("driver", "", seeded.randrange(200), "flip snapshot")]
         return drawn
 
     def _surround(self, drawn: list[Planned], at: int) -> None:

@@ -48,6 +48,8 @@ class Network:
         self.latency = 0.001
         #: host -> until when no request of it arrives
         self.cut_off: dict[str, float] = {}
+        #: late requests that arrive right after the next record of a transaction
+        self._held: list[tuple[str, Callable[[], object]]] = []
         self.happened: list[str] = []
 
     def send(self, api: str, request: Callable[[], T]) -> T:
@@ -64,9 +66,14 @@ class Network:
             here.tick(f"{api} waits", HALF_OPEN_S)
             raise LostError
         if effect is Effect.LATE:
-            self._later(api, request, seconds)
+            if here.random.random() < 0.5:
+                self._held.append((api, request))
+            else:
+                self._later(api, request, seconds)
             raise LostError
         answer = request()
+        while api == "PRODUCE" and self._held:
+            self._arrive(*self._held.pop())
         if effect is Effect.REPEAT:  # TCP does not delay the second one alone
             self._arrive(api, request)
         here.tick(f"{api} answered", here.random.random() * self.latency)
