@@ -1,6 +1,6 @@
 """`make audit`: known vulnerabilities and licences of all Python packages that `make setup` and the image install.
 
-The vulnerabilities are those that the package index of pip's configuration serves with each release. pip-audit asks one
+The package index of pip's configuration serves the vulnerabilities with each release. pip-audit asks one
 index, whatever pip is configured with, and passes if that one knows no package. Licences must be among ALLOWED. Exit
 code 1: there is a vulnerability, or another licence; 2: of a version nothing is known. The jars are not looked at.
 """
@@ -86,7 +86,7 @@ def licence(found: Distribution) -> str:
 
 
 def is_allowed(expression: str, allowed: set[str]) -> bool:
-    """Whether each part that is joined by AND has an allowed licence among those that are joined by OR."""
+    """Whether each part that AND joins has an allowed licence among the licences that OR joins."""
     parts = re.split(r"\s+AND\s+(?![^(]*\))", expression)
     return all(any(one.strip("() ") in allowed for one in part.split(" OR ")) for part in parts)
 

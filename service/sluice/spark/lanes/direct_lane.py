@@ -78,7 +78,7 @@ class DirectLane:
         self._most = plan.pipeline.settings.direct_records
         self._readers = readers_of(plan)
         self._threads = ThreadPoolExecutor(self._readers, thread_name_prefix="sluice-direct")
-        #: the number of offsets of the last batch
+        #: the number of offsets of the last batch that the lane could read
         self.offsets = 0
 
     def outputs(self, batch: int) -> list[Packed] | None:
