@@ -4,11 +4,11 @@ A batch has fixed work, however few records it takes: Spark plans and logs it, p
 ends a transaction. So the shorter the interval, the lower the latency, and the more processor time goes into fixed
 work. The word of the setting stands for a share of one processor, for the fixed work of all pipelines of the service:
 
-    interval = fixed work of a batch (processor seconds) * (1 + 2 * stalled) / share
+    interval = fixed work of a batch (processor seconds) / share, at most LONGEST_S for each pipeline that runs
+    on a busy machine: * (1 + 2 * stalled), at most MAX_S
 
-It has a limit for each pipeline that runs, LONGEST_S, and MAX_S for all of them: a service that has just started pays
-ten times as much for a batch, and Java compiles its code only while batches run. A batch that may have left records
-behind is followed at once.
+Without the limit a service that has just started would wait for long: it pays ten times as much for a batch, and Java
+compiles its code only while batches run. A batch that may have left records behind is followed at once.
 
 Java handles no record of a batch without a job of Spark, so its processor time is fixed work, and by measurement half
 of all fixed work; the kernel counts it, the same on a busy machine. `stalled` is the part of the time, by the kernel's
@@ -37,8 +37,8 @@ from sluice.time_units import MICROSECOND, SECOND
 #: the fixed work of all processes, as a multiple of Java's
 OF_JAVA = 2.0
 #: seconds: the longest interval for each pipeline that runs
-LONGEST_S = {"low": 0.0, "balanced": 0.1, "cheap": 0.3}
-#: seconds: the longest interval of all, and the shortest time over which the fixed work is measured
+LONGEST_S = {"low": 0.0, "balanced": 0.05, "cheap": 0.3}
+#: seconds: the longest interval of all pipelines, and the shortest time over which the fixed work is measured
 MAX_S, WINDOW_S = 1.0, 1.0
 #: a batch of this part of the largest one may have left records behind
 FULL = 0.5
@@ -59,12 +59,14 @@ class Usage(NamedTuple):
 
 @dataclass(slots=True)
 class FixedWork:
-    """The processor seconds of the fixed work of a batch, stretched on a busy machine: a moving average."""
+    """The processor seconds of the fixed work of a batch, and the part of the time for which some process of the
+    machine waits for a processor: moving averages, 0 until they are measured.
+    """
 
     usage: Callable[[], Usage]
     clock: Callable[[], float]
-    #: 0 until it is measured
     seconds: float = 0.0
+    stalled: float = 0.0
     _since: tuple[float, Usage] | None = None
     _batches: int = 0
 
@@ -78,9 +80,9 @@ class FixedWork:
         self._since, self._batches = (now, usage), 0
 
     def _add(self, elapsed: float, before: Usage, after: Usage) -> None:
-        stalled = min(1.0, (after.stalled - before.stalled) / elapsed)
-        cost = OF_JAVA * (after.java - before.java) / self._batches * (1 + STRETCH * stalled)
-        self.seconds += (cost - self.seconds) * (WEIGHT if self.seconds else 1.0)
+        weight = WEIGHT if self.seconds else 1.0
+        self.seconds += (OF_JAVA * (after.java - before.java) / self._batches - self.seconds) * weight
+        self.stalled += (min(1.0, (after.stalled - before.stalled) / elapsed) - self.stalled) * weight
 
 
 #: the intervals of the queries of this service, whose Java process does the fixed work of all
@@ -128,8 +130,8 @@ class BatchInterval:
         if isinstance(self._latency, int):  # a record that just misses a batch waits for one, and for the next one
             return self._latency / SECOND - took
         self._work.batch_ended()
-        longest = min(MAX_S, LONGEST_S[self._latency] * len(self._running))
-        return min(longest, self._work.seconds / LATENCIES[self._latency])
+        interval = min(LONGEST_S[self._latency] * len(self._running), self._work.seconds / LATENCIES[self._latency])
+        return min(MAX_S, interval * (1 + STRETCH * self._work.stalled))
 
 
 def used() -> Usage:

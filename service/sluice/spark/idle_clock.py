@@ -7,8 +7,7 @@ does not advance while no timer is due. Each batch reports when the clock alone 
 
 For Spark it is a second streaming source of a query, a source without records, whose offset is a time. Spark writes the
 offsets of all sources of a batch into its offset log, so a repeated batch gets the same T, and plans a batch if one of
-them has changed. Java calls the methods of the source in this process, through the connection through which it also
-calls `foreachBatch`. A Python data source of Spark would need processes of its own, and requests to them in each batch.
+them has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
@@ -34,7 +32,8 @@ from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.range_reader import Offsets, ends
 from sluice.kafka.requests import Requests
 from sluice.ops.batch_progress import Observe
-from sluice.spark.spark_internals import SOURCE_INTERFACE, JavaObject, empty_stream, serialized_offset, stream_of
+from sluice.spark.python_source import PythonSource
+from sluice.spark.spark_internals import JavaObject, empty_stream, serialized_offset, stream_of
 from sluice.time_units import SECOND
 
 #: the name of the source in Spark's messages
@@ -118,65 +117,28 @@ class NextDueTime:
             self._time = MAX_TIME if report.due is None else report.due
 
 
-class IdleClockSource:
-    """Spark's interface `Source`, implemented in Python. Spark's thread of the query calls it."""
-
-    class Java:
-        """What Py4J reads of a class whose methods Java calls."""
-
-        implements = (SOURCE_INTERFACE,)
+class IdleClockSource(PythonSource):
+    """The idle clock as a source: its offset is a time. The buckets get the time of a batch from its offsets."""
 
     def __init__(
         self, clock: IdleClock, last: int, empty: JavaObject, offset: Callable[[str], JavaObject],
         called: Callable[[], object], *, wait: Callable[[float], object],
     ) -> None:  # fmt: skip
-        """`last` is the time of the last batch. `empty` is a streaming DataFrame of Java without rows, with the columns
-        of the query's records. `offset` makes an offset of Spark from JSON text. `called` is called in the thread in
-        which Java calls this object, and `wait` with the seconds for which no new time can be released.
+        """`last` is the time of the last batch. `offset` makes an offset of Spark from JSON text. `wait` is called with
+        the seconds for which no new time can be released. The others are those of a PythonSource.
         """
-        self._clock, self._called, self._empty, self._schema = clock, called, empty, empty.schema()
-        self._wait = wait
-        self._context = copy_context()  # so that log lines name the pipeline
-        self._made_offset = offset
+        super().__init__(NAME, empty, called)
+        self._clock, self._wait, self._made_offset = clock, wait, offset
         self._time, self._offset = last, self._offset_of(last)
 
-    def schema(self) -> JavaObject:
-        return self._schema
-
-    def getOffset(self) -> JavaObject:  # noqa: N802 - Spark gives the name
-        """The newest time that may be released, as an offset of Spark."""
-        self._called()
-        released = self._context.run(self._released)
+    def next_offset(self) -> JavaObject:
+        """The newest time that may be released."""
+        released = self._released()
         if released != self._time:
             self._time, self._offset = released, self._offset_of(released)
         else:
-            self._context.run(self._wait, self._clock.standstill())
+            self._wait(self._clock.standstill())
         return self._offset
-
-    def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802
-        """No rows: the time of a batch is in its offsets, and the buckets get it from there."""
-        return self._empty
-
-    def commit(self, end: JavaObject) -> None:
-        """Nothing is kept for batches that have ended."""
-
-    def stop(self) -> None:
-        """Nothing is open. For a query that has failed before its first batch, this may be the first call of its
-        thread.
-        """
-        self._called()
-
-    # Java has no methods of `Object` for the source but these.
-
-    def toString(self) -> str:  # noqa: N802
-        return NAME
-
-    def hashCode(self) -> int:  # noqa: N802
-        return id(self) & 0x7FFFFFFF
-
-    def equals(self, other: JavaObject) -> bool:
-        """Whether `other` is the same source: no. Java's maps compare the references of two objects first."""
-        return False
 
     def _released(self) -> int:
         """That time. It stands still while Kafka does not answer, which Spark's source of the records reports."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.commit import Deliver, commit
@@ -19,15 +18,15 @@ from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.ops.batch_progress import Observe, ignored
 from sluice.spark.batch_interval import BatchInterval
-from sluice.spark.idle_clock import NextDueTime, beside, idle_clock, last_time
+from sluice.spark.idle_clock import IdleClock, NextDueTime, beside, idle_clock, last_time
 from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
 from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
 from sluice.spark.lanes.spark_lane import SparkLane
 from sluice.spark.lanes.topic_check import TopicCheck
 from sluice.spark.placement import Placement, PlacementTable
-from sluice.spark.quiet_wait import QuietWait
+from sluice.spark.quiet_wait import QuietWait, WaitSource
 from sluice.spark.source import BatchSize, Pace, pace_of, read, record_size, sized_by_file
-from sluice.spark.spark_internals import limit_batches
+from sluice.spark.spark_internals import ask_last, empty_stream, limit_batches, no_offset
 from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records
@@ -77,14 +76,20 @@ def start(
     pace = pace_of(settings, size, cores)
     lanes = _lanes(plan, pace, table, due.of_batches(deliver), observe)
     (opened or OpenLanes()).add(lanes)
+    quiet, called = _quiet_wait(plan, lanes), partial(lanes.called, spark)
+    records = received = read(spark, plan, pace)
+    if plan.has_idle_clock:
+        clock = _idle_clock(plan, due, lanes)
+        records = beside(received, clock, last_time(plan), spark, called, wait=quiet.wait)
     query = (
-        inputs(spark, plan, pace, due, lanes)
-        .writeStream.foreachBatch(lanes)
+        records.writeStream.foreachBatch(lanes)
         .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
         .trigger(processingTime=f"{settings.trigger_interval // MILLISECOND} milliseconds")
         .start()
     )
+    if not plan.has_idle_clock:
+        ask_last(spark, query, WaitSource(empty_stream(received), no_offset(spark), called, quiet))
     if placed is not None and not sized_by_file(settings):
         most, limit = lambda cores: pace_of(settings, size, cores).batch, partial(limit_batches, spark, query)
         lanes.also_after_batch(BatchSize(cores, placed.present_cores, most, limit).batch_ended)
@@ -104,19 +109,17 @@ def _lanes(plan: Plan, pace: Pace, table: PlacementTable | None, deliver: Delive
     return lanes
 
 
-def inputs(spark: SparkSession, plan: Plan, most: Pace, due: Callable[[], int], lanes: BatchLanes) -> DataFrame:
-    """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch; `due`
-    gives the time at which the clock alone causes the next output. `lanes` closes what the clock needs.
-    """
-    records = read(spark, plan, most)
-    if not plan.has_idle_clock:
-        return records
+def _quiet_wait(plan: Plan, lanes: BatchLanes) -> QuietWait:
+    """The wait for records while none come. `lanes` ends it and closes its client."""
+    doorbell = Doorbell(plan.pipeline.settings.kafka)
+    lanes.also_wake(doorbell.end)
+    lanes.also_close(doorbell.close)
+    return QuietWait(doorbell, partial(offsets_read, plan.store), lanes.last, lanes.rest)
+
+
+def _idle_clock(plan: Plan, due: NextDueTime, lanes: BatchLanes) -> IdleClock:
+    """The idle clock of a query. `lanes` closes the client that it needs."""
     # One attempt: the clock makes the next one a second later, and a stop of the query waits for it.
     requests = clients(plan.pipeline.settings.kafka, "admin", retry_s=0.0)
-    doorbell = Doorbell(plan.pipeline.settings.kafka)
-    quiet = QuietWait(doorbell, partial(offsets_read, plan.store), lanes.last, lanes.rest)
-    lanes.also_wake(doorbell.end)
     lanes.also_close(requests.close)
-    lanes.also_close(doorbell.close)
-    clock, called = idle_clock(plan, requests, due), partial(lanes.called, spark)
-    return beside(records, clock, last_time(plan), spark, called, wait=quiet.wait)
+    return idle_clock(plan, requests, due)

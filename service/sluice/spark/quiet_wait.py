@@ -1,8 +1,9 @@
 """The wait of a query whose inputs are quiet: Spark asks for new offsets when a record comes, instead of all the time.
 
 Spark asks its sources for their offsets every 25 ms while no record comes: a request to a broker and some calls between
-processes each time, for 5 % of a processor. The idle clock is the last source that it asks, and does not answer while
-nothing can be new. Then the service's own reader requests nothing either.
+processes each time, for 5 % of a processor. The last source that it asks does not answer while nothing can be new: the
+idle clock, or, in a query without it, a source that never has an offset. Then the service's own reader requests nothing
+either.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from collections.abc import Callable
 
 from sluice.kafka.doorbell import Doorbell
 from sluice.kafka.range_reader import Offsets
+from sluice.spark.python_source import PythonSource
+from sluice.spark.spark_internals import JavaObject
 
 #: seconds after a batch, or after a record that no batch has read, from which a query is quiet
 QUIET_S = 2.0
 #: the wait as a part of the time for which the query has been quiet, and its bound in seconds: a new topic partition
 #: is found after it
 PART, MAX_S = 0.25, 5.0
+#: the name of the source in Spark's messages
+NAME = "the wait for records"
 
 
 class QuietWait:
@@ -53,3 +58,16 @@ class QuietWait:
         ended, self._ended = self._ended, self._last()
         if ended != self._ended and (self._starts is None or self._read() != self._starts):
             self._since, self._starts = self._ended, None
+
+
+class WaitSource(PythonSource):
+    """The wait as a source that has no offset, so that it stands in no plan and no log of a query."""
+
+    def __init__(self, empty: JavaObject, nothing: JavaObject, called: Callable[[], object], quiet: QuietWait) -> None:
+        """`nothing` is Scala's option without a value."""
+        super().__init__(NAME, empty, called)
+        self._nothing, self._quiet = nothing, quiet
+
+    def next_offset(self) -> JavaObject:
+        self._quiet.wait(MAX_S)
+        return self._nothing

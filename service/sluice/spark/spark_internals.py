@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,29 @@ def stream_of(source: object, spark: SparkSession) -> DataFrame:
     runtime = _jvm(spark).org.apache.spark.sql.execution.streaming.runtime
     relation = _scala_object(runtime, "StreamingExecutionRelation").apply(source, _java_session(spark))
     return DataFrame(_java_frame(relation, spark), spark)
+
+
+def no_offset(spark: SparkSession) -> JavaObject:
+    """Scala's option without a value: what a source answers that has no offset."""
+    return _jvm(spark).scala.Option.empty()
+
+
+def ask_last(spark: SparkSession, query: StreamingQuery, source: object, patience_s: float = 10.0) -> bool:
+    """Lets Spark ask `source` for an offset after all sources of a query that has been started. `source` is a Python
+    object which implements SOURCE_INTERFACE. It never has an offset, since it is not in the plan of the query.
+
+    Spark keeps the sources in a map that stays in order up to four entries, and fills it in the thread of the query.
+    Returns False if it is not filled after so many seconds, or if the query has ended.
+    """
+    execution: JavaObject = query._jsq.streamingQuery()  # noqa: SLF001
+    deadline = time.monotonic() + patience_s
+    while not (sources := execution.uniqueSources()).nonEmpty():
+        if not query.isActive or time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    all_available = _jvm(spark).org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
+    getattr(execution, "uniqueSources_$eq")(sources.updated(source, all_available))
+    return True
 
 
 def limit_batches(spark: SparkSession, query: StreamingQuery, records: int) -> None:

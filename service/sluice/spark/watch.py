@@ -20,8 +20,8 @@ from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import StartLog
 from sluice.ops.pipelines import Health
+from sluice.spark import idle_clock, quiet_wait
 from sluice.spark.failures import explained, explaining, stopped, unexpected
-from sluice.spark.idle_clock import NAME
 from sluice.spark.spark_internals import kept_reports, newest_report
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
@@ -31,8 +31,11 @@ FINISH, STOP = 6.0, 2.0
 #: seconds between two looks at the queries; without news from them each time is twice as long, up to the second one
 INTERVAL, LONGEST_INTERVAL = 0.25, 1.0
 
-#: Spark's status messages of a query that has found no work, the last one while the idle clock waits for records
-IDLE = ("Waiting for data to arrive", "Waiting for next trigger", f"Getting offsets from {NAME}")
+#: Spark's status messages of a query that has found no work, the last ones while it waits for a record
+IDLE = (
+    "Waiting for data to arrive", "Waiting for next trigger",
+    *(f"Getting offsets from {source}" for source in (idle_clock.NAME, quiet_wait.NAME)),
+)  # fmt: skip
 
 #: called with the failure of a query, or with None after a request to stop. What follows may hang, so this bounds it
 Ending = Callable[[SluiceError | None], None]

@@ -65,8 +65,10 @@ def test_the_setting_decides_the_interval(setting, interval):
     assert Machine(setting).batches(MANY) == interval
 
 
-def test_on_a_busy_machine_batches_become_fewer():
-    assert Machine("latency: balanced", stalled=0.5).batches(MANY) == 2 * 0.02 / 0.5
+@pytest.mark.parametrize(("java", "quiet"), [(0.01, 0.02 / 0.5), (3.0, 0.05)], ids=["by the work", "at the limit"])
+def test_on_a_busy_machine_batches_become_fewer(java, quiet):
+    assert Machine("latency: balanced", java=java).batches(MANY) == quiet
+    assert Machine("latency: balanced", java=java, stalled=0.5).batches(MANY) == 2 * quiet
 
 
 def test_a_batch_that_may_have_left_records_behind_is_followed_at_once():
@@ -81,7 +83,7 @@ def test_batches_that_take_longer_than_the_interval_follow_each_other():
 
 @pytest.mark.parametrize(
     ("word", "others", "longest"),
-    [("balanced", 0, 0.1), ("balanced", 2, 0.3), ("balanced", 99, MAX_S), ("cheap", 0, 0.3), ("cheap", 9, MAX_S)],
+    [("balanced", 0, 0.05), ("balanced", 2, 0.15), ("balanced", 99, MAX_S), ("cheap", 0, 0.3), ("cheap", 9, MAX_S)],
 )
 def test_the_interval_has_a_limit_for_each_query_that_runs(word, others, longest):
     assert Machine(f"latency: {word}", java=3.0, others=others).batches(MANY) == longest

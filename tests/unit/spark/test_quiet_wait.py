@@ -1,6 +1,8 @@
+from unittest.mock import Mock
+
 import pytest
 
-from sluice.spark.quiet_wait import MAX_S, QuietWait
+from sluice.spark.quiet_wait import MAX_S, QuietWait, WaitSource
 
 STARTS = {("trades", 0): 7}
 
@@ -76,3 +78,11 @@ def test_a_batch_of_the_clock_alone_does_not_end_the_quiet():
     query.last = 501.0
     query.asked(501.1)
     assert (query.waits, query.rested) == ([MAX_S, MAX_S], 1)
+
+
+def test_a_query_without_the_idle_clock_waits_in_a_source_that_never_has_an_offset():
+    query, nothing, calls = Query(), object(), []
+    source = WaitSource(Mock(), nothing, lambda: calls.append("called"), query.quiet)
+    query.now = 500.0
+    assert source.getOffset() is nothing
+    assert (query.waits, calls) == ([MAX_S], ["called"])

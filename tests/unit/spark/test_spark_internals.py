@@ -13,43 +13,33 @@ from py4j.protocol import Py4JError
 from pyspark.sql import functions as sf
 
 from sluice.spark import spark_internals as internals
+from sluice.spark.python_source import PythonSource
 
 pytestmark = pytest.mark.spark
 
 
-class Ticks:
+class Ticks(PythonSource):
     """A source without records, whose offset is the number of times that Spark has asked for one, at most 2."""
 
-    class Java:
-        implements = (internals.SOURCE_INTERFACE,)
-
     def __init__(self, empty, offset):
-        self.empty, self.offset, self.asked = empty, offset, 0
+        super().__init__("ticks", empty, lambda: None)
+        self.offset, self.asked = offset, 0
 
-    def schema(self):
-        return self.empty.schema()
-
-    def getOffset(self):  # noqa: N802
+    def next_offset(self):
         self.asked = min(self.asked + 1, 2)
         return self.offset(json.dumps({"asked": self.asked}))
 
-    def getBatch(self, start, end):  # noqa: N802
-        return self.empty
 
-    def commit(self, end):
-        pass
+class Wait(PythonSource):
+    """A source without offsets, which notes what Spark asked before it."""
 
-    def stop(self):
-        pass
+    def __init__(self, spark, empty, ticks):
+        super().__init__("wait", empty, lambda: None)
+        self.nothing, self.ticks, self.after = internals.no_offset(spark), ticks, []
 
-    def toString(self):  # noqa: N802
-        return "ticks"
-
-    def hashCode(self):  # noqa: N802
-        return 1
-
-    def equals(self, other):
-        return False
+    def next_offset(self):
+        self.after.append(self.ticks.asked)
+        return self.nothing
 
 
 @pytest.fixture
@@ -69,9 +59,11 @@ def ended(spark, tmp_path):
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
+    wait = Wait(spark, internals.empty_stream(records), source)
+    assert internals.ask_last(spark, query, wait)
     query.processAllAvailable()
     query.stop()
-    return query, connections, tmp_path / "checkpoint"
+    return query, connections, tmp_path / "checkpoint", wait
 
 
 @pytest.mark.usefixtures("spark")
@@ -83,14 +75,21 @@ def test_the_gateway_has_the_java_process_which_a_failure_explains():
 
 
 def test_a_source_in_python_has_its_offsets_in_the_log_and_gives_no_rows(ended):
-    _, batches, checkpoint = ended
+    _, batches, checkpoint, _ = ended
     offsets = [(checkpoint / "offsets" / str(n)).read_text().splitlines()[-1] for n in range(len(batches))]
     assert [json.loads(text)["asked"] for text in offsets] == [1, 2]
     assert [rows for rows, _ in batches] == [0, 0]
 
 
+def test_a_source_that_is_asked_last_has_no_offset_in_the_log(ended):
+    _, batches, checkpoint, wait = ended
+    assert wait.after[-1] == 2, "asked, and after the source of the query"
+    lines = [len((checkpoint / "offsets" / str(n)).read_text().splitlines()) for n in range(len(batches))]
+    assert lines == [4, 4], "version, batch, files, ticks"
+
+
 def test_the_connection_of_a_query_is_one_socket_which_is_closed_after_the_query(ended):
-    _, batches, _ = ended
+    _, batches, *_ = ended
     sockets = {connection for _, connection in batches}
     assert len(sockets) == 1
     assert sockets.pop().fileno() >= 0
@@ -102,7 +101,7 @@ def test_a_thread_without_calls_has_no_connection_to_close(spark):
 
 
 def test_progress_reports_come_from_sparks_own_objects(ended):
-    query, _, _ = ended
+    query, *_ = ended
     kept = internals.kept_reports(query)
     assert [json.loads(report.json())["batchId"] for report in kept][:2] == [0, 1]
     newest = internals.newest_report(query)

@@ -11,7 +11,7 @@ from sluice.kafka.kafka_errors import (
     UnavailableError,
 )
 from sluice.ops.pipelines import Health
-from sluice.spark.idle_clock import NAME
+from sluice.spark import idle_clock, quiet_wait
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
@@ -263,7 +263,8 @@ def test_the_end_of_the_running_batch_is_seen_after_an_idle_report_with_its_numb
     [
         {"isTriggerActive": False, "message": "Processing new data"},
         {"isTriggerActive": True, "message": "Waiting for data to arrive"},
-        {"isTriggerActive": True, "message": f"Getting offsets from {NAME}"},
+        {"isTriggerActive": True, "message": f"Getting offsets from {idle_clock.NAME}"},
+        {"isTriggerActive": True, "message": f"Getting offsets from {quiet_wait.NAME}"},
     ],
 )
 def test_an_idle_query_has_no_batch_in_hand(status):
