@@ -69,9 +69,10 @@ def main() -> None:
                     results.add(cell, measured())
                     results.save(MEASURED)
                     print(cell, flush=True)
-    print(f"\n{results.tables()}")
-    if options.write:
-        write("peers", results.tables().splitlines())
+    for section, tables in results.sections().items():
+        print(f"\n{tables}")
+        if options.write:
+            write(section, tables.splitlines())
     if options.accept:
         results.save(ACCEPTED)
     if options.check:

@@ -63,22 +63,25 @@ class Results:
         if today not in self.days:
             self.days.append(today)
 
-    def tables(self) -> str:
-        """Markdown. A cell whose outputs were wrong in any run has no number."""
+    def sections(self) -> dict[str, str]:
+        """Markdown of what was measured, by section of the page. A cell whose outputs were wrong in any run has no
+        number.
+        """
         throughput = [cell for cell in self.cells if isinstance(cell.runs[0], Throughput)]
         latency = [cell for cell in self.cells if isinstance(cell.runs[0], Latency)]
-        head = f"{self.machine}, on {' and '.join(self.days)}."
-        parts = [head]
+        head, sections = f"{self.machine}, on {' and '.join(self.days)}.", {}
         if throughput:
-            parts += [
+            sections["peers"] = "\n\n".join([
+                head,
                 "Thousand records a second, steady (overall), median of the runs and range of the steady rate:",
                 _table(throughput, _rates),
                 "Processor seconds for a million records; peak memory, MB; seconds from the start to the first record:",
                 _table(throughput, _costs),
-            ]
+            ])  # fmt: skip
         if latency:
-            parts += ["Latency in milliseconds, p50 / p99; processors in use:", _table(latency, _latencies)]
-        return "\n\n".join(parts)
+            words = "Latency in milliseconds, p50 / p99; processors in use:"
+            sections["latency"] = f"{head}\n\n{words}\n\n{_table(latency, _latencies)}"
+        return sections
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -83,12 +83,12 @@ def results(sluice, streams):
 
 def test_a_cell_whose_outputs_were_wrong_has_no_number():
     found = results([throughput(300_000), throughput(200_000, "lost")], [throughput(100_000)])
-    assert "| pass-through, 100 keys | failed | **100** (50) |" in found.tables()
+    assert "| pass-through, 100 keys | failed | **100** (50) |" in found.sections()["peers"]
 
 
 def test_a_table_has_the_median_and_the_range_of_the_runs():
     found = results([throughput(1_000 * n) for n in (300, 100, 200)], [throughput(100_000)])
-    assert "| pass-through, 100 keys | **200** (100), 100 to 300 | **100** (50) |" in found.tables()
+    assert "| pass-through, 100 keys | **200** (100), 100 to 300 | **100** (50) |" in found.sections()["peers"]
 
 
 def test_runs_are_added_to_the_cell_of_their_row_and_system():
@@ -101,7 +101,7 @@ def test_runs_are_added_to_the_cell_of_their_row_and_system():
 
 def test_latencies_have_a_table_of_their_own():
     found = Results("2 cores", [Cell("pass-through, 1,000 records/s", "Sluice", [Latency(50.4, 110.0)])])
-    assert "| pass-through, 1,000 records/s | 50 / 110 |" in found.tables()
+    assert "| pass-through, 1,000 records/s | 50 / 110 |" in found.sections()["latency"]
 
 
 @pytest.mark.parametrize(("now", "code"), [(200_000, 0), (185_000, 0), (170_000, 1)])
