@@ -34,7 +34,7 @@ KAFKA = "reference/kip450-sliding.md"
 
 #: pages that the search ranks behind the pages for users: the rules in full, the inside, the changes
 BEHIND = re.compile(
-    r"(reference/.*|divergences|architecture|state|benchmarks|rejected|chaos|contributing|changelog)\.md"
+    r"(reference/.*|files/.*|divergences|architecture|state|benchmarks|rejected|chaos|contributing|changelog)\.md"
 )
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)")

@@ -1,4 +1,4 @@
-"""The examples of the documentation as Markdown: the file, and a table of what comes in and what comes out; and the
+"""The examples of the documentation as Markdown: the file, what comes in and what comes out; and the
 tables of types (type_tables.py).
 
 `python -m tests.docs.recipes` writes them into the pages. The tests compare the pages with what a replay gives.
@@ -111,24 +111,24 @@ def firings(operator: dict[str, Any], events: list[dict[str, Any]]) -> str:
 
 
 def example(name: str) -> str:
-    """The pipeline file examples/<name>.yaml, and the table of its replay on examples/<name>.jsonl."""
+    """The pipeline file examples/<name>.yaml, and its replay on examples/<name>.jsonl."""
     pipeline, events = project_file(f"examples/{name}.yaml"), project_file(f"examples/{name}.jsonl")
-    return f"```yaml\n# examples/{name}.yaml\n{pipeline.read_text()}```\n\n{table(pipeline, events)}"
+    return f"```yaml\n# examples/{name}.yaml\n{pipeline.read_text()}```\n\n{story(pipeline, events)}"
 
 
-def table(pipeline: Path, events: Path) -> str:
-    """One row for each event: its time, what comes in, and the tuples and dead letters that come out."""
+def story(pipeline: Path, events: Path) -> str:
+    """The events as text: time, topic partition if several have records, what comes in; below it what comes out."""
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     records = list(sluice.replay(pipeline, events))
-    head, streams = ["at"], {line["stream"] for line in lines if "stream" in line}
-    if partitioned := any("topic_partition" in line for line in lines):
-        head.append("topic partition")
-    rows = [[*head, "comes in", "comes out"], ["---"] * (len(head) + 2)]
+    named, width = any("stream" in line for line in lines), max(len(moment(line["at"])) for line in lines)
+    partitioned = any("topic_partition" in line for line in lines)
+    shown = []
     for number, line in enumerate(lines):
-        outputs = [shown for record in records if record["after"] == number and (shown := output(record))]
-        partition = [str(line.get("topic_partition", 0))] if partitioned else []
-        rows.append([moment(line["at"]), *partition, event(line, named=bool(streams)), "<br>".join(outputs)])
-    return "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
+        partition = f"[{line.get('topic_partition', 0)}] " if partitioned else ""
+        shown.append(f"{moment(line['at']):{width}}  {partition}{event(line, named=named)}".rstrip())
+        outputs = (output(record) for record in records if record["after"] == number)
+        shown += [f"{'':{width}}  → {text}" for text in outputs if text]
+    return "\n".join(["```text", *shown, "```\n"])
 
 
 def moment(at: float) -> str:
@@ -138,9 +138,9 @@ def moment(at: float) -> str:
 
 def event(line: dict[str, Any], *, named: bool) -> str:
     if "tuple" in line:
-        return code(line["stream"] if named else "", line["tuple"])
+        return tuple_text(line["stream"] if named else "", line["tuple"])
     if "delete" in line:
-        return f"`{line['stream']}` delete `{compact(line['delete'])}`"
+        return f"{line['stream']} delete {compact(line['delete'])}"
     if "record" in line:
         return record(line["record"], line["stream"] if named else "")
     return MARKS[line["punct"]] if "punct" in line else ""
@@ -150,21 +150,21 @@ def record(of: dict[str, Any], stream: str) -> str:
     """A record: its key, if it has one, and its value."""
     key, value = (of.get(part) for part in ("key", "value"))
     texts = [part if isinstance(part, str) else compact(part) for part in (key, value)]
-    where = f"`{stream}` " if stream else ""
-    return f"{where}record `{texts[1]}`" if key is None else f"{where}record `{texts[0]}`: `{texts[1]}`"
+    where = f"{stream} " if stream else ""
+    return f"{where}record {texts[1]}" if key is None else f"{where}record {texts[0]}: {texts[1]}"
 
 
 def output(record: dict[str, Any]) -> str:
     """A tuple or a dead letter; nothing for a mark."""
     if "dead_letter" in record:
-        return f"dead letter: `{record['dead_letter']['reason']}`"
-    return code(record["stream"], record["tuple"]) if "tuple" in record else ""
+        return f"dead letter: {record['dead_letter']['reason']}"
+    return tuple_text(record["stream"], record["tuple"]) if "tuple" in record else ""
 
 
-def code(stream: str, values: dict[str, Any]) -> str:
+def tuple_text(stream: str, values: dict[str, Any]) -> str:
     """A tuple: its stream, and each attribute with its value in JSON."""
     pairs = [f"{name}={compact(value)}" for name, value in values.items()]
-    return f"`{' '.join([stream, *pairs] if stream else pairs)}`"
+    return " ".join([stream, *pairs] if stream else pairs)
 
 
 def compact(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The examples in the pages are the files in examples/, and their tables are what a replay gives."""
+"""The examples in the pages are the files in examples/, with what a replay of them gives."""
 
 from __future__ import annotations
 

@@ -30,9 +30,13 @@ SEARCHED = {
     "funnel": "faq.html#how-do-i-count-a-funnel",
     "haversine": "functions.html#numbers",
     "late records": "faq.html#what-happens-to-late-records",
+    "upgrade": "faq.html#may-i-change-the-pipeline-file-or-upgrade-sluice",
+    "exactly once with my consumer": "faq.html#exactly-once-with-my-consumer-why-does-it-see-records-twice",
+    "how much memory": "faq.html#how-much-memory-does-it-need",
+    "two machines": "faq.html#how-do-i-use-a-second-machine-or-two-machines",
     "gap filling": "faq.html#how-do-i-fill-gaps",
     "CUMULATE": "windows.html#cumulate-panes-that-grow",
-    "second machine": "faq.html#how-do-i-use-a-second-machine",
+    "second machine": "faq.html#how-do-i-use-a-second-machine-or-two-machines",
     "null": "reference/null.html",
 }
 
@@ -86,7 +90,9 @@ def test_a_rule_in_parentheses_is_a_link_to_its_reference(text: str, page: str):
     assert page_line(f"A rule {text}.", "windows.md") == f"A rule {text.replace(rule, link)}."
 
 
-@pytest.mark.parametrize("page", ["reference/null.md", "reference/index.md", "state.md", "changelog.md"])
+@pytest.mark.parametrize(
+    "page", ["reference/null.md", "reference/index.md", "state.md", "changelog.md", "files/tests/README.md"]
+)
 def test_the_search_finds_pages_for_users_before_rules_and_the_inside(page: str):
     assert search_rank(page) < search_rank("clock.md") == search_rank("index.md")
 

@@ -219,8 +219,10 @@ def test_names_follow_prometheus_conventions(metric):
 
 def test_the_page_about_them_has_the_same_rows():
     page = project_file("docs/metrics.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `sluice_")]
+    rows = [line for line in page.splitlines() if line.startswith("* `sluice_")]
     assert rows == [
-        f"| `{m.name}` | {m.type.__name__.lower()} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
+        f"* `{m.name}`{f' ({labels})' if (labels := ', '.join(f'`{label}`' for label in m.labels)) else ''}: {m.help}"
         for m in (*TABLE, *ABOUT_PIPELINES, *ABOUT_PROCESSES, *ABOUT_FILES)
     ]
+    histograms = ", ".join(f"`{m.name}`" for m in (*TABLE, *ABOUT_PIPELINES) if m.type.__name__ == "Histogram")
+    assert f"Histograms are {histograms};" in page
