@@ -401,8 +401,13 @@ def plot(results: list[Result]) -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--warm-up", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=5_000_000, help="of a run (%(default)s)")
+    parser.add_argument(
+        "--warm-up",
+        type=int,
+        default=20_000_000,
+        help="records before them, in which Java compiles most of its code (%(default)s)",
+    )
     parser.add_argument(
         "--executors", type=int, nargs="+", default=[1, 2], help="run on so many executors (%(default)s)"
     )

@@ -69,14 +69,18 @@ def main() -> None:
                     results.add(cell, measured())
                     results.save(MEASURED)
                     print(cell, flush=True)
-    for section, tables in results.sections().items():
-        print(f"\n{tables}")
-        if options.write:
-            write(section, tables.splitlines())
+    _show(results, into_page=options.write)
     if options.accept:
         results.save(ACCEPTED)
     if options.check:
         raise SystemExit(compare(results, Results.load(ACCEPTED)))
+
+
+def _show(results: Results, *, into_page: bool) -> None:
+    for section, tables in results.sections().items():
+        print(f"\n{tables}")
+        if into_page:
+            write(section, tables.splitlines())
 
 
 def _offered(options: argparse.Namespace) -> Sequence[System]:
