@@ -30,7 +30,7 @@ EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
 
 HEAD = ["| key | default | meaning |", "| --- | --- | --- |"]
 #: the section with the keys that several operators have with one meaning
-SHARED_KEYS = "[Keys of several operators](#keys-of-several-operators)"
+SHARED_KEYS = "[shared](#keys-of-several-operators)"
 
 
 def key_rows(model):
