@@ -28,22 +28,23 @@ FILE_PAGE = (DOCS / "pipeline-file.md").read_text(encoding="utf-8")
 EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
 
 
-HEAD = ["| key | default | meaning |", "| --- | --- | --- |"]
 #: the section with the keys that several operators have with one meaning
-SHARED_KEYS = "[shared](#keys-of-several-operators)"
+SHARED_KEYS = "[keys of several operators](#keys-of-several-operators)"
 
 
 def key_rows(model):
-    """The name of each key, and its row."""
+    """The name of each key, and its row: the name, the default, and the meaning."""
     return {
-        field.alias
-        or name: f"| `{field.alias or name}` | {default(field)} | {field.description}{words(field.annotation)} |"
+        field.alias or name: (
+            f"* `{field.alias or name}`{default(field)}",
+            f"{field.description}{words(field)}",
+        )
         for name, field in model.model_fields.items()
     }
 
 
-def key_table(model):
-    return "\n".join([*HEAD, *key_rows(model).values()])
+def key_list(model):
+    return "\n".join(": ".join(row) for row in key_rows(model).values())
 
 
 def shared_rows():
@@ -55,29 +56,32 @@ def shared_rows():
     return {row: words for row, words in operators.items() if len(words) > 1}
 
 
-def operator_table(model):
+def operator_list(model):
     """The rows of an operator alone, and the names of the keys that it shares with others."""
     rows, shared = key_rows(model), shared_rows()
-    own = [row for row in rows.values() if row not in shared]
+    own = [": ".join(row) for row in rows.values() if row not in shared]
     others = ", ".join(f"`{name}`" for name, row in rows.items() if row in shared)
-    return "\n".join([*HEAD, *own, f"| {others} | | {SHARED_KEYS} |"])
+    return "\n".join([*own, f"* {others}: {SHARED_KEYS}"])
 
 
-def shared_table():
-    rows = [f"{row} {', '.join(words)} |" for row, words in shared_rows().items()]
-    return "\n".join(["| key | default | meaning | of |", "| --- | --- | --- | --- |", *rows])
+def shared_list():
+    return "\n".join(f"{key} of {', '.join(words)}: {meaning}" for (key, meaning), words in shared_rows().items())
 
 
-def words(annotation):
-    """The words that a key may have."""
-    of = [part for part in (annotation, *get_args(annotation)) if get_origin(part) is Literal]
-    return f" One of {', '.join(f'`{word}`' for word in get_args(of[0]))}." if of else ""
+def words(field):
+    """The words that a key may have, if its description does not name them."""
+    parts = [field.annotation, *get_args(field.annotation)]
+    literal = next((part for part in parts if get_origin(part) is Literal), None)
+    named = [f"`{word}`" for word in get_args(literal)]
+    return f" One of {', '.join(named)}." if any(word not in field.description for word in named) else ""
 
 
 def default(field):
     if field.default is PydanticUndefined:
-        return "needed"
-    return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+        return " (needed)"
+    if field.default in (None, [], {}):
+        return ""
+    return f" (`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`)"
 
 
 def function_table(functions):
@@ -99,21 +103,21 @@ def function_table(functions):
     ],
 )
 def test_keys_of_the_file(model):
-    is_in_page(key_table(model))
+    is_in_page(key_list(model))
 
 
 @pytest.mark.parametrize("model", SHAPES.values())
 def test_keys_of_an_operator(model):
-    is_in_page(operator_table(model))
+    is_in_page(operator_list(model))
 
 
 def test_keys_of_several_operators():
-    is_in_page(shared_table())
+    is_in_page(shared_list())
 
 
-def is_in_page(table):
-    assert [row for row in table.splitlines() if row not in FILE_PAGE] == [], "rows that the page lacks"
-    assert table in FILE_PAGE, "rows in another order"
+def is_in_page(keys):
+    assert [row for row in keys.splitlines() if row not in FILE_PAGE] == [], "keys that the page lacks"
+    assert keys in FILE_PAGE, "keys in another order"
 
 
 @pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, EARLIER, RANKS, AGGREGATES, SIGNATURES])
