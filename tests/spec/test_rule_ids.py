@@ -29,9 +29,9 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 #: rules with a function and tests
 ROW = re.compile(rf"^\* ({LIST}) `([\w/]+\.py)` `([\w.]+)`: (`[^`]+`(?:, `[^`]+`)*)$")
 #: a rule in a list, and in a table
-ITEM = re.compile(rf"^\* <a [^>]*></a>\*\*{ID}\*\* ")
-#: the head of a table of rules that no function has
-WHY = re.compile(r"\| why [\w ]+ \|$")
+ITEM = re.compile(rf"^\* (?:<a [^>]*></a>)+\*\*{LIST}\*\* ")
+#: the heading of a list of rules that no function has
+WHY = re.compile(r"## .* (without a counterpart|that Sluice does not have)$")
 SENTENCE = re.compile(r"[`(*\w].*[.):]")
 
 
@@ -47,15 +47,15 @@ class Rule(NamedTuple):
 def every_rule() -> Iterator[Rule]:
     """The rules of the references: the anchors that look like an id."""
     for page, text in REFERENCES.items():
-        head = ""
+        heading = ""
         for _, line in plain_lines(text):
-            head = line if not line.startswith("|") or not head.startswith("|") else head
+            heading = line if line.startswith("#") else heading
             for anchor in explicit_anchors(line):
                 if rule := re.fullmatch(r"([a-z]{1,2})(\d+[ab]?)", anchor):
                     item = ITEM.match(line)
                     cells = (line[item.end() :],) if item else tuple(line.strip("| ").split(" | ")[1:])
                     name = f"{PREFIXES.get(page, '')}{rule[1].upper()}{rule[2]}"
-                    yield Rule(name, page, cells, WHY.search(head) is not None)
+                    yield Rule(name, page, cells, WHY.match(heading) is not None)
 
 
 ALL = list(every_rule())
