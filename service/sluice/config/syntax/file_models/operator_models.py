@@ -42,7 +42,7 @@ Input = Annotated[
     BeforeValidator(lambda value: union_of(value) if isinstance(value, list) and _are_texts(value) else value),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
-INPUT = "The input stream, or a list of streams that are read as one."
+INPUT = "The input stream, or a list of streams."
 #: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
 
