@@ -192,7 +192,7 @@ def test_every_rule_has_one_row_on_its_page_or_a_reason_why_it_has_none():
 
 def test_the_references_have_the_families_of_rules_of_the_index():
     """So that an anchor of another form is not taken for no rule."""
-    cells = re.findall(r"^\| (KIP )?([A-Z]{1,2}(?:, [A-Z]{1,2})*) \|", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
+    cells = re.findall(r"^\* (KIP )?([A-Z]{1,2}(?:, [A-Z]{1,2})*): ", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
     listed = [prefix + name for prefix, families in cells for name in families.split(", ")]
     assert sorted(listed) == sorted({family(rule) for rule in RULES})
 
