@@ -87,7 +87,16 @@ def default(field):
 
 
 def function_list(functions):
-    return "\n".join(f"* `{f.name}` ({takes_and_gives(f.signatures)}): {f.meaning}" for f in functions.values())
+    """An item for each function, and one for those that have a meaning together."""
+    items = []
+    for f in functions.values():
+        takes = takes_and_gives(f.signatures)
+        if f.meaning:
+            items.append(([f.name], takes, f.meaning))
+        else:
+            assert takes == items[-1][1], f"{f.name} takes others than the function whose meaning it has"
+            items[-1][0].append(f.name)
+    return "\n".join(f"* {', '.join(f'`{name}`' for name in names)} ({takes}): {text}" for names, takes, text in items)
 
 
 def takes_and_gives(signatures):
