@@ -1,4 +1,4 @@
-"""Every table of docs/windows.md and docs/sort.md is what a replay of it gives, row by row."""
+"""Every example of docs/windows.md and docs/sort.md is what a replay of it gives, row by row."""
 
 from __future__ import annotations
 
