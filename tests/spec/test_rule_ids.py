@@ -26,8 +26,11 @@ LAST = "## Functions and tests"
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-#: rules with a function and tests
-ROW = re.compile(rf"^\* ({LIST}) `([\w/]+\.py)` `([\w.]+)`: (`[^`]+`(?:, `[^`]+`)*)$")
+#: an item of the last list: a file, and rules that its functions have
+FILE = re.compile(r"^\* `([\w/]+\.py)`: (.*)$")
+#: rules with a function and tests, and what is between them
+ENTRY = re.compile(rf"({LIST}) `([\w.]+)`: (`[^`]+`(?:, `[^`]+`)*)")
+BETWEEN = re.compile(r"; (?=\[[A-Z])")
 #: a rule in a list, and in a table
 ITEM = re.compile(rf"^\* (?:<a [^>]*></a>)+\*\*{LIST}\*\* ")
 #: the heading of a list of rules that no function has
@@ -92,16 +95,22 @@ class Row(NamedTuple):
         return [PREFIXES.get(self.page, "") + rule for rule in re.findall(ID, self.rules)]
 
 
-def last_list(text: str) -> list[str]:
-    """The entries of the last list of a page."""
-    return [line for line in text.partition(LAST)[2].splitlines() if line.startswith(("* ", "|"))]
+def last_list(text: str) -> list[tuple[str, str]]:
+    """The file of each entry of the last list of a page, empty if it is in no item of a file, and the entry."""
+    listed = []
+    for line in text.partition(LAST)[2].splitlines():
+        if found := FILE.match(line):
+            listed += [(found[1], entry) for entry in BETWEEN.split(found[2])]
+        elif line.startswith(("* ", "|")):
+            listed.append(("", line))
+    return listed
 
 
 def rows() -> Iterator[Row]:
     for page, text in REFERENCES.items():
-        for line in last_list(text):
-            if found := ROW.match(LINK.sub(r"\1", line)):
-                yield Row(page, found[1], found[2], found[3], tuple(re.findall(r"`([^`]+)`", found[4])))
+        for file, entry in last_list(text):
+            if found := ENTRY.fullmatch(LINK.sub(r"\1", entry)):
+                yield Row(page, found[1], file, found[2], tuple(re.findall(r"`([^`]+)`", found[3])))
 
 
 PLACES = [(rule, row.file, row.name) for row in rows() for rule in row.ids()]
@@ -215,8 +224,8 @@ def of_a_field(rule: Rule) -> bool:
 
 @pytest.mark.parametrize("page", sorted(REFERENCES))
 def test_each_id_of_a_row_is_a_link_to_its_rule(page: str):
-    for line in last_list(REFERENCES[page]):
-        cell = line.partition(" `")[0]
+    for _, entry in last_list(REFERENCES[page]):
+        cell = entry.partition(" `")[0]
         linked = re.findall(r"\[([^\]]*)\]\(([^)]*)\)", cell)
         assert linked == [(rule, f"#{rule.lower()}") for rule in re.findall(ID, LINK.sub(r"\1", cell))]
 
