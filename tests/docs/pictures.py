@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/ from the tables of docs/windows.md and from an example. `make docs-pictures` runs it."""
+"""Draws the pictures of docs/ from the examples of docs/windows.md and from an example. `make docs-pictures` runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.test_windows_page import event, examples
 FOLDER = project_file("docs/pictures")
 #: the picture of the README: an example with all steps
 EXAMPLE = "average"
-#: name of a picture -> the number of the table of docs/windows.md with this clause
+#: name of a picture -> the number of the example of docs/windows.md with this clause
 TABLES = {
     "tumbling-count": ("tumbling, count(3)", 0),
     "tumbling-time": ("tumbling, time(5)", 0),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,19 +84,20 @@ def functions_elsewhere(_: str) -> str:
 
 
 def function_group(group: str, members: list[Elsewhere]) -> str:
-    """The functions with equal names in a sentence, and a table of the others."""
+    """The functions with equal names in a sentence, and a list of the others; those with one answer are together."""
     same = [name for row in members if row.here == "=" for name in row.names]
-    others = [(row.names, row.here or f"no: {row.reason}") for row in members if row.here != "="]
+    others = defaultdict[str, list[str]](list)
+    for row in members:
+        if row.here != "=":
+            others[row.here or f"none: {row.reason}"] += row.names
     sentence = f"Equal, in small letters: {', '.join(f'`{name}`' for name in same)}.\n\n" if same else ""
-    lines = [f"| {', '.join(f'`{name}`' for name in names)} | {code_of(here)} |\n" for names, here in others]
-    table = "".join(["| there | here |\n| --- | --- |\n", *lines]) if lines else ""
-    return f"### {group}\n\n{sentence}{table}"
+    lines = [f"* {', '.join(f'`{name}`' for name in names)}: {code_of(here)}\n" for here, names in others.items()]
+    return f"### {group}\n\n{sentence}{''.join(lines)}"
 
 
 def code_of(text: str) -> str:
     """The text with its calls and expressions as code."""
-    found = re.sub(r"(?<![\w`])(\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?:\[0\])?)", r"`\1`", text)
-    return found.replace("|", "\\|")
+    return re.sub(r"(?<![\w`])(\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?:\[0\])?)", r"`\1`", text)
 
 
 def numbers(_: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables of docs/types.md: the types of the code, and what the service makes of a value of each of them."""
+"""The tables and lists of docs/types.md: the types of the code, and what the service makes of a value of each of them."""
 
 from __future__ import annotations
 
@@ -48,35 +48,39 @@ def code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def yes(held: object) -> str:
-    return "yes" if held else ""
+def listed(entries: Iterable[str]) -> str:
+    return "".join(f"* {entry}\n" for entry in entries)
+
+
+def name(row: Type) -> str:
+    return row.notation or row.word
 
 
 def names(_: str) -> str:
-    """The names of each type, in the file and elsewhere."""
-    head = ["type", "also written", "words of other systems, for which `check` names the type"]
-    rows = ([f"`{row.notation or row.word}`", code(_aliases(row)), code(row.foreign)] for row in TYPES)
-    return table(head, *rows)
+    """The names of each type: in the file, and in other systems."""
+    return listed(code([name(row), *_aliases(row)]) + _elsewhere(row) for row in TYPES)
 
 
 def _aliases(row: Type) -> tuple[str, ...]:
     return ("optional<T>",) if row.optional else row.aliases
 
 
+def _elsewhere(row: Type) -> str:
+    return f"; for {code(row.foreign)}" if row.foreign else ""
+
+
 def uses(_: str) -> str:
-    """What the values of a type can be used for. An optional type is as the type without `?`."""
-    head = ["type", "compared", "key", "key of a map", "order of a sort", "size of a `delta`", "event time"]
-    rows = (
-        [f"`{row.notation or row.word}`", yes(row.comparable), _as_key(row), yes(row.names_entries), yes(row.sortable),
-         yes(row.distance), yes(row.time)]
-        for row in TYPES
-        if not row.optional
-    )  # fmt: skip
-    return table(head, *rows)
-
-
-def _as_key(row: Type) -> str:
-    return "with a warning" if row.doubt_as_key else yes(row.comparable)
+    """The types whose values can be used for something. An optional type is as the type without `?`."""
+    of = {
+        "compared, and keys": lambda row: row.comparable,
+        "keys of a map": lambda row: row.names_entries,
+        "orders of a sort": lambda row: row.sortable,
+        "attributes of a `delta`": lambda row: row.distance,
+        "event times": lambda row: row.time,
+    }
+    doubts = code(name(row) for row in TYPES if row.doubt_as_key)
+    entries = {use: code(name(row) for row in TYPES if holds(row) and not row.optional) for use, holds in of.items()}
+    return listed(f"{use}: {types}" for use, types in entries.items()) + f"* keys with a warning: {doubts}\n"
 
 
 def formats(_: str) -> str:
@@ -104,11 +108,10 @@ def _protobuf(type_: Type) -> str:
 
 def in_python(_: str) -> str:
     """The values that classes of users get."""
-    rows = []
-    for word, value in VALUES.items():
-        given = form(parse_type(word)).to_user(column([value], parse_type(word)))[0]
-        rows.append([f"`{word}`", f"`{type(given).__name__}`", f"`{given!r}`"])
-    return table(["type", "Python", "such as"], *rows)
+    given = {
+        word: form(parse_type(word)).to_user(column([value], parse_type(word)))[0] for word, value in VALUES.items()
+    }
+    return listed(f"`{word}`: `{type(value).__name__}`, `{value!r}`" for word, value in given.items())
 
 
 def conversions(_: str) -> str:

@@ -20,16 +20,21 @@ INDEX = project_file("docs/reference/index.md")
 REFERENCES = {page.name: page.read_text(encoding="utf-8") for page in INDEX.parent.glob("*.md") if page != INDEX}
 #: how other pages and the code write the ids of a page whose letters other pages have, too
 PREFIXES = {"kip450-sliding.md": "KIP "}
-#: the table at the end of each page
+#: the list at the end of each page
 LAST = "## Functions and tests"
 
 ID = r"[A-Z]{1,2}\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-#: rules with a function and tests
-ROW = re.compile(rf"^\| ({LIST}) \| `([\w/]+\.py)` `([\w.]+)` \| (`[^`]+`(?:, `[^`]+`)*) \|$")
-#: the head of a table of rules that no function has
-WHY = re.compile(r"\| why [\w ]+ \|$")
+#: an item of the last list: a file, and rules that its functions have
+FILE = re.compile(r"^\* `([\w/]+\.py)`: (.*)$")
+#: rules with a function and tests, and what is between them
+ENTRY = re.compile(rf"({LIST}) `([\w.]+)`: (`[^`]+`(?:, `[^`]+`)*)")
+BETWEEN = re.compile(r"; (?=\[[A-Z])")
+#: a rule in a list, and in a table
+ITEM = re.compile(rf"^\* (?:<a [^>]*></a>)+\*\*{LIST}\*\* ")
+#: the heading of a list of rules that no function has
+WHY = re.compile(r"## .* (without a counterpart|that Sluice does not have)$")
 SENTENCE = re.compile(r"[`(*\w].*[.):]")
 
 
@@ -45,14 +50,15 @@ class Rule(NamedTuple):
 def every_rule() -> Iterator[Rule]:
     """The rules of the references: the anchors that look like an id."""
     for page, text in REFERENCES.items():
-        head = ""
+        heading = ""
         for _, line in plain_lines(text):
-            head = line if not line.startswith("|") or not head.startswith("|") else head
+            heading = line if line.startswith("#") else heading
             for anchor in explicit_anchors(line):
                 if rule := re.fullmatch(r"([a-z]{1,2})(\d+[ab]?)", anchor):
-                    cells = tuple(line.strip("| ").split(" | ")[1:])
+                    item = ITEM.match(line)
+                    cells = (line[item.end() :],) if item else tuple(line.strip("| ").split(" | ")[1:])
                     name = f"{PREFIXES.get(page, '')}{rule[1].upper()}{rule[2]}"
-                    yield Rule(name, page, cells, WHY.search(head) is not None)
+                    yield Rule(name, page, cells, WHY.match(heading) is not None)
 
 
 ALL = list(every_rule())
@@ -77,7 +83,7 @@ def ids(text: str) -> set[str]:
 
 
 class Row(NamedTuple):
-    """A row of the last table of a page: the rules as written, the file and the name of their function, the tests."""
+    """An entry of the last list of a page: the rules as written, the file and the name of their function, the tests."""
 
     page: str
     rules: str
@@ -89,17 +95,22 @@ class Row(NamedTuple):
         return [PREFIXES.get(self.page, "") + rule for rule in re.findall(ID, self.rules)]
 
 
-def last_table(text: str) -> list[str]:
-    """The lines of the last table of a page, without its head."""
-    lines = text.partition(LAST)[2].splitlines()
-    return [line for line in lines if line.startswith("|")][2:]
+def last_list(text: str) -> list[tuple[str, str]]:
+    """The file of each entry of the last list of a page, empty if it is in no item of a file, and the entry."""
+    listed = []
+    for line in text.partition(LAST)[2].splitlines():
+        if found := FILE.match(line):
+            listed += [(found[1], entry) for entry in BETWEEN.split(found[2])]
+        elif line.startswith(("* ", "|")):
+            listed.append(("", line))
+    return listed
 
 
 def rows() -> Iterator[Row]:
     for page, text in REFERENCES.items():
-        for line in last_table(text):
-            if found := ROW.match(LINK.sub(r"\1", line)):
-                yield Row(page, found[1], found[2], found[3], tuple(re.findall(r"`([^`]+)`", found[4])))
+        for file, entry in last_list(text):
+            if found := ENTRY.fullmatch(LINK.sub(r"\1", entry)):
+                yield Row(page, found[1], file, found[2], tuple(re.findall(r"`([^`]+)`", found[3])))
 
 
 PLACES = [(rule, row.file, row.name) for row in rows() for rule in row.ids()]
@@ -190,7 +201,7 @@ def test_every_rule_has_one_row_on_its_page_or_a_reason_why_it_has_none():
 
 def test_the_references_have_the_families_of_rules_of_the_index():
     """So that an anchor of another form is not taken for no rule."""
-    cells = re.findall(r"^\| (KIP )?([A-Z]{1,2}(?:, [A-Z]{1,2})*) \|", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
+    cells = re.findall(r"^\* (KIP )?([A-Z]{1,2}(?:, [A-Z]{1,2})*): ", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
     listed = [prefix + name for prefix, families in cells for name in families.split(", ")]
     assert sorted(listed) == sorted({family(rule) for rule in RULES})
 
@@ -199,7 +210,7 @@ def test_the_references_have_the_families_of_rules_of_the_index():
 def test_the_index_names_every_page_and_every_row_of_a_page_is_understood(page: str):
     """A row in another form would not be checked."""
     assert f"]({page}" in INDEX.read_text(encoding="utf-8")
-    assert len(last_table(REFERENCES[page])) == sum(row.page == page for row in rows()) > 0
+    assert len(last_list(REFERENCES[page])) == sum(row.page == page for row in rows()) > 0
 
 
 def test_every_rule_is_a_sentence():
@@ -213,8 +224,8 @@ def of_a_field(rule: Rule) -> bool:
 
 @pytest.mark.parametrize("page", sorted(REFERENCES))
 def test_each_id_of_a_row_is_a_link_to_its_rule(page: str):
-    for line in last_table(REFERENCES[page]):
-        cell = line.strip("| ").split(" | ")[0]
+    for _, entry in last_list(REFERENCES[page]):
+        cell = entry.partition(" `")[0]
         linked = re.findall(r"\[([^\]]*)\]\(([^)]*)\)", cell)
         assert linked == [(rule, f"#{rule.lower()}") for rule in re.findall(ID, LINK.sub(r"\1", cell))]
 

@@ -48,7 +48,7 @@ SCHEMA_KEY = FormatKey(
         description="For `avro` and `avro-confluent`: the Avro schema, or the path of its file from the pipeline file.",
         examples=["trade.avsc"],
     ),
-    of_key="The Avro schema of the key; as `avro_schema` of a stream.",
+    of_key="As `avro_schema` of a stream.",
 )  # fmt: skip
 WRITER_KEY = FormatKey(
     "writer's schema", AvroSchema | None,
@@ -56,7 +56,7 @@ WRITER_KEY = FormatKey(
         None,
         description="For `avro`: the schema with which the records were written, if it differs from `avro_schema`.",
     ),
-    of_key="The writer's Avro schema of the key; as `avro_writer_schema` of a stream.",
+    of_key="As `avro_writer_schema` of a stream.",
 )  # fmt: skip
 
 

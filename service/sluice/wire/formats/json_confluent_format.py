@@ -53,7 +53,7 @@ class JsonConfluentFormat(JsonFormat):
                 "Without it a record follows the schema that it names.",
                 examples=["order.schema.json"],
             ),
-            of_key="The JSON Schema of the key; as `json_schema` of a stream.",
+            of_key="As `json_schema` of a stream.",
         ),
     }  # fmt: skip
     needs_registry = True

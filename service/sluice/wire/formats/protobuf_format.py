@@ -45,7 +45,7 @@ KEYS = {
             "the pipeline file. Files that it imports are looked up from its own folder and the folders above.",
             examples=["order.proto"],
         ),
-        of_key="The `.proto` file with the message of the key; as `proto` of a stream.",
+        of_key="As `proto` of a stream.",
     ),
     DESCRIPTOR: FormatKey(
         "descriptor file", str | None,
@@ -55,7 +55,7 @@ KEYS = {
             "FileDescriptorSet (`protoc --include_imports --descriptor_set_out=FILE`).",
             examples=["order.desc"],
         ),
-        of_key="The descriptor file with the message of the key; as `descriptor` of a stream.",
+        of_key="As `descriptor` of a stream.",
     ),
     MESSAGE: FormatKey(
         "message", str | None,
@@ -65,7 +65,7 @@ KEYS = {
             "needed if the file has one.",
             examples=["shop.Order"],
         ),
-        of_key="The name of the message of the key; as `message` of a stream.",
+        of_key="As `message` of a stream.",
     ),
 }  # fmt: skip
 

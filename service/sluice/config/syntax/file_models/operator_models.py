@@ -13,7 +13,6 @@ from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early, kinds_with_panes
-from sluice.model.windows.policies.partition_policies import PARTITION_EVICTIONS
 from sluice.model.windows.policies.policy_table import POLICIES
 
 # tags of kinds of operators, and of an output that is a list
@@ -43,7 +42,7 @@ Input = Annotated[
     BeforeValidator(lambda value: union_of(value) if isinstance(value, list) and _are_texts(value) else value),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
-INPUT = "The input stream, or a list of streams that are read as one."
+INPUT = "The input stream, or a list of streams."
 #: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
 
@@ -81,8 +80,8 @@ Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
     Field(
-        description="For each output stream its attributes, each with an expression, or with a mapping for an object "
-        "in the record. A list of streams writes the attributes of the input unchanged.",
+        description="For each output stream its attributes, each an expression, or a mapping for an object in the "
+        "record. A list of streams writes the attributes of the input unchanged.",
         examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
     ),
 ]
@@ -105,9 +104,7 @@ class AlignShape(FileModel):
 def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
         None,
-        description="A timer of time(...) follows the wall clock of a time zone, with daylight saving time; its "
-        "period divides a day, or is a week. Panes of days, weeks, months, quarters or years are periods "
-        "of the zone.",
+        description="The wall clock of a time zone, which timers of time(...) and panes of the calendar follow.",
         examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
     )
 
@@ -130,8 +127,7 @@ def own_line() -> Any:  # noqa: ANN401
 def rest() -> Any:  # noqa: ANN401
     return Field(
         default=False,
-        description="Whether the final mark flushes a tumbling window; `flushReason()` is then `end`. By default, as "
-        "in SPL, the rest is lost.",
+        description="Whether the final mark flushes a tumbling window; by default the rest is lost, as in SPL.",
     )
 
 
@@ -149,7 +145,7 @@ class EmptyPanesShape(FileModel):
     fill: Fill = Field(
         "null",
         description="The value of attributes that depend on tuples: `null`, `zero` (also an empty text or list), or "
-        "`previous`, of the latest pane with tuples. Counts are 0.",
+        "`previous`, of the latest pane with tuples.",
     )
     attributes: dict[str, Fill] = Field(
         {}, description="The value of single attributes.", examples=[{"total": "zero", "price": "previous"}]
@@ -172,10 +168,8 @@ class AggregateShape(StatefulShape):
 
     aggregate: Input = Field(description=INPUT, examples=["trades", ["trades", "late_trades"]])
     window: WindowText = Field(
-        description="The window clause, in SPL's syntax: `tumbling` or `sliding` with policies "
-        f"({', '.join(policy.form for policy in POLICIES.values())}), perhaps `partitioned` with a policy of partition "
-        f"eviction ({', '.join(policy.form for policy in PARTITION_EVICTIONS.values())}), or a kind with sizes: "
-        f"{one_of(list(SIZED))}.",
+        description="The window clause: `tumbling` or `sliding` with policies, perhaps `partitioned`, or a kind with "
+        f"sizes: {one_of(list(SIZED))}. See windows.md.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",
             "tumbling, punct()",
@@ -196,8 +190,7 @@ class AggregateShape(StatefulShape):
     )
     aggregate_evicted_partitions: bool = Field(
         default=False,
-        description="Whether a tumbling window emits a result of a partition that partitionAge, partitionCount or "
-        "tupleCount evicts.",
+        description="Whether a tumbling window emits a result of an evicted partition.",
     )
     emit_rest: bool = rest()
     align: AlignShape | None = aligned()
@@ -331,8 +324,8 @@ def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
         None,
         description="As `default_left`, for leftOuter and outer."
         if side == "right"
-        else f"For {algorithm} and outer: values of the left side's attributes in a tuple without a partner. Others "
-        'are null if optional, else 0, false, "" or an empty list. `null` in place of the values: all are null.',
+        else f"For {algorithm} and outer: the left side's attributes in a tuple without a partner. Others are null if "
+        'optional, else 0, false, "" or an empty list. `null`: all are null.',
         examples=[{"price": 0.0, "note": "none"}],
     )
 
@@ -504,8 +497,8 @@ def inputs() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their o
 def keys_of_inputs() -> Any:  # noqa: ANN401
     return Field(
         [],
-        description="The key: expressions for all inputs, or for each input its own. Without it the n-th tuples of "
-        "the inputs meet.",
+        description="The key: expressions for all inputs, or for each its own. Without it the n-th tuples of the "
+        "inputs meet.",
         examples=[["id"], {"orders": ["id"], "payments": ["order"]}],
     )
 
@@ -520,7 +513,7 @@ def timeout() -> Any:  # noqa: ANN401
     return Field(
         None,
         gt=0,
-        description="How long a tuple waits by the operator clock before it is a dead letter. Without it for ever.",
+        description="How long a tuple waits by the operator clock before it is a dead letter; without it for ever.",
         examples=["10m"],
     )
 

@@ -22,7 +22,7 @@ from sluice.config.syntax.file_models.value_models import Duration, FileModel, L
 class FileShape(FileModel):
     """A pipeline of Sluice: windows over Kafka topics."""
 
-    pipeline: Name = Field(description="The pipeline's name. Kafka's transactions and the ledger use this name.")
+    pipeline: Name = Field(description="The name of the pipeline, of its transactions in Kafka and in the ledger.")
     streams: dict[str, StreamShape] = Field(description="All streams, by name.", min_length=1)
     operators: list[AnyOperator] = Field(description="The operators, in any order.", min_length=1)
     dead_letters: str | None = Field(
@@ -60,33 +60,31 @@ class FileShape(FileModel):
     )
     merge_wait: Duration = Field(
         5.0,
-        description="For `merge: timestamp`: the longest wait for a silent topic partition, in seconds; its later "
-        "records are handled at their arrival. No limit with `clock: records`.",
+        description="With `merge: timestamp`: the longest wait for a silent topic partition, in seconds. No limit with "
+        "`clock: records`.",
     )
     max_future: Duration = Field(
         3600.0,
-        description="Seconds by which the timestamp of a record may be ahead of the time at which it is read. Other "
-        "records become dead letters.",
+        description="Seconds by which the timestamp of a record may be ahead of the time of reading; others become "
+        "dead letters.",
     )
     trigger_interval: Duration = Field(
         0.0,
-        description="Seconds from the start of one batch to the start of the next; 0: `latency` decides.",
+        description="Seconds between the starts of two batches; 0: `latency` decides.",
     )
     latency: Latency | None = Field(
         None,
-        description="How soon the next batch starts, without `trigger_interval`. `low`: when the previous one ends. "
-        "`balanced`, the default: so that the fixed work of batches takes at most half a processor. `cheap`: at most "
-        "a tenth. A duration up to 1s: so that a record waits at most so long. See operations.md.",
+        description="How soon the next batch starts, without `trigger_interval`: `low`, at once; `balanced` (the "
+        "default) or `cheap`, so that the fixed work of batches takes at most half or a tenth of a "
+        "processor; a duration up to 1s, so that a record waits at most so long. See operations.md.",
     )
-    max_records_per_batch: int = Field(
-        250_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
-    )
+    max_records_per_batch: int = Field(250_000, ge=1, le=2**29, description="The most records that one batch reads.")
     max_bytes_per_batch: int = Field(
         256 << 20,
         ge=1,
         le=2**53,
-        description="The approximate maximum size of the keys, values and headers that one batch reads, in bytes. "
-        "Each start measures the next records, and lowers `max_records_per_batch`.",
+        description="About how many bytes of keys, values and headers one batch reads at most. Each start measures "
+        "records, and lowers `max_records_per_batch`.",
     )
     direct_records: int = Field(
         10_000,
@@ -104,46 +102,43 @@ class FileShape(FileModel):
     )
     checkpoint: str | None = Field(
         None,
-        description="The folder of state and progress. Default: checkpoints/ and the name of the pipeline, in the "
-        "current folder.",
+        description="The folder of state and progress. Default: checkpoints/ and the pipeline's name, in the current "
+        "folder.",
     )
     state: str | None = Field(
         None,
-        description="A store for snapshots that outlives the checkpoint's folder: the URL of an object store "
-        "(`s3://`, `gs://`, `az://`, `abfs://`), or another folder. A start without the checkpoint "
-        "restores it from there.",
+        description="A store of snapshots that outlives the checkpoint's folder, and from which a start without it "
+        "restores it: the URL of an object store (`s3://`, `gs://`, `az://`, `abfs://`), or a folder.",
         examples=["s3://bucket/sluice", "/mnt/snapshots"],
     )
     state_options: dict[str, Text] = Field(
         {},
-        description="Settings of the object store's client, such as `endpoint`, `region` or `access_key_id`, with "
-        "`${...}` as in `kafka`. Others come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) "
-        "or the machine's role.",
+        description="Settings of the object store's client, such as `region` or `access_key_id`, with `${...}` as in "
+        "`kafka`. Others come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) or the machine's "
+        "role.",
         examples=[{"region": "eu-central-1"}],
     )
     snapshot_interval: Duration = Field(
         300.0,
-        description="With `state`: the time after which the next snapshot goes to the store, in seconds.",
+        description="With `state`: seconds until the next snapshot.",
     )
-    snapshot_records: int = Field(
-        10_000_000, ge=1, description="With `state`: the number of records after which it goes there earlier."
-    )
+    snapshot_records: int = Field(10_000_000, ge=1, description="With `state`: records until an earlier snapshot.")
     durability: Literal["process", "machine"] = Field(
         "process",
-        description="What the checkpoint's folder survives: the death of any process, or also a loss of power "
-        "(`machine`), for which each batch waits until the disk has its files.",
+        description="What the checkpoint survives: the death of any process, or also a loss of power (`machine`), for "
+        "which each batch waits for the disk.",
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
     writers: Literal["one", "buckets"] | None = Field(
         None,
-        description="Which processes write the outputs: `one`, in a transaction for each batch, or each of the "
-        "`buckets`, in a transaction of its own. Default: `one`, on a cluster `buckets`.",
+        description="Which processes write the outputs: `one`, in one transaction for each batch, or each of the "
+        "`buckets`, in its own. Default: `one`, on a cluster `buckets`.",
         examples=["buckets"],
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",
-        description="What to do if records were deleted before they were read: end with an error, or continue with "
-        "the records that exist.",
+        description="If records were deleted before they were read: end with an error, or go on with the records that "
+        "exist.",
     )
     start: Literal["earliest", "latest"] = Field(
         "earliest",
@@ -157,8 +152,8 @@ class FileShape(FileModel):
     )
     class_timeout: Duration = Field(
         60.0,
-        description="The most seconds that a call of a Python class may take; a longer one ends the batch with an "
-        "error. 0: no limit.",
+        description="The most seconds that a call of a Python class may take; a longer one ends the batch. 0: no "
+        "limit.",
         examples=["5m"],
     )
 

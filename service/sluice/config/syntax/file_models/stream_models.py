@@ -40,12 +40,11 @@ class KeyHead(FileModel):
 
     attributes: list[str] = Field(
         [],
-        description="The attributes that the key holds, and the value does not. Attributes with `from: key` need not "
-        "be listed.",
+        description="The attributes in the key, and not in the value. Attributes with `from: key` need not be listed.",
     )
     format: str = Field(
         "text",
-        description="How the key is encoded. `text` takes one attribute, the other formats any number.",
+        description="The encoding of the key. `text` takes one attribute, the others any number.",
     )
 
 
@@ -65,17 +64,17 @@ class EventTimeShape(FileModel):
     )
     lag: Seconds | None = Field(
         None,
-        description="Seconds by which computed watermarks are behind the latest event time. Without it none are "
-        "computed: they arrive as marks, or from the operator that writes the stream.",
+        description="Seconds by which computed watermarks are behind the latest event time. Without it watermarks "
+        "arrive as marks, or from the operator that writes the stream.",
     )
     minimum_gap: Seconds = Field(
         0.1,
-        description="The minimum distance between two computed watermarks, in seconds of event time.",
+        description="The least distance between two computed watermarks, in seconds of event time.",
     )
     idle_after: Seconds | None = Field(
         None,
-        description="A topic partition that sends nothing for this many seconds does not hold the watermark back. "
-        "With `per: key`: the windows of such a key close.",
+        description="A topic partition that sends nothing for so many seconds does not hold the watermark back. With "
+        "`per: key`: the windows of such a key close.",
     )
     per: Literal["key"] | None = Field(
         None,
@@ -84,8 +83,8 @@ class EventTimeShape(FileModel):
     )
     forget_after: Seconds | None = Field(
         None,
-        description="With `per: key`: a key without a tuple for this many seconds of the clock begins anew. A week "
-        "by default.",
+        description="With `per: key`: a key without a tuple for so many seconds of the clock begins anew. A week by "
+        "default.",
     )
     advance: bool = Field(
         default=False,
@@ -104,12 +103,12 @@ class MarkWhenShape(FileModel):
 
     before: ExpressionText | None = Field(
         None,
-        description="A condition: a window mark is inserted before each tuple for which it is true.",
+        description="A window mark is inserted before each tuple for which this condition is true.",
         examples=["kind == 'start'"],
     )
     after: ExpressionText | None = Field(
         None,
-        description="A condition: a window mark is inserted after each tuple for which it is true.",
+        description="A window mark is inserted after each tuple for which this condition is true.",
         examples=["last"],
     )
     of: Annotated[
@@ -118,8 +117,8 @@ class MarkWhenShape(FileModel):
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(
         [],
-        description="The key, one expression or a list: a mark closes the window of its tuple's key alone. It is the "
-        "`partition_by` of the `punct()` windows. Without it `marks_in` decides.",
+        description="The key, an expression or a list: a mark closes the window of its tuple's key alone. It is the "
+        "`partition_by` of the `punct()` windows.",
         examples=["symbol", ["symbol", "venue"]],
     )
 
@@ -147,8 +146,7 @@ class MemberShape(FileModel):
         alias="from",
         max_length=4_000,
         description="Of an input: the path in the record, such as `payload.after.amount`, `items[0].price` or "
-        '`["order-id"]`; `key.customer.id` is in the key, `header.trace` in a header, `$` the whole '
-        "value.",
+        '`["order-id"]`; `key.customer.id` is in the key, `header.trace` in a header, `$` the whole value.',
         examples=["payload.after.amount", '["order-id"]', "key.customer.id", "header.trace", "$"],
     )
     target: str | None = Field(
@@ -165,8 +163,7 @@ class MemberShape(FileModel):
     )
     unit: Literal["d", "s", "ms", "us", "ns"] | None = Field(
         None,
-        description="The unit of a number that is a timestamp, counted since 1970: `d` for days, in which databases "
-        "have dates. The default is seconds.",
+        description="The unit of a number that is a timestamp, since 1970 (`d`: days). Seconds by default.",
     )
     pattern: str | None = Field(
         None,
@@ -175,7 +172,7 @@ class MemberShape(FileModel):
         examples=["%d/%m/%Y %H:%M:%S"],
     )
     zone: str | None = Field(
-        None, description="The time zone of `pattern`. The default is UTC.", examples=["Europe/Berlin"]
+        None, description="The time zone of `pattern`, UTC by default.", examples=["Europe/Berlin"]
     )
     pairs: PairsShape | None = Field(
         None,
@@ -213,7 +210,7 @@ class StreamHead(FileModel):
     attributes: dict[str, AttributeShape] | None = Field(
         None,
         alias="schema",
-        description="The attributes and their types. Needed for an input; of another stream it is compared with what "
+        description="The attributes and their types. Needed for an input; of other streams it is compared with what "
         "the operator writes.",
         examples=[
             {"symbol": "string", "price": "float64", "time": "timestamp"},
@@ -227,18 +224,18 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
 
     key: KeyShape | None = Field(
         None,
-        description="Attributes in the key of the record. Without it, keys of inputs are ignored, and keys of "
-        "outputs are as docs/formats.md describes.",
+        description="Attributes in the key of the record. Without it keys of inputs are ignored; docs/formats.md has "
+        "those of outputs.",
         examples=[{"attributes": ["symbol"]}],
     )
     headers: dict[str, str] = Field(
         {},
-        description="Attributes in headers of the record, as text: attribute -> name of the header.",
+        description="Attributes in headers of the record, as text: attribute -> header.",
         examples=[{"trace": "trace-id"}],
     )
     coerce: bool = Field(
         default=False,
-        description="For an input stream: `coerce` of all of its attributes.",
+        description="Of an input: `coerce` of all attributes.",
     )
     record_timestamp: str | None = Field(
         None,
@@ -265,9 +262,9 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
     )
     marks: Literal["header", "record", "none"] | None = Field(
         None,
-        description="How window marks are written: in a `header` of the last tuple of a firing (without tuples not "
-        "at all), as a `record` of their own, or not (`none`). Default: `header`; `record` for an "
-        "exchange, and for marks of Kafka that pass through maps.",
+        description="How window marks are written: in a `header` of the last tuple of a firing, as a `record`, or not "
+        "(`none`). Default: `header`; `record` for an exchange, and for marks of Kafka that pass through "
+        "maps (B10 to B12).",
     )
     mark_when: MarkWhenShape | None = Field(
         None,
@@ -282,38 +279,37 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
     )
     watermarks: bool = Field(
         default=False,
-        description="Whether watermarks are written, as records of their own in every topic partition. Needs an "
-        "event time.",
+        description="Whether watermarks are written, as records in every topic partition. Needs an event time.",
     )
     partitions: int | None = Field(
         1,
         ge=1,
-        description="The number of topic partitions with which a missing output topic is created; null: the topic "
-        "must exist.",
+        description="The number of topic partitions of an output topic that the service creates; null: the topic must "
+        "exist.",
     )
     exchange: bool = Field(
         default=False,
-        description="For a stream between two operators: whether the tuples pass through the topic. The operators "
-        "are then in different stages, each spread by its own keys.",
+        description="For a stream between two operators: whether its tuples pass through the topic, so that the "
+        "operators are in different stages.",
     )
     table: bool = Field(
         default=False,
-        description="For an input with a `key`: whether it is a table. The newest record of a key is its row, and a "
-        "record without a value deletes the row. The first start loads the topic before any other record.",
+        description="For an input with a `key`: whether it is a table, with the newest record of each key as its row; "
+        "a record without a value deletes the row. The first start loads it before any other record.",
     )
     envelope: Literal["debezium", "upsert"] | None = Field(
         None,
-        description="Of an input: what surrounds the row. `debezium`: the value is a change event of Debezium. "
-        "`upsert`: the value is the row of the record's key, and a record without a value deletes it.",
+        description="Of an input: `debezium`, if values are change events of Debezium; `upsert`, if a value is the row "
+        "of the record's key, and a record without a value deletes it.",
     )
     deletes: Literal["omit", "include"] | None = Field(
         None,
-        description="For an `envelope` that is no table: whether the deletion of a row is a tuple, with the row "
-        "before it. By default it is not.",
+        description="With an `envelope`, not of a table: whether a deletion is a tuple, with the row before it. By "
+        "default it is not.",
     )
     change: dict[str, str] = Field(
         {},
-        description="For an `envelope`: attributes beside the row, attribute -> member of the change event: op, "
+        description="With an `envelope`: attributes beside the row, attribute -> member of the change event: op, "
         "ts_ms, source.ts_ms, or another member of source.",
         examples=[{"kind": "op", "changed": "source.ts_ms"}],
     )
