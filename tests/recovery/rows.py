@@ -106,11 +106,11 @@ ROWS: dict[Table, dict[str, str]] = {
 
 
 def documented(table: Table) -> Iterator[str]:
-    """What the first cells of each row of a table say."""
+    """What the items of a list begin with in bold, or what the first cells of each row of a table say."""
     text = project_file(table.page).read_text()
     section = text.partition(f"## {table.section}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    for line in lines[2:]:
+    yield from re.findall(r"^\* \*\*(.+?)\*\*", section, re.MULTILINE)
+    for line in [line for line in section.splitlines() if line.startswith("|")][2:]:
         cells = [cell.strip() for cell in line.removeprefix("|").split("|")]
         yield " | ".join(cells[: table.cells]).strip()
 
