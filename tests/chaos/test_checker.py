@@ -18,6 +18,7 @@ class Load:
         flow.size = 2
         rows = [Sent("orders", "a", {"k": "a", "n": number}) for number in range(1, 7)]
         self.sent = {flow: [*rows, Sent("orders", "a", b"{no JSON")]}
+        self.extra, self.changes = "orders", 0
 
 
 GOOD = [{"k": "a", "s": 3, "last": 2}, {"k": "a", "s": 7, "last": 4}, {"k": "a", "s": 11, "last": 6}]
@@ -27,7 +28,8 @@ def seen(tuples: list[dict], letters: int = 1, batches: tuple[int, ...] = (0, 1,
     one = Seen()
     one.tuples["totals", "a"] = tuples
     one.letters[b"{no JSON"] = letters
-    one.entries["chaos"] = [{"batch": number} for number in batches]
+    one.entries["chaos"] = [{"batch": number, "report": {"written": {}}} for number in batches]
+    one.entries["chaos"][-1]["report"]["written"] = {"totals": {"tuple": len(tuples)}}
     return one
 
 
@@ -60,3 +62,29 @@ def test_a_dead_letter_comes_once(count):
 def test_batches_of_the_ledger_follow_each_other(batches):
     (violation,) = violations(seen(GOOD, batches=batches), Load())
     assert "batches do not follow each other" in violation
+
+
+def test_the_ledger_counts_what_is_visible():
+    one = seen(GOOD)
+    one.entries["chaos"][-1]["report"]["written"] = {"totals": {"tuple": 2}}
+    (violation,) = violations(one, Load())
+    assert violation == "the ledger counts 2 tuples of totals, 3 are visible"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "changes", "right"),
+    [
+        ([2, 3, 4], 1, True),
+        ([1, 2, 5, 6], 3, True),
+        ([1, 2, 5, 6], 1, False),
+        ([1, 2, 2, 3], 1, False),
+        ([2, 1], 3, False),
+    ],
+    ids=["from the second on", "it was away", "two are lost", "one is doubled", "out of order"],
+)
+def test_an_operator_that_comes_and_goes(numbers, changes, right):
+    load, one = Load(), seen(GOOD)
+    load.changes = changes
+    one.tuples["extra", "a"] = [{"k": "a", "n": number} for number in numbers]
+    one.entries["chaos"][0]["report"]["written"] = {"extra": {"tuple": len(numbers)}}
+    assert (violations(one, load) == []) is right

@@ -223,7 +223,7 @@ class World:
             ready: list[Task] = []
             for task in self.tasks:  # at each operation, so without calls
                 wake, stopped_until = task.wake, task.process.stopped_until
-                if stopped_until > wake:
+                if stopped_until > wake:  # noqa: PLR1730 - as above
                     wake = stopped_until
                 if wake <= now:
                     ready.append(task)
