@@ -1,4 +1,4 @@
-import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from sluice.checkpoint.checkpoint_identity import (
     fingerprint_of,
     in_stored_order,
     stored,
+    write,
     write_definition,
 )
 from sluice.checkpoint.folder_store import FolderStore
@@ -129,9 +130,8 @@ def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
-    claim(FolderStore(tmp_path), "p", "f", None, 1)
-    fields = json.loads((tmp_path / FILE).read_text()) | {"format": 99}
-    (tmp_path / FILE).write_text(json.dumps(fields))
+    made = claim(FolderStore(tmp_path), "p", "f", None, 1)
+    write(FolderStore(tmp_path), replace(made, format=99))
     with pytest.raises(CheckpointError, match="format 99"):
         claim(FolderStore(tmp_path), "p", "f", None, 1)
 
@@ -146,7 +146,8 @@ def test_every_flipped_bit_is_detected(tmp_path):
         file.write_bytes(other)
         try:
             found = claim(FolderStore(tmp_path), "p", "f", None, 1)
-        except CheckpointError:
+        except CheckpointError as refused:
+            assert "Remove the folder" in str(refused)
             continue
         assert found == identity, "white space says nothing"
         assert whole[byte : byte + 1].isspace()
