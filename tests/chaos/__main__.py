@@ -92,7 +92,7 @@ class Result:
 class Campaign:
     def __init__(
         self, seed: int, minutes: float, folder: Path, *,
-        kinds: Sequence[str] = (), modes: Sequence[Mode] = (), rate: float = RATE,
+        kinds: Sequence[str] = (), modes: Sequence[Mode] = (), rate: float = RATE, with_store: bool = True,
     ) -> None:  # fmt: skip
         """`kinds`: the kinds of faults that happen, all by default. `modes`: how the service runs, one after the other;
         by default as many of the modes in which these faults may happen as there are times MODE_MINUTES, and in an
@@ -100,13 +100,13 @@ class Campaign:
         """
         self._seed, self._minutes = seed, minutes
         some = random.Random(f"modes {seed}").sample(fitting := modes_of(kinds), len(fitting))
-        self._modes = list(modes) or some[: max(1, int(minutes / MODE_MINUTES))]
+        self.modes = list(modes) or some[: max(1, int(minutes / MODE_MINUTES))]
         self._random = random.Random(seed)
         self._kinds = list(kinds or FAULTS)
         self._rate = rate
         self._folder = folder
         self.flows = random_flows(random.Random(seed))
-        self._surroundings = Surroundings(folder)
+        self._surroundings = Surroundings(folder, with_store=with_store)
         self._happened: list[Happened] = []
         self._starts = 0
         self._over = threading.Event()
@@ -117,7 +117,7 @@ class Campaign:
             self._create_topics()
             self._load = load = Load(self._brokers.direct, NAME, self.flows, self._seed, self._rate)
             load.send_before()
-            self._surroundings.change(self._modes[0])
+            self._surroundings.change(self.modes[0])
             self._service = self._surroundings.instance(self._write_file())
             reader = Reader(self._brokers.direct, NAME, self.flows, dead=DEAD)
             try:
@@ -131,7 +131,7 @@ class Campaign:
         watch = threading.Thread(target=self._keep_running, daemon=True)
         topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
         hidden = OpenTransactions(self._brokers.direct, topics)
-        resources = {mode: Resources(lambda: self._service, self._folder) for mode in self._modes}
+        resources = {mode: Resources(lambda: self._service, self._folder) for mode in self.modes}
         looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
         watch.start()
         looking.start()
@@ -159,10 +159,10 @@ class Campaign:
     def _faults(self, reader: Reader) -> None:
         """Faults until the time is up, an equal time for each mode."""
         begun = time.monotonic()
-        for number, mode in enumerate(self._modes, 1):
+        for number, mode in enumerate(self.modes, 1):
             if mode is not self._surroundings.mode:
                 self._change(mode)
-            self._faults_until(begun + 60 * self._minutes * number / len(self._modes), reader, begun)
+            self._faults_until(begun + 60 * self._minutes * number / len(self.modes), reader, begun)
 
     def _change(self, mode: Mode) -> None:
         """The service ends in order, and starts in another mode with the same checkpoint."""
@@ -303,7 +303,7 @@ class Campaign:
             "streams": streams,
             "operators": [operator for flow in self.flows for operator in flow.operators],
             "dead_letters": DEAD,
-            **self._surroundings.store.settings,
+            **(self._surroundings.store.settings if self._surroundings.store else {}),
         }
         path = self._surroundings.first / "pipeline.yaml"
         path.write_text(yaml.safe_dump(file, sort_keys=False))

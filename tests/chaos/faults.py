@@ -148,6 +148,8 @@ def store(harm: Callable[[Store], None], what: str) -> Fault:
 
     def harmed(world: World) -> str:
         one, duration = world.surroundings.store, world.seconds(15)
+        if one is None:
+            return "no store"
         harm(one)
         time.sleep(duration)
         one.heal()
@@ -384,7 +386,7 @@ def group_of(kind: str) -> str:
 
 def possible(kind: str, surroundings: Surroundings, load: Load) -> bool:
     """Whether there is what the fault harms."""
-    if kind == "upgrade" and not load.extra:
+    if (kind == "upgrade" and not load.extra) or (kind in OF_A_STORE and surroundings.store is None):
         return False
     return kind not in NOT_IN[surroundings.mode] and (surroundings.may_mount or kind != "read-only disk")
 

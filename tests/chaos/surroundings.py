@@ -138,9 +138,10 @@ class Mode(StrEnum):
 class Surroundings(ExitStack):
     """Of one campaign."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_store: bool = True) -> None:
         super().__init__()
-        self._folder = folder
+        self._folder, self._with_store = folder, with_store
+        self.store: Store | None = None
         self.mode = Mode.ALONE
         self.clock = Clock(folder)
         #: whether this user may mount a disk
@@ -149,7 +150,8 @@ class Surroundings(ExitStack):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self.store = self.enter_context(Store(self._folder / "s3"))
+        if self._with_store:
+            self.store = self.enter_context(Store(self._folder / "s3"))
         for machine in MACHINES:
             self._make_disk(self._folder / machine / DISK)
         self.push(self._of_mode)

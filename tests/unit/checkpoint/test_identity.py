@@ -125,7 +125,9 @@ def test_a_checkpoint_of_an_earlier_version_gets_its_definition(tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": "p"}'])
 def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
     (tmp_path / FILE).write_text(text)
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(
+        CheckpointError, match=r"cannot be read .* Remove the folder, or start with --checkpoint ANOTHER"
+    ):
         claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
@@ -133,6 +135,15 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     made = claim(FolderStore(tmp_path), "p", "f", None, 1)
     write(FolderStore(tmp_path), replace(made, format=99))
     with pytest.raises(CheckpointError, match="format 99"):
+        claim(FolderStore(tmp_path), "p", "f", None, 1)
+
+
+def test_a_damaged_checkpoint_says_how_it_is_restored(tmp_path):
+    claim(FolderStore(tmp_path), "p", "f", 2, 1)
+    (tmp_path / FILE).write_text((tmp_path / FILE).read_text().replace('"buckets": 2', '"buckets": 3'))
+    with pytest.raises(
+        CheckpointError, match=r"is damaged.* Remove the folder, or start with --checkpoint ANOTHER_FOLDER"
+    ):
         claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
@@ -146,8 +157,7 @@ def test_every_flipped_bit_is_detected(tmp_path):
         file.write_bytes(other)
         try:
             found = claim(FolderStore(tmp_path), "p", "f", None, 1)
-        except CheckpointError as refused:
-            assert "Remove the folder" in str(refused)
+        except CheckpointError:
             continue
         assert found == identity, "white space says nothing"
         assert whole[byte : byte + 1].isspace()

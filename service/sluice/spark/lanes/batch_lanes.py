@@ -253,7 +253,7 @@ class EarlyWork:
         self._thread.start()
 
     def result(self, batch: int) -> bool:
-        """What `work` returns for this batch; waits until it is done. Raises what `work` raises, and HungBatchError after
+        """What `work` returns for this batch; waits until it is done. Raises what `work` raises; HungBatchError after
         MAX_WORK_S.
 
         Each batch has a larger number than the one before, or the same number.

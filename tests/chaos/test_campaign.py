@@ -6,8 +6,11 @@ import random
 
 import pytest
 
+from tests.chaos.__main__ import Campaign, page
 from tests.chaos.checker import Seen, violations
+from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
+from tests.chaos.surroundings import Mode
 
 
 class Load:
@@ -88,3 +91,28 @@ def test_an_operator_that_comes_and_goes(numbers, changes, right):
     one.tuples["extra", "a"] = [{"k": "a", "n": number} for number in numbers]
     one.entries["chaos"][0]["report"]["written"] = {"extra": {"tuple": len(numbers)}}
     assert (violations(one, load) == []) is right
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_fault_may_happen_in_one_of_the_modes():
+    assert [kind for kind in FAULTS if all(kind in absent for absent in NOT_IN.values())] == []
+    assert {name for names in NOT_IN.values() for name in names} <= set(FAULTS)
+
+
+def test_a_campaign_has_the_modes_in_which_its_faults_may_happen(tmp_path):
+    assert modes_of(["kill master", "kill executor"]) == [Mode.CLUSTER]
+    assert modes_of(["read-only disk", "kill driver"]) == [Mode.ALONE]
+    assert modes_of(FAULTS) == [*Mode]
+    assert Campaign(1, 3.0, tmp_path).modes != [*Mode]
+    assert sorted(Campaign(1, 20.0, tmp_path).modes) == sorted(Mode)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_five_minutes_of_random_faults(tmp_path):
+    """Without a store, which `make chaos` has."""
+    result = Campaign(random.SystemRandom().randrange(10**6), 5.0, tmp_path, with_store=False).run()
+    assert not result.wrong, page(result)
