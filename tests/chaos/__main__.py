@@ -25,12 +25,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 from confluent_kafka.admin import NewTopic
 
+from benchmarks.machine import machine
+from benchmarks.page import write
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.chaos.brokers import Brokers
@@ -357,6 +360,21 @@ def page(result: Result) -> str:
     return "\n".join([*lines, head, "| --- | --- | --- | --- |", *rows, "", *result.slopes])
 
 
+def lines_of(result: Result) -> list[str]:
+    """The result for the documentation: the kinds of faults in one paragraph."""
+    head, _, behind = page(result).partition("\n| fault |")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in behind.splitlines() if row.startswith("| ")]
+    kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in (row for row in rows if len(row) == 4)
+                      if count.isdecimal())  # fmt: skip
+    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}."
+    return [
+        about,
+        "",
+        *head.splitlines(),
+        f"Times of each fault, and the median of the seconds to the next output: {kinds}.",
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
@@ -365,6 +383,7 @@ def main() -> int:
     kinds = sorted(FAULTS)
     parser.add_argument("--only", action="append", default=[], choices=kinds, help="a kind of fault; may be repeated")
     parser.add_argument("--mode", action="append", default=[], choices=[*Mode], type=Mode, help="may be repeated")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/chaos.md")
     parser.add_argument("--keep", action="store_true", help="keep the folder with log and checkpoint")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sluice-chaos-"))
@@ -374,6 +393,8 @@ def main() -> int:
     )
     result = campaign.run()
     print(page(result), flush=True)  # noqa: T201
+    if arguments.write:
+        write(f"chaos {arguments.seed}", lines_of(result), "docs/chaos.md")
     if not result.wrong and not arguments.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if result.wrong else 0

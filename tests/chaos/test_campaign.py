@@ -103,7 +103,7 @@ def test_each_fault_may_happen_in_one_of_the_modes():
 
 def test_a_campaign_has_the_modes_in_which_its_faults_may_happen(tmp_path):
     assert modes_of(["kill master", "kill executor"]) == [Mode.CLUSTER]
-    assert modes_of(["read-only disk", "kill driver"]) == [Mode.ALONE]
+    assert modes_of(["read-only disk", "kill pool"]) == [Mode.ALONE]
     assert modes_of(FAULTS) == [*Mode]
     assert Campaign(1, 3.0, tmp_path).modes != [*Mode]
     assert sorted(Campaign(1, 20.0, tmp_path).modes) == sorted(Mode)
