@@ -170,8 +170,8 @@ class Campaign:
     def _change(self, mode: Mode) -> None:
         """The service ends in order, and starts in another mode with the same checkpoint."""
         with self._restart:
-            os.kill(self._service.pid, signal.SIGTERM)
-            with suppress(AssertionError):
+            with suppress(AssertionError, ProcessLookupError):
+                os.kill(self._service.pid, signal.SIGTERM)
                 self._service.await_end(120)
             self._service.kill()
             self._surroundings.change(mode)
