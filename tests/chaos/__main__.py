@@ -302,7 +302,7 @@ class Campaign:
             "pipeline": NAME,
             "kafka": self._brokers.through,
             "checkpoint": str(self._surroundings.first / CHECKPOINT),
-            "buckets": 2,
+            "buckets": random.Random(f"buckets {self._seed}").choice([2, 3]),  # three write their own topic partitions
             "streams": streams,
             "operators": [operator for flow in self.flows for operator in flow.operators],
             "dead_letters": DEAD,
