@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.machine import machine
 from benchmarks.page import write
@@ -133,7 +133,7 @@ class Campaign:
         self._start()
         watch = threading.Thread(target=self._keep_running, daemon=True)
         topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
-        hidden = OpenTransactions(self._brokers.direct, topics)
+        hidden = OpenTransactions(AdminClient(self._brokers.direct | {"log_level": 0}), topics)
         resources = {mode: Resources(lambda: self._service, self._folder) for mode in self.modes}
         looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
         watch.start()
@@ -329,7 +329,8 @@ class Campaign:
         return Result(
             self._seed, [type(flow).__name__ for flow in self.flows], self._happened, load.count,
             sum(map(len, seen.tuples.values())), seen.letters.total(), sum(map(len, seen.entries.values())),
-            self._starts, hidden.longest, ready, wrong, [*self._slopes(resources)], replayed.stdout.strip(),
+            self._starts, hidden.longest, ready, wrong, [*self._slopes(resources)],
+            "; ".join(replayed.stderr.splitlines()),
         )  # fmt: skip
 
     @staticmethod

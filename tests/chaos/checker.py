@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -113,8 +113,8 @@ class Reader:
 class OpenTransactions:
     """Watches how long a transaction hides records from readers: the last stable offset stands below the end."""
 
-    def __init__(self, kafka: Mapping[str, str], topics: Sequence[str]) -> None:
-        self._admin = AdminClient(dict(kafka) | {"log_level": 0})
+    def __init__(self, admin: AdminClient, topics: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._admin, self._clock = admin, clock
         self._places = [TopicPartition(topic, n) for topic in topics for n in range(TOPIC_PARTITIONS)]
         self._hidden: dict[tuple[str, int], tuple[int, float]] = {}
         #: the longest time in seconds that a transaction hid records
@@ -123,11 +123,12 @@ class OpenTransactions:
     def look(self) -> None:
         """Once every second or so. Nothing is learnt while brokers do not answer."""
         try:
-            stable, ends = (self._offsets(level) for level in IsolationLevel)
+            stable = self._offsets(IsolationLevel.READ_COMMITTED)
+            ends = self._offsets(IsolationLevel.READ_UNCOMMITTED)
         except KafkaException:
             self._hidden.clear()
             return
-        now = time.monotonic()
+        now = self._clock()
         for place, end in ends.items():
             offset = stable[place]
             if offset >= end:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import IsolationLevel
 
 from tests.chaos.__main__ import Campaign, page
-from tests.chaos.checker import Seen, violations
+from tests.chaos.checker import OpenTransactions, Seen, violations
 from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
 from tests.chaos.surroundings import Mode
@@ -91,6 +93,31 @@ def test_an_operator_that_comes_and_goes(numbers, changes, right):
     one.tuples["extra", "a"] = [{"k": "a", "n": number} for number in numbers]
     one.entries["chaos"][0]["report"]["written"] = {"extra": {"tuple": len(numbers)}}
     assert (violations(one, load) == []) is right
+
+
+class Admin:
+    """Of brokers whose topic has an end and a last stable offset."""
+
+    def __init__(self) -> None:
+        self.offsets = {IsolationLevel.READ_COMMITTED: 0, IsolationLevel.READ_UNCOMMITTED: 0}
+
+    def list_offsets(self, asked: dict, *, isolation_level: IsolationLevel, **_: object) -> dict:
+        answer = SimpleNamespace(result=lambda: SimpleNamespace(offset=self.offsets[isolation_level]))
+        return dict.fromkeys(asked, answer)
+
+
+@pytest.mark.parametrize(
+    ("stable", "ends", "longest"),
+    [([7, 9, 9], [9, 9, 9], 0.0), ([7, 7, 7, 9], [9, 9, 9, 9], 20.0), ([7, 8, 8, 8], [9, 9, 9, 9], 20.0)],
+    ids=["for a moment", "an open transaction", "two transactions"],
+)
+def test_how_long_open_transactions_hide_records(stable, ends, longest):
+    admin, times = Admin(), iter(range(0, 100, 10))
+    watched = OpenTransactions(admin, ["out"], lambda: next(times))
+    for committed, end in zip(stable, ends, strict=True):
+        admin.offsets = {IsolationLevel.READ_COMMITTED: committed, IsolationLevel.READ_UNCOMMITTED: end}
+        watched.look()
+    assert watched.longest == longest
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
