@@ -78,10 +78,10 @@ class World:
         return self.seed.choice(self.brokers.nodes)
 
     def pids(self, role: str) -> Sequence[int]:
-        """Of the processes of this role: of the service, or of executors; a Spark job has a state server in each."""
+        """Of the processes of this role: of the service, or of its executors."""
         if not self.service.running:
             return ()
-        return by_role(self.service.pid)[role] or self.surroundings.on_executors(role)
+        return by_role(self.service.pid).get(role) or self.surroundings.on_executors(role)
 
 
 Fault = Callable[[World], str]
