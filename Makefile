@@ -49,8 +49,8 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 test: lint $(VENV)/.archive ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
 	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium and not s3" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
-test-long: setup $(VENV)/.archive ## tests of the service, the demo and the rules that take a minute or more each
-	@$(BIN)/python -m pytest -m "slow and not s3" -n $(PROCESSES) --dist loadfile tests/service tests/demo tests/spec tests/docs --ignore=tests/service/test_conformance_in_service.py --ignore=tests/service/test_security.py $(ARGS)
+test-long: setup $(VENV)/.archive ## tests of the service, the demo and the rules that take a minute or more each; five minutes of make chaos
+	@$(BIN)/python -m pytest -m "slow and not s3" -n $(PROCESSES) --dist loadfile tests/service tests/demo tests/spec tests/docs tests/chaos --ignore=tests/service/test_conformance_in_service.py --ignore=tests/service/test_security.py $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .

@@ -11,31 +11,38 @@ processes, so a seed repeats what happens, and not each instant of it.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.machine import machine
+from benchmarks.page import write
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.chaos.brokers import Brokers
 from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations, wanted
-from tests.chaos.faults import FAULTS, RESTARTED, World, group_of
-from tests.chaos.flows import random_flows
+from tests.chaos.faults import FAULTS, RESTARTED, World, group_of, modes_of, possible
+from tests.chaos.flows import EXTRA, random_flows
 from tests.chaos.load import TOPIC_PARTITIONS, Load, create_partitions
 from tests.chaos.resources import Resources
-from tests.chaos.surroundings import Surroundings
+from tests.chaos.surroundings import CHECKPOINT, Mode, Surroundings
 from tests.recovery.harness.sluice_process import SluiceProcess
 
 NAME, DEAD = "chaos", "dead"
@@ -44,6 +51,8 @@ RATE = 150.0
 READY_S = 60.0
 #: seconds for all that waits to come out after the last record
 REST_S = 240.0
+#: minutes of a mode of the service, at least
+MODE_MINUTES = 4.0
 #: faults that may be under way at once
 AT_ONCE = 2
 #: seconds before the first fault, in which the service runs undisturbed
@@ -58,6 +67,11 @@ class Happened:
     kind: str
     what: str
     recovery: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether there was something to harm."""
+        return not self.what.startswith("no ")
 
 
 @dataclass
@@ -74,22 +88,28 @@ class Result:
     ready: float
     wrong: list[str] = field(default_factory=list)
     slopes: list[str] = field(default_factory=list)
+    #: the words of `sluice replay --checkpoint` at the end
+    replay: str = ""
 
 
 class Campaign:
     def __init__(
-        self, seed: int, minutes: float, folder: Path, *, kinds: Sequence[str] = (), rate: float = RATE
-    ) -> None:
-        """`kinds`: the kinds of faults that happen, all by default."""
+        self, seed: int, minutes: float, folder: Path, *,
+        kinds: Sequence[str] = (), modes: Sequence[Mode] = (), rate: float = RATE, with_store: bool = True,
+    ) -> None:  # fmt: skip
+        """`kinds`: the kinds of faults that happen, all by default. `modes`: how the service runs, one after the other;
+        by default as many of the modes in which these faults may happen as there are times MODE_MINUTES, and in an
+        order that the seed chooses.
+        """
         self._seed, self._minutes = seed, minutes
+        some = random.Random(f"modes {seed}").sample(fitting := modes_of(kinds), len(fitting))
+        self.modes = list(modes) or some[: max(1, int(minutes / MODE_MINUTES))]
         self._random = random.Random(seed)
         self._kinds = list(kinds or FAULTS)
         self._rate = rate
         self._folder = folder
         self.flows = random_flows(random.Random(seed))
-        #: half of the seeds have two machines, and half a store for snapshots
-        standby, with_store = (random.Random(f"{what} {seed}").random() < 0.5 for what in ("standby", "store"))
-        self._surroundings = Surroundings(folder, standby=standby, with_store=with_store)
+        self._surroundings = Surroundings(folder, with_store=with_store)
         self._happened: list[Happened] = []
         self._starts = 0
         self._over = threading.Event()
@@ -100,6 +120,7 @@ class Campaign:
             self._create_topics()
             self._load = load = Load(self._brokers.direct, NAME, self.flows, self._seed, self._rate)
             load.send_before()
+            self._surroundings.change(self.modes[0])
             self._service = self._surroundings.instance(self._write_file())
             reader = Reader(self._brokers.direct, NAME, self.flows, dead=DEAD)
             try:
@@ -112,8 +133,8 @@ class Campaign:
         self._start()
         watch = threading.Thread(target=self._keep_running, daemon=True)
         topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
-        hidden = OpenTransactions(self._brokers.direct, topics)
-        resources = Resources(lambda: self._service, self._folder)
+        hidden = OpenTransactions(AdminClient(self._brokers.direct | {"log_level": 0}), topics)
+        resources = {mode: Resources(lambda: self._service, self._folder) for mode in self.modes}
         looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
         watch.start()
         looking.start()
@@ -128,14 +149,38 @@ class Campaign:
         self._over.set()
         watch.join()
         looking.join()
-        return self._result(reader, load, hidden, resources, ready)
+        return self._result(reader, load, (hidden, resources), ready, self._replayed())
+
+    def _replayed(self) -> subprocess.CompletedProcess[str]:
+        """`sluice replay --checkpoint`, when the service has ended: what it computes again is what was written."""
+        self._service.clean_up()
+        command = [sys.executable, "-m", "sluice", "replay", str(self._service.file), "--checkpoint"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     # ---- faults ------------------------------------------------------------------------------------------------------
 
     def _faults(self, reader: Reader) -> None:
-        """Faults until the time is up, at most AT_ONCE at a time, of different groups."""
-        until = time.monotonic() + 60 * self._minutes
+        """Faults until the time is up, an equal time for each mode."""
         begun = time.monotonic()
+        for number, mode in enumerate(self.modes, 1):
+            if mode is not self._surroundings.mode:
+                self._change(mode)
+            self._faults_until(begun + 60 * self._minutes * number / len(self.modes), reader, begun)
+
+    def _change(self, mode: Mode) -> None:
+        """The service ends in order, and starts in another mode with the same checkpoint."""
+        with self._restart:
+            with suppress(AssertionError, ProcessLookupError):
+                os.kill(self._service.pid, signal.SIGTERM)
+                self._service.await_end(120)
+            self._service.kill()
+            self._surroundings.change(mode)
+            self._service = self._surroundings.instance(self._service.file)
+            self._start()
+        print(f"{mode}, ready after {self._await_ready():.1f} s", flush=True)  # noqa: T201
+
+    def _faults_until(self, until: float, reader: Reader, begun: float) -> None:
+        """At most AT_ONCE at a time, of different groups."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             under_way: dict[str, Any] = {}
             for kind in self._order():
@@ -152,7 +197,7 @@ class Campaign:
 
     def _world(self) -> World:
         seeded = random.Random(self._random.getrandbits(32))
-        return World(self._service, self._brokers, seeded, self._surroundings, self._replace, self._grow)
+        return World(self._service, self._brokers, seeded, self._surroundings, self._load, self._replace, self._grow)
 
     def _replace(self, service: SluiceProcess) -> None:
         self._service = service
@@ -176,9 +221,7 @@ class Campaign:
             yield from (kind for kind in self._random.sample(self._kinds, len(self._kinds)) if self._possible(kind))
 
     def _possible(self, kind: str) -> bool:
-        if kind.startswith("store "):
-            return self._surroundings.store is not None
-        return kind != "standby takes over" or self._surroundings.standby
+        return possible(kind, self._surroundings, self._load)
 
     def _one(self, kind: str, world: World, reader: Reader, begun: float) -> None:
         at = time.monotonic()
@@ -235,10 +278,10 @@ class Campaign:
         if not complete(reader.seen, *counts) and self._service.running:
             self._service.stacks()  # in its log
 
-    def _look(self, hidden: OpenTransactions, resources: Resources) -> None:
+    def _look(self, hidden: OpenTransactions, resources: Mapping[Mode, Resources]) -> None:
         while not self._over.wait(1.0):
             hidden.look()
-            resources.look()
+            resources[self._surroundings.mode].look()
 
     def _pause(self, seconds: float) -> None:
         self._over.wait(seconds)
@@ -247,7 +290,7 @@ class Campaign:
 
     def _create_topics(self) -> None:
         create(self._brokers.direct, NewTopic(ledger.TOPIC, 1, 3, config=LEDGER_CONFIG))
-        for stream in self._streams():
+        for stream in [*self._streams(), EXTRA]:
             create(self._brokers.direct, NewTopic(f"{NAME}.{stream}", TOPIC_PARTITIONS, 3))
 
     def _streams(self) -> dict[str, Any]:
@@ -258,39 +301,49 @@ class Campaign:
         file = {
             "pipeline": NAME,
             "kafka": self._brokers.through,
-            "checkpoint": str(self._folder / "a" / "checkpoint"),
-            "buckets": 2,
+            "checkpoint": str(self._surroundings.first / CHECKPOINT),
+            "buckets": random.Random(f"buckets {self._seed}").choice([2, 3]),  # three write their own topic partitions
             "streams": streams,
             "operators": [operator for flow in self.flows for operator in flow.operators],
             "dead_letters": DEAD,
             **(self._surroundings.store.settings if self._surroundings.store else {}),
         }
-        path = self._folder / "a" / "pipeline.yaml"
-        path.parent.mkdir()
+        path = self._surroundings.first / "pipeline.yaml"
         path.write_text(yaml.safe_dump(file, sort_keys=False))
         return path
 
     def _result(
-        self, reader: Reader, load: Load, hidden: OpenTransactions, resources: Resources, ready: float
-    ) -> Result:
-        seen = reader.stop()
+        self, reader: Reader, load: Load, watched: tuple[OpenTransactions, Mapping[Mode, Resources]], ready: float,
+        replayed: subprocess.CompletedProcess[str],
+    ) -> Result:  # fmt: skip
+        seen, (hidden, resources) = reader.stop(), watched
         wrong = violations(seen, load)
         wrong += [one.what for one in self._happened if one.kind == "end"]
         if hidden.longest > HIDDEN_S:
             wrong.append(f"an open transaction hid records for {hidden.longest:.0f} s")
         if ready > READY_S:
             wrong.append(f"not ready within {READY_S:.0f} s after the last fault")
+        if replayed.returncode:
+            said = f"{replayed.stdout[-500:]} {replayed.stderr[-500:]}"
+            wrong.append(f"`sluice replay --checkpoint` ended with {replayed.returncode}: {said}")
         return Result(
             self._seed, [type(flow).__name__ for flow in self.flows], self._happened, load.count,
             sum(map(len, seen.tuples.values())), seen.letters.total(), sum(map(len, seen.entries.values())),
-            self._starts, hidden.longest, ready, wrong, resources.slopes(),
+            self._starts, hidden.longest, ready, wrong, [*self._slopes(resources)],
+            "; ".join(replayed.stderr.splitlines()),
         )  # fmt: skip
+
+    @staticmethod
+    def _slopes(resources: Mapping[Mode, Resources]) -> Iterator[str]:
+        for mode, own in resources.items():
+            yield from [f"Mode {mode}:", "", *own.slopes(), ""]
 
 
 def page(result: Result) -> str:
     """The result as Markdown."""
-    kinds = Counter(one.kind for one in result.happened if one.kind != "end")
-    recoveries = {kind: sorted(one.recovery or 0.0 for one in result.happened if one.kind == kind) for kind in kinds}
+    faults = [one for one in result.happened if one.kind != "end" and one.met]
+    kinds = Counter(one.kind for one in faults)
+    recoveries = {kind: sorted(one.recovery or 0.0 for one in faults if one.kind == kind) for kind in kinds}
     rows = [
         f"| {kind} | {count} | {recoveries[kind][len(recoveries[kind]) // 2]:.1f} | {recoveries[kind][-1]:.1f} |"
         for kind, count in sorted(kinds.items())
@@ -302,9 +355,25 @@ def page(result: Result) -> str:
         f"service. Open transactions hid records for at most {result.hidden:.1f} s; the service was ready "
         f"{result.ready:.1f} s after the last fault."
     )
+    sums += f" `sluice replay --checkpoint`: {result.replay or 'nothing to compare'}."
     head = "| fault | times | s until the next output, median | most |"
     lines = [f"Seed {result.seed}: {', '.join(result.flows)}.", "", sums, "", f"**{verdict}**", *result.wrong, ""]
     return "\n".join([*lines, head, "| --- | --- | --- | --- |", *rows, "", *result.slopes])
+
+
+def lines_of(result: Result) -> list[str]:
+    """The result for the documentation: the kinds of faults in one paragraph."""
+    head, _, behind = page(result).partition("\n| fault |")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in behind.splitlines() if row.startswith("| ")]
+    kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in (row for row in rows if len(row) == 4)
+                      if count.isdecimal())  # fmt: skip
+    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}."
+    return [
+        about,
+        "",
+        *head.splitlines(),
+        f"Times of each fault, and the median of the seconds to the next output: {kinds}.",
+    ]
 
 
 def main() -> int:
@@ -314,12 +383,19 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=RATE, help="records a second")
     kinds = sorted(FAULTS)
     parser.add_argument("--only", action="append", default=[], choices=kinds, help="a kind of fault; may be repeated")
+    parser.add_argument("--mode", action="append", default=[], choices=[*Mode], type=Mode, help="may be repeated")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/chaos.md")
     parser.add_argument("--keep", action="store_true", help="keep the folder with log and checkpoint")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sluice-chaos-"))
     print(f"seed {arguments.seed}, {arguments.minutes:g} minutes; log and checkpoint are in {folder}", flush=True)  # noqa: T201
-    result = Campaign(arguments.seed, arguments.minutes, folder, kinds=arguments.only, rate=arguments.rate).run()
+    campaign = Campaign(
+        arguments.seed, arguments.minutes, folder, kinds=arguments.only, modes=arguments.mode, rate=arguments.rate
+    )
+    result = campaign.run()
     print(page(result), flush=True)  # noqa: T201
+    if arguments.write:
+        write(f"chaos {arguments.seed}", lines_of(result), "docs/chaos.md")
     if not result.wrong and not arguments.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if result.wrong else 0

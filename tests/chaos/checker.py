@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.chaos.flows import LAST, Flow, Tuple
+from tests.chaos.flows import EXTRA, LAST, Flow, Tuple, numbers_by_key
+from tests.chaos.flows import MARK as MARKED
 from tests.chaos.load import TOPIC_PARTITIONS, Load
 from tests.recovery.harness.output_reader import topic_partition
 
@@ -56,7 +57,7 @@ class Reader:
                "enable.partition.eof": False, "fetch.wait.max.ms": 100, "log_level": 0}  # fmt: skip
         self._consumer = Consumer(dict(kafka) | own)
         self._name, self._dead = name, f"{name}.{dead}"
-        streams = [*(stream for flow in flows for stream in flow.outputs), dead]
+        streams = [*(stream for flow in flows for stream in flow.outputs), EXTRA, dead]
         places = [TopicPartition(f"{name}.{stream}", n, 0) for stream in streams for n in range(TOPIC_PARTITIONS)]
         self._consumer.assign([*places, TopicPartition(LEDGER, 0, 0)])
         self.seen = Seen()
@@ -93,22 +94,27 @@ class Reader:
         if message.topic() == self._dead:
             self.seen.letters[message.value()] += 1
             self.seen.reasons[headers.get(REASON, b"").decode().partition(":")[0]] += 1
-        elif MARK not in headers:
-            self._take_tuple(message)
+        else:
+            self._take_output(message, headers.get(MARK))
 
-    def _take_tuple(self, message: Message) -> None:
+    def _take_output(self, message: Message, mark: bytes | None) -> None:
+        """A tuple, a mark, or a tuple with the mark of its firing."""
         stream = str(message.topic()).removeprefix(f"{self._name}.")
-        value = json.loads(message.value())
-        if topic_partition(value["k"], TOPIC_PARTITIONS) != message.partition():
+        value = json.loads(message.value()) if message.value() else None
+        key = value["k"] if value else (message.key() or b"").decode()
+        if topic_partition(key, TOPIC_PARTITIONS) != message.partition():
             self.seen.wrong.append(f"{stream}: {value} is in topic partition {message.partition()}, not in its key's")
-        self.seen.tuples[stream, value["k"]].append(value)
+        if value:
+            self.seen.tuples[stream, key].append(value)
+        if mark:
+            self.seen.tuples[stream, key].append({"k": key, MARKED: mark.decode()})
 
 
 class OpenTransactions:
     """Watches how long a transaction hides records from readers: the last stable offset stands below the end."""
 
-    def __init__(self, kafka: Mapping[str, str], topics: Sequence[str]) -> None:
-        self._admin = AdminClient(dict(kafka) | {"log_level": 0})
+    def __init__(self, admin: AdminClient, topics: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._admin, self._clock = admin, clock
         self._places = [TopicPartition(topic, n) for topic in topics for n in range(TOPIC_PARTITIONS)]
         self._hidden: dict[tuple[str, int], tuple[int, float]] = {}
         #: the longest time in seconds that a transaction hid records
@@ -117,11 +123,12 @@ class OpenTransactions:
     def look(self) -> None:
         """Once every second or so. Nothing is learnt while brokers do not answer."""
         try:
-            stable, ends = (self._offsets(level) for level in IsolationLevel)
+            stable = self._offsets(IsolationLevel.READ_COMMITTED)
+            ends = self._offsets(IsolationLevel.READ_UNCOMMITTED)
         except KafkaException:
             self._hidden.clear()
             return
-        now = time.monotonic()
+        now = self._clock()
         for place, end in ends.items():
             offset = stable[place]
             if offset >= end:
@@ -155,7 +162,8 @@ def complete(seen: Seen, tuples: int, letters: int) -> bool:
 
 def violations(seen: Seen, load: Load) -> list[str]:
     """What is lost, doubled or out of order; empty if nothing is."""
-    return [*seen.wrong, *_of_outputs(seen, load), *_of_letters(seen, load), *_of_ledger(seen)]
+    of_ledger = [*_of_ledger(seen), *_of_counts(seen)]
+    return [*seen.wrong, *_of_outputs(seen, load), *_of_extra(seen, load), *_of_letters(seen, load), *of_ledger]
 
 
 def _of_outputs(seen: Seen, load: Load) -> Iterator[str]:
@@ -181,6 +189,18 @@ def _differences(flow: Flow, stream: str, key: str, expected: list[Tuple], found
         yield f"{place}: lost {lost[:SHOWN]}, doubled or wrong {extra[:SHOWN]}"
 
 
+def _of_extra(seen: Seen, load: Load) -> Iterator[str]:
+    """The operator that comes and goes writes each tuple at most once, in order, and all while it is there."""
+    sent = [one for flow, records in load.sent.items() if load.extra in flow.streams for one in records]
+    for key, numbers in numbers_by_key([one for one in sent if one.stream == load.extra]).items():
+        places = {number: place for place, number in enumerate(numbers)}
+        steps = [now - before for before, now in pairwise(places[row["n"]] for row in seen.tuples[EXTRA, key])]
+        gaps = sum(step > 1 for step in steps)
+        if any(step < 1 for step in steps) or gaps > load.changes // 2:
+            backs = [step for step in steps if step < 1]
+            yield f"{EXTRA}, key {key!r}: {gaps} gaps after {load.changes} changes of the file; steps back: {backs}"
+
+
 def _of_letters(seen: Seen, load: Load) -> Iterator[str]:
     expected = Counter(value for flow, sent in load.sent.items() for value in flow.letters(sent))
     for value, count in ((expected - seen.letters) + (seen.letters - expected)).most_common(SHOWN):
@@ -194,3 +214,16 @@ def _of_ledger(seen: Seen) -> Iterator[str]:
         steps = [(one, other) for one, other in pairwise(numbers) if other != one + 1]
         if steps:
             yield f"ledger of {query}: batches do not follow each other: {steps[:SHOWN]}"
+
+
+def _of_counts(seen: Seen) -> Iterator[str]:
+    """The tuples that the entries of the ledger count are those that are visible."""
+    counted, visible = Counter[str](), Counter[str]()
+    for entry in (one for entries in seen.entries.values() for one in entries):
+        for stream, by_kind in entry["report"]["written"].items():
+            counted[stream] += by_kind.get("tuple", 0)
+    for (stream, _), rows in seen.tuples.items():
+        visible[stream] += sum(MARKED not in row for row in rows)
+    for stream, count in sorted(visible.items()):
+        if counted[stream] != count:
+            yield f"the ledger counts {counted[stream]} tuples of {stream}, {count} are visible"

@@ -18,6 +18,10 @@ Tuple = dict[str, Any]
 #: stream and key -> the tuples that must come out, in order
 Outputs = dict[tuple[str, str], list[Tuple]]
 
+#: the stream of an operator that comes and goes (`upgrade`)
+EXTRA = "extra"
+#: in place of a tuple, with the key: the mark of a firing
+MARK = "mark"
 #: the key of the records that end windows, of whose outputs nothing is expected
 LAST = "last"
 KEYS = [f"key {number}" for number in range(20)]
@@ -51,6 +55,8 @@ class Flow(ABC):
     operators: list[dict[str, Any]]
     #: whether the order of the outputs of a key follows from the records
     ordered = True
+    #: whether each tuple of its first input has a number `n` of its own
+    numbered = False
 
     def __init__(self, seeded: random.Random) -> None:
         self.random = seeded
@@ -95,6 +101,8 @@ class Flow(ABC):
 class CountTumbling(Flow):
     """Tumbling windows of n tuples. Some records are no JSON."""
 
+    numbered = True
+
     def __init__(self, seeded: random.Random) -> None:
         super().__init__(seeded)
         self.size = seeded.randint(2, 7)
@@ -118,6 +126,8 @@ class CountTumbling(Flow):
 
 class CountSliding(Flow):
     """Sliding windows over the last n tuples, at every m-th tuple; every seventh value is null."""
+
+    numbered = True
 
     def __init__(self, seeded: random.Random) -> None:
         super().__init__(seeded)
@@ -148,6 +158,8 @@ class CountSliding(Flow):
 
 class DeltaTumbling(Flow):
     """Tumbling windows that end when a value has grown by more than d."""
+
+    numbered = True
 
     def __init__(self, seeded: random.Random) -> None:
         super().__init__(seeded)
@@ -357,6 +369,8 @@ class Feedback(Flow):
 class TableJoin(Flow):
     """A table on the right side of a join; its rows are there before the service starts."""
 
+    numbered = True
+
     def __init__(self, seeded: random.Random) -> None:
         super().__init__(seeded)
         self.names = {key: f"name {seeded.randint(0, 9)} of {key}" for key in KEYS[::2]}
@@ -437,6 +451,8 @@ class EventJoin(Flow):
 class Ratios(Flow):
     """A map with two outputs; a division by zero is a dead letter."""
 
+    numbered = True
+
     def __init__(self, seeded: random.Random) -> None:
         super().__init__(seeded)
         self.divisor = seeded.randint(3, 11)
@@ -467,9 +483,35 @@ class Ratios(Flow):
         return (one.data for one in sent if one.value["n"] % self.divisor == 0)  # type: ignore[index]
 
 
+class Ranks(Flow):
+    """Sorted windows, each of which ends with its mark: a firing is whole."""
+
+    numbered = True
+
+    def __init__(self, seeded: random.Random) -> None:
+        super().__init__(seeded)
+        self.size, self.marks = seeded.randint(2, 6), seeded.choice(["header", "record"])
+        self.streams = {"scores": {"schema": {"k": "string", "n": "int64"}}, "ranks": {"marks": self.marks}}
+        self.operators = [{
+            "name": "ranks", "sort": "scores", "order_by": {"n": "desc"},
+            "window": f"tumbling, count({self.size}), partitioned", "partition_by": ["k"], "output": ["ranks"],
+        }]  # fmt: skip
+
+    def of(self, key: str, number: int, now: float) -> Sent:
+        return Sent("scores", key, {"k": key, "n": number})
+
+    def expected(self, sent: Sequence[Sent]) -> Outputs:
+        found: Outputs = defaultdict(list)
+        for key, numbers in numbers_by_key(sent).items():
+            for start in range(0, len(numbers) - self.size + 1, self.size):
+                ranked = [{"k": key, "n": n} for n in reversed(numbers[start : start + self.size])]
+                found["ranks", key] += [*ranked, {"k": key, MARK: "window"}]
+        return dict(found)
+
+
 KINDS: tuple[type[Flow], ...] = (
     CountTumbling, CountSliding, DeltaTumbling, Panes, Sessions, Copies, TwoStages, Feedback, TableJoin, EventJoin,
-    Ratios,
+    Ratios, Ranks,
 )  # fmt: skip
 
 

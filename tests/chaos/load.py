@@ -42,6 +42,11 @@ class Load:
         self.failed: list[str] = []
         #: the streams whose topics have one topic partition more by now
         self.grown: set[str] = set()
+        #: seconds from the time at which a record without event time is sent to its timestamp
+        self.clock = 0.0
+        #: the input of the operator that comes and goes, empty if none fits; and how often it came or went
+        self.extra, self.changes = next((flow.inputs[0] for flow in flows if flow.numbered), ""), 0
+        self._timed = {name for flow in flows for name, stream in flow.streams.items() if "event_time" in stream}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -88,8 +93,8 @@ class Load:
         while True:
             with suppress(BufferError):
                 topic = f"{self._prefix}.{record.stream}"
-                key = record.key or None
-                self._producer.produce(topic, record.data, key, number, on_delivery=self._delivered)
+                at = 0 if record.stream in self._timed else int((time.time() + self.clock) * 1000)
+                self._producer.produce(topic, record.data, record.key or None, number, self._delivered, timestamp=at)
                 return
             self._producer.poll(0.5)
 

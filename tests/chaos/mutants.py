@@ -30,12 +30,14 @@ SCHEDULES = re.compile(r"^schedules: (.*)$", re.MULTILINE)
 TEST_FILES = re.compile(r"^tests: (.*)$", re.MULTILINE)
 SEED = re.compile(r"^seed (\d+): .*\n +(.*)", re.MULTILINE)
 #: what is copied for a mutant
-COPIED = ("service", "tests", "schemas", "deploy", "pyproject.toml")
+COPIED = ("service", "tests", "benchmarks", "schemas", "deploy", "pyproject.toml")
 #: the unit tests of the half that the simulation covers
 TESTS = ("tests/unit/state", "tests/unit/batch", "tests/unit/checkpoint", "tests/unit/kafka")
 #: where `--write` puts its table, between two lines
 PAGE = "docs/chaos.md"
 BEGIN, END = "<!-- table of make mutants -->\n", "<!-- end of the table -->"
+#: the same of bugs that were run with `--by chaos` alone
+BY_CHAOS = "<!-- mutants by chaos -->\n", "<!-- end of mutants by chaos -->"
 
 
 class Mutant(NamedTuple):
@@ -158,10 +160,10 @@ def row_of(mutant: Mutant, arguments: argparse.Namespace) -> tuple[str, str]:
     return "", ""
 
 
-def with_rows(page: str, rows: dict[str, tuple[str, str]]) -> str:
+def with_rows(page: str, rows: dict[str, tuple[str, str]], begin: str = BEGIN, end: str = END) -> str:
     """The page with these rows in its table. The rows of bugs that were not run stay as they are."""
-    before, _, rest = page.partition(BEGIN)
-    table, _, behind = rest.partition(END)
+    before, _, rest = page.partition(begin)
+    table, _, behind = rest.partition(end)
     lines = {line.split("|")[1].strip(" `"): line for line in table.splitlines()[2:] if line.startswith("|")}
     whats = {mutant.name: mutant.what for mutant in mutants()}
     lines |= {
@@ -170,7 +172,7 @@ def with_rows(page: str, rows: dict[str, tuple[str, str]]) -> str:
     }
     kept = [lines[name] for name in sorted(lines.keys() & whats.keys())]
     return "\n".join(
-        [before + BEGIN + "| bug | | found by | after |", "| --- | --- | --- | --- |", *kept, END + behind]
+        [before + begin + "| bug | | found by | after |", "| --- | --- | --- | --- |", *kept, end + behind]
     )
 
 
@@ -191,7 +193,8 @@ def main() -> int:
         rows[mutant.name] = row_of(mutant, arguments)
         if arguments.write:
             page = project_file(PAGE)
-            page.write_text(with_rows(page.read_text(), {mutant.name: rows[mutant.name]}))
+            place = BY_CHAOS if arguments.by == ["chaos"] else (BEGIN, END)
+            page.write_text(with_rows(page.read_text(), {mutant.name: rows[mutant.name]}, *place))
     return 0 if all(campaign for campaign, _ in rows.values()) else 1
 
 

@@ -1,18 +1,28 @@
-"""What is around the service beside its brokers: the store of `state:`, a wall clock, a second machine."""
+"""What is around the service beside its brokers: the store of `state:`, a wall clock, a disk, a second machine, a Spark
+cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 import yaml
 
+from sluice.processes import ChildProcess
+from tests.cluster.cluster import Standalone, executors, state_servers
 from tests.object_store.s3_server import S3Server
 from tests.recovery.harness.proxy import Connection, Proxy
 from tests.recovery.harness.sluice_process import SluiceProcess
 
+#: the folders of machines; in each of them a disk, with the checkpoint
+MACHINES, DISK, CHECKPOINT = ("a", "b"), "disk", "disk/checkpoint"
 #: seconds by which a slow store delays each piece of data
 SLOW_S = 1.0
 ANSWER = b"HTTP/1.1 %d Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -95,31 +105,108 @@ class Clock:
         part.rename(self._file)
 
 
-class Surroundings(ExitStack):
-    """Of one campaign. With `standby` each instance waits for the lead, and a second one may take over."""
+class Spark(Standalone):
+    """A Spark master and two workers, of one core each."""
 
-    def __init__(self, folder: Path, *, standby: bool, with_store: bool) -> None:
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        super().__init__(stack, folder)
+        self.add_worker()
+        self.add_worker()
+
+    @property
+    def workers(self) -> Sequence[ChildProcess]:
+        """Those that have not ended."""
+        return [one for one in self._workers if one.exit_code is None]
+
+    def kill_worker(self, where: float) -> None:
+        """One of the workers; `where` is from 0 to 1."""
+        workers = self.workers
+        workers[int(where * len(workers))].kill()
+
+    def executors(self) -> Sequence[int]:
+        return [pid for one in self.workers for pid in executors(one.pid).values()]
+
+
+class Mode(StrEnum):
+    """How the service runs: alone; with `--standby`, so that a second machine may take over; on a Spark cluster."""
+
+    ALONE = "alone"
+    STANDBY = "standby"
+    CLUSTER = "cluster"
+
+
+class Surroundings(ExitStack):
+    """Of one campaign."""
+
+    def __init__(self, folder: Path, *, with_store: bool = True) -> None:
         super().__init__()
-        self._folder, self.standby, self._with_store = folder, standby, with_store
+        self._folder, self._with_store = folder, with_store
         self.store: Store | None = None
+        self.mode = Mode.ALONE
         self.clock = Clock(folder)
-        self._machines = 0
+        #: whether this user may mount a disk
+        self.may_mount = os.geteuid() == 0
+        self._of_mode = ExitStack()
 
     def __enter__(self) -> Self:
         super().__enter__()
         if self._with_store:
             self.store = self.enter_context(Store(self._folder / "s3"))
+        for machine in MACHINES:
+            self._make_disk(self._folder / machine / DISK)
+        self.push(self._of_mode)
         return self
 
+    def _make_disk(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        if self.may_mount:
+            _mount("--bind", str(folder), str(folder))
+            self.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=False)
+
+    def change(self, mode: Mode) -> None:
+        """Further instances run so. No instance runs."""
+        self._of_mode.close()
+        self.mode = mode
+        if mode is Mode.CLUSTER:
+            self.spark = Spark(self._of_mode, Path(tempfile.mkdtemp(prefix="spark-", dir=self._folder)))
+
+    @property
+    def first(self) -> Path:
+        """The folder of the first machine."""
+        return self._folder / MACHINES[0]
+
+    @contextmanager
+    def read_only(self, machine: Path) -> Iterator[None]:
+        """The disk of the checkpoint of a machine can only be read."""
+        _mount("-o", "remount,bind,ro", str(machine / DISK))
+        try:
+            yield
+        finally:
+            _mount("-o", "remount,bind,rw", str(machine / DISK))
+
+    def on_executors(self, role: str) -> Sequence[int]:
+        """The executors, or the state servers on them."""
+        if self.mode is not Mode.CLUSTER or role not in ("executor", "state"):
+            return ()
+        pids = self.spark.executors()
+        return pids if role == "executor" else [pid for one in pids for pid in state_servers(one)]
+
     def instance(self, file: Path) -> SluiceProcess:
-        arguments = ["--standby"] if self.standby else []
-        return SluiceProcess(file, file.parent, arguments, self.clock.environment, http=True)
+        arguments = ["--standby"] if self.mode is Mode.STANDBY else []
+        environment = self.clock.environment
+        if self.mode is Mode.CLUSTER:
+            arguments = ["--master", self.spark.url]
+            environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+        return SluiceProcess(file, file.parent, arguments, environment, http=True)
 
     def other(self, one: SluiceProcess) -> SluiceProcess:
         """The other of two machines, with its own file and folder, which it keeps."""
-        folder = self._folder / ("b" if one.folder.name == "a" else "a")
-        folder.mkdir(exist_ok=True)
+        folder = self._folder / next(name for name in MACHINES if name != one.folder.name)
         file = folder / one.file.name
-        content = yaml.safe_load(one.file.read_text()) | {"checkpoint": str(folder / "checkpoint")}
+        content = yaml.safe_load(one.file.read_text()) | {"checkpoint": str(folder / CHECKPOINT)}
         file.write_text(yaml.safe_dump(content, sort_keys=False))
         return self.instance(file)
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)

@@ -11,7 +11,7 @@ import yaml
 from sluice.config.load import load_text
 from sluice.replayer.player import replay
 from tests.chaos.checker import text_of
-from tests.chaos.flows import KINDS, LAST, Flow, Outputs, Sent
+from tests.chaos.flows import KINDS, LAST, MARK, Flow, Outputs, Sent
 
 RECORDS = 900
 NOW = 1_700_000_000.0
@@ -31,11 +31,17 @@ def replayed(flow: Flow, sent: list[Sent]) -> tuple[Outputs, Counter[str]]:
     ]
     outputs: Outputs = defaultdict(list)
     letters: Counter[str] = Counter()
+    key = ""
     for record in replay(pipeline, events, clock_origin="first"):
         if "dead_letter" in record:
             letters["dead"] += 1
-        elif record.get("stream") in flow.outputs and "tuple" in record and record["tuple"]["k"] != LAST:
-            outputs[record["stream"], record["tuple"]["k"]].append(record["tuple"])
+        elif record.get("stream") in flow.outputs:
+            key = record["tuple"]["k"] if "tuple" in record else key
+            if "tuple" in record:
+                outputs[record["stream"], key].append(record["tuple"])
+            elif flow.streams[record["stream"]]["marks"] != "none":
+                outputs[record["stream"], key].append({"k": key, MARK: record["punct"]})
+    outputs = {place: rows for place, rows in outputs.items() if place[1] != LAST}
     return outputs, letters
 
 

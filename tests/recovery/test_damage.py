@@ -133,6 +133,13 @@ def test_a_damaged_identity_ends_it_with_code_4(ended, checkpoint):
     last = ended.log().splitlines()[-1]
     assert IDENTITY in last
     assert "damaged" in last or "cannot be read" in last
+    assert "Remove the folder, or start with --checkpoint ANOTHER_FOLDER" in last
+    shutil.rmtree(checkpoint)
+    ended.start("--checkpoint", str(checkpoint))
+    ended.send("in", tuples(RECORDS, 10))
+    ended.await_outputs()
+    assert "checkpoint restored: " in ended.log()
+    ended.end()
 
 
 def test_readers_of_the_checkpoint_say_the_same(ended, checkpoint):

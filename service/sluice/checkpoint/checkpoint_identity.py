@@ -34,6 +34,11 @@ TO_START = (
     "Start with the pipeline file that it was made for. Or start anew, with both --checkpoint ANOTHER_FOLDER and "
     "--reset-ledger: outputs of records that are read again are then written again."
 )
+#: what to do if only the identity is damaged: a restore makes it again (docs/checkpoint.md)
+TO_RESTORE = (
+    "Remove the folder, or start with --checkpoint ANOTHER_FOLDER: the start then restores the checkpoint from the "
+    "ledger and the input topics."
+)
 TO_READ = "Give the pipeline file that it was made for."
 
 
@@ -239,11 +244,11 @@ def stored(store: CheckpointStore) -> Identity | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(_refused(store, f"{FILE} cannot be read ({error})")) from error
+        raise CheckpointError(_refused(store, f"{FILE} cannot be read ({error})", TO_RESTORE)) from error
+    if checksum != _checksum(identity) and (checksum or identity.format == FORMAT):
+        raise CheckpointError(_refused(store, f"{FILE} is damaged, its checksum differs", TO_RESTORE))
     if identity.format != FORMAT:
         raise CheckpointError(_refused(store, f"it has format {identity.format}, this version writes {FORMAT}"))
-    if checksum != _checksum(identity):
-        raise CheckpointError(_refused(store, f"{FILE} is damaged, its checksum differs"))
     return identity
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from datetime import UTC, datetime
 
+from benchmarks.machine import machine
+from benchmarks.page import write
 from tests.chaos.simulation import campaign
 from tests.chaos.simulation.schedule import KINDS, Simulation
 
@@ -21,6 +24,7 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="run the schedule of this seed alone, and print its steps")
     parser.add_argument("--go-on", action="store_true", help="do not stop at the first schedule with a violation")
     parser.add_argument("--kind", action="append", default=[], choices=KINDS, help="schedules of this kind alone")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/chaos.md")
     parser.add_argument("--old-brokers", action="store_true", help="brokers without part 1 of KIP-890")
     arguments = parser.parse_args()
     campaign.quiet()
@@ -36,6 +40,12 @@ def main() -> int:
     for outcome in result.failed:
         print(campaign.line(outcome))  # noqa: T201
     print(result)  # noqa: T201
+    if arguments.write:
+        write(
+            "simulation",
+            [f"{machine()}, {datetime.now(UTC):%Y-%m-%d}, from seed {arguments.seed} on: {result}."],
+            "docs/chaos.md",
+        )
     return bool(result.failed)
 
 

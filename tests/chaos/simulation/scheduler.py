@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from random import Random
+from threading import get_ident
 from typing import Any
 
 #: simulated seconds, and operations, after which a run that has not ended stands still
@@ -50,6 +51,8 @@ class Task:
         self.done = False
         self.joiners: list[Task] = []
         self.worker: Worker | None = None
+        #: the number of the thread of its worker
+        self.thread = 0
 
 
 class Worker(threading.Thread):
@@ -127,6 +130,7 @@ class World:
         task = Task(process, name, work)
         task.wake = self.now + after
         task.worker = Worker.free()
+        task.thread = task.worker.ident or 0
         task.worker.job = lambda: self._perform(task)
         self.tasks.append(task)
         return task
@@ -151,13 +155,14 @@ class World:
     def tick(self, what: str, seconds: float = 0.0) -> None:
         """An operation of the running task that takes so long. Another task may run, or the process may be killed."""
         task = self.running
-        if not task.process.alive:
+        process = task.process
+        if not process.alive:
             raise Killed
         self.steps += 1
         if self.trace:
-            self.say(task.process, what)
-        self.watch(task.process, what)
-        self.wait_until(self.now + seconds)
+            self.say(process, what)
+        self.watch(process, what)
+        self._give_way(task, self.now + seconds)
 
     def say(self, process: Process | None, what: str) -> None:
         if self.trace:
@@ -165,7 +170,9 @@ class World:
 
     def wait_until(self, wake: float) -> None:
         """Lets other tasks run; this one at that time or when its `wake` is set."""
-        task = self.running
+        self._give_way(self.running, wake)
+
+    def _give_way(self, task: Task, wake: float) -> None:
         task.wake = wake
         if not task.process.alive:
             raise Killed
@@ -180,9 +187,7 @@ class World:
     @property
     def running(self) -> Task:
         task = self.current
-        assert task is not None
-        assert task.worker is not None
-        assert task.worker.ident == threading.get_ident(), "an operation outside of the running task"
+        assert task is not None and task.thread == get_ident(), "an operation outside of the running task"  # noqa: PT018
         return task
 
     def _perform(self, task: Task) -> None:
@@ -214,9 +219,12 @@ class World:
         if (self.now > MOST_SECONDS or self.steps > MOST_STEPS) and not self._stopping:
             self._stand_still()
         while True:
-            now, ready, soonest = self.now, list[Task](), FOREVER
-            for task in self.tasks:
-                wake = max(task.process.stopped_until, task.wake)
+            now, soonest = self.now, FOREVER
+            ready: list[Task] = []
+            for task in self.tasks:  # at each operation, so without calls
+                wake, stopped_until = task.wake, task.process.stopped_until
+                if stopped_until > wake:  # noqa: PLR1730 - as above
+                    wake = stopped_until
                 if wake <= now:
                     ready.append(task)
                 elif wake < soonest:

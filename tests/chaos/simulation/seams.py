@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from sluice.batch import query_plan
 from sluice.checkpoint import checkpoint_identity
-from sluice.kafka import batch_writer, requests
+from sluice.kafka import batch_writer, client, requests
 from sluice.kafka.librdkafka import enqueue
 from sluice.model import spreading
 from sluice.model.spec import Pipeline
@@ -48,6 +48,19 @@ from tests.chaos.simulation import threads
 from tests.chaos.simulation.processes import connection
 from tests.chaos.simulation.scheduler import Process, world
 
+CHECKED_PROPERTIES = client.client_properties
+
+
+@lru_cache
+def _properties(kafka: tuple[tuple[str, str], ...], role: client.Role) -> Mapping[str, object]:
+    return CHECKED_PROPERTIES(dict(kafka), role)
+
+
+def client_properties(kafka: Mapping[str, str], role: client.Role) -> dict[str, object]:
+    """As `client.client_properties`, which checks all properties at each request."""
+    return dict(_properties(tuple(kafka.items()), role))
+
+
 #: the floors of the product that are simulated
 FLOORS = ("batch", "state", "kafka", "checkpoint", "files", "spark.lanes.direct_lane")
 #: a real object -> the simulated one
@@ -55,6 +68,7 @@ REPLACED = {
     pathlib.Path: files.Path, os: files.OS, mmap: files.MMAP, shutil: files.SHUTIL,
     confluent_kafka.Producer: clients.Producer, confluent_kafka.Consumer: clients.Consumer,
     AdminClient: clients.AdminClient, confluent_kafka.Message: clients.Message,
+    CHECKED_PROPERTIES: client_properties,
     time: threads.TIME, threading: threads.THREADING, ThreadPoolExecutor: threads.Executor, uuid: threads.UUID,
 }  # fmt: skip
 

@@ -27,8 +27,8 @@ FENCING = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 REPEATED = (KafkaError.CONCURRENT_TRANSACTIONS, KafkaError.UNSTABLE_OFFSET_COMMIT)
 #: records that a leader does not show right after its election
 STALE = 3
-#: seconds between two attempts
-BACKOFF = 0.1
+#: seconds between two attempts; each further pause is twice as long, up to the second one (`retry.backoff.max.ms`)
+BACKOFF, LONGEST_BACKOFF = 0.1, 1.0
 #: seconds until a client gives up a connection on which nothing arrives
 HALF_OPEN_S = int(str(DEFAULTS["socket.timeout.ms"])) / 1000
 #: the most records of a fetch, and of the queue of a producer
@@ -121,7 +121,7 @@ class Client:
     def call(self, api: str, request: Callable[[], T], seconds: float) -> T:
         """The answer. Raises KafkaException for an error that no repetition changes, or after so many seconds."""
         here, network = world(), world().network  # type: ignore[attr-defined]
-        deadline = here.now + seconds
+        deadline, pause = here.now + seconds, BACKOFF
         while True:
             try:
                 answer: T = network.send(api, request)
@@ -139,7 +139,8 @@ class Client:
                 return answer
             if here.now >= deadline:
                 raise KafkaException(error)
-            here.tick(f"{api} again", BACKOFF)
+            here.tick(f"{api} again", pause)
+            pause = min(2 * pause, LONGEST_BACKOFF)
 
     def poll(self, seconds: float = 0.0) -> Any:
         del seconds

@@ -140,10 +140,10 @@ class Path(PurePosixPath):
     __slots__ = ()
 
     def __truediv__(self, other: str | PurePosixPath) -> Path:  # type: ignore[override]
-        return _joined(self, other)
+        return _joined(str(self), str(other))
 
     def with_name(self, name: str) -> Path:  # type: ignore[override]
-        return _joined(self.parent, name)
+        return _joined(str(self.parent), name)
 
     def absolute(self) -> Self:
         return self if self.is_absolute() else type(self)("/", self)
@@ -238,7 +238,7 @@ class Path(PurePosixPath):
 
 
 @lru_cache(2048)  # a path is parsed for each operation of a file otherwise
-def _joined(path: Path, other: str | PurePosixPath) -> Path:
+def _joined(path: str, other: str) -> Path:
     return Path(path, other)
 
 

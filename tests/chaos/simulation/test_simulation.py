@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from sluice.processes import processors
 from tests.chaos.simulation import campaign
 from tests.chaos.simulation.schedule import KINDS, Simulation
 from tests.chaos.simulation.scheduler import World
@@ -16,6 +17,8 @@ from tests.chaos.simulation.workload import Sent, expected
 
 #: the first seed and the number of the schedules of the suite
 FIRST, SCHEDULES = 100, 30
+#: the same of the slow suite
+SLOW_FIRST, SLOW_SCHEDULES = 10_000, 2000
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +33,12 @@ def test_no_schedule_loses_doubles_tears_or_reorders_anything():
     assert not result.failed, campaign.line(result.failed[0])
     assert result.kinds.keys() == KINDS.keys()
     assert len(result.faults) > 12, "a campaign without faults finds nothing"
+
+
+@pytest.mark.slow
+def test_no_schedule_of_two_thousand_does():
+    result = campaign.run(SLOW_FIRST, SLOW_SCHEDULES, processors())
+    assert not result.failed, campaign.line(result.failed[0])
 
 
 def test_a_seed_replays_each_step():

@@ -1,4 +1,4 @@
-import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from sluice.checkpoint.checkpoint_identity import (
     fingerprint_of,
     in_stored_order,
     stored,
+    write,
     write_definition,
 )
 from sluice.checkpoint.folder_store import FolderStore
@@ -124,15 +125,25 @@ def test_a_checkpoint_of_an_earlier_version_gets_its_definition(tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": "p"}'])
 def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
     (tmp_path / FILE).write_text(text)
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(
+        CheckpointError, match=r"cannot be read .* Remove the folder, or start with --checkpoint ANOTHER"
+    ):
         claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
-    claim(FolderStore(tmp_path), "p", "f", None, 1)
-    fields = json.loads((tmp_path / FILE).read_text()) | {"format": 99}
-    (tmp_path / FILE).write_text(json.dumps(fields))
+    made = claim(FolderStore(tmp_path), "p", "f", None, 1)
+    write(FolderStore(tmp_path), replace(made, format=99))
     with pytest.raises(CheckpointError, match="format 99"):
+        claim(FolderStore(tmp_path), "p", "f", None, 1)
+
+
+def test_a_damaged_checkpoint_says_how_it_is_restored(tmp_path):
+    claim(FolderStore(tmp_path), "p", "f", 2, 1)
+    (tmp_path / FILE).write_text((tmp_path / FILE).read_text().replace('"buckets": 2', '"buckets": 3'))
+    with pytest.raises(
+        CheckpointError, match=r"is damaged.* Remove the folder, or start with --checkpoint ANOTHER_FOLDER"
+    ):
         claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 

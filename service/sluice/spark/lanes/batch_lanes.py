@@ -36,6 +36,7 @@ from sluice.checkpoint.offset_log import PLANNED, force_plan
 from sluice.kafka.batch_writer import close_writers
 from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.requests import clients
+from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.missing_records import lost_offsets
@@ -47,6 +48,15 @@ LOGGER = logging.getLogger("sluice")
 #: The name of the checksums of an entry. Hadoop renames them into place after the entry itself. Before that, the entry
 #: cannot be compared with them, and they cannot be forced to the disk (`force_plan`).
 CHECKSUMS = re.compile(r"\.(?P<batch>\d+)\.crc", re.ASCII)
+#: the longest work of a batch, in seconds. The bounds of its own waits are shorter: a minute for each request to Kafka,
+#: three times half an hour for a state server or a reader
+MAX_WORK_S = 3 * 3600.0
+
+
+class HungBatchError(SluiceError):
+    """The work of a batch does not end. None of its outputs is visible, and the next start repeats it."""
+
+    exit_code = 6
 
 
 class BatchLanes:
@@ -243,12 +253,21 @@ class EarlyWork:
         self._thread.start()
 
     def result(self, batch: int) -> bool:
-        """What `work` returns for this batch; waits until it is done. Raises what `work` raises.
+        """What `work` returns for this batch; waits until it is done. Raises what `work` raises; HungBatchError after
+        MAX_WORK_S.
 
         Each batch has a larger number than the one before, or the same number.
         """
         self._begin(batch)
-        return self._result.result()
+        try:
+            return self._result.result(MAX_WORK_S)
+        except TimeoutError as error:
+            if self._result.done():  # the work itself has raised it
+                raise
+            raise HungBatchError(
+                f"batch {batch} has not ended for {MAX_WORK_S:.0f} seconds: it hangs, perhaps because a disk or a file "
+                "system does not answer; no output of it is visible, and the next start repeats it"
+            ) from error
 
     def end(self, seconds: float = threading.TIMEOUT_MAX) -> bool:
         """Ends the thread: it begins no work any more. Waits for work in progress, for at most so many seconds.

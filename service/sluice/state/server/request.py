@@ -65,7 +65,7 @@ class Connections:
         connection = self._open.pop(bucket, None)
         try:
             connection = connection or pool.connection(plan.server_name, bucket, pool.KEPT)
-            question.write(connection.sendall)
+            _send(connection, question, plan.server_name, bucket)
         except (EOFError, ConnectionError):
             if connection is not None:
                 connection.close()
@@ -128,7 +128,7 @@ def ask(query: str, number: int, version: int, question: Message) -> Message:
     for left in reversed(range(MAX_ATTEMPTS)):
         try:
             with pool.connection(query, number, version) as connection:
-                question.write(connection.sendall)
+                _send(connection, question, query, number)
                 answer = _answer(connection, query, number)
             break
         except (EOFError, ConnectionError):  # it died; a new state server rebuilds the state from the checkpoint
@@ -137,8 +137,16 @@ def ask(query: str, number: int, version: int, question: Message) -> Message:
     return answer
 
 
-def _answer(connection: socket.socket, query: str, number: int) -> Message:
+def _send(connection: socket.socket, question: Message, query: str, number: int) -> None:
     connection.settimeout(MAX_ANSWER_S)
+    try:
+        question.write(connection.sendall)
+    except TimeoutError as error:
+        connection.close()
+        raise _hung(query, number) from error
+
+
+def _answer(connection: socket.socket, query: str, number: int) -> Message:
     try:
         with connection.makefile("rb") as file:
             answer = Message.read(file)

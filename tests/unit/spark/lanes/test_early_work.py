@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import inotify_simple
 import pytest
 
-from sluice.spark.lanes.batch_lanes import EarlyWork
+from sluice.spark.failures import explained
+from sluice.spark.lanes import batch_lanes
+from sluice.spark.lanes.batch_lanes import EarlyWork, HungBatchError
 
 #: bound on the waits of these tests, in seconds; none of them takes as long
 LONG = 30.0
@@ -101,6 +103,24 @@ def test_the_call_of_spark_waits_for_work_in_progress(tmp_path):
         slow.may_end.set()
         assert called.result(LONG)
     assert slow.calls == [0]
+
+
+def test_work_that_hangs_ends_the_query_with_exit_code_6(tmp_path, monkeypatch):
+    monkeypatch.setattr(batch_lanes, "MAX_WORK_S", 0.01)
+    with in_progress(tmp_path, 7) as slow, pytest.raises(HungBatchError, match=r"batch 7 has not ended") as raised:
+        slow.early.result(7)
+    name = f"{HungBatchError.__module__}.{HungBatchError.__qualname__}"
+    assert explained(f"Traceback ...\n{name}: {raised.value}\n").exit_code == 6
+
+
+def test_a_time_out_of_the_work_itself_stays_what_it_is(tmp_path):
+    def slow(_):
+        raise TimeoutError("a request was too slow")
+
+    early = EarlyWork(slow, tmp_path / "offsets")
+    with pytest.raises(TimeoutError, match="a request was too slow"):
+        early.result(1)
+    assert early.end(LONG)
 
 
 def test_the_call_of_spark_raises_what_the_work_raised(early, work, tmp_path):

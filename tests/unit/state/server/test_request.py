@@ -103,6 +103,17 @@ def test_a_server_that_hangs_is_ended_and_named(monkeypatch, kept, kept_open):
     assert ended == ["query"]
 
 
+@pytest.mark.parametrize("kept_open", [True, False])
+def test_a_server_that_hangs_before_it_has_read_a_large_request_is_ended_and_named(monkeypatch, kept, kept_open):
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(pool, "connection", lambda *_: ours)
+    monkeypatch.setattr(pool, "end_query", lambda _: None)
+    monkeypatch.setattr(request, "MAX_ANSWER_S", 0.01)
+    large = [(1, bytes(8 << 20))]
+    with theirs, pytest.raises(StateServerError, match="the state server of bucket 3 has not answered"):
+        kept.begin(PLAN, 3, 0, large)() if kept_open else request.request(PLAN, 3, 0, large)
+
+
 def test_a_reader_that_hangs_is_no_reason_to_end_the_others(monkeypatch):
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(pool, "connection", lambda *_: ours)
