@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/ from examples of docs/windows.md and others. `make docs-pictures` runs it."""
+"""Draws the pictures of docs/ from the examples of docs/windows.md and from one file. `make docs-pictures` runs it."""
 
 from __future__ import annotations
 
