@@ -1,4 +1,4 @@
-"""The tables and lists of docs/types.md: the types of the code, and what the service makes of a value of each of them."""
+"""The tables and lists of docs/types.md: the types of the code, and what the service makes of a value of each."""
 
 from __future__ import annotations
 
