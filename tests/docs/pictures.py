@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/ from the examples of docs/windows.md and from one file. `make docs-pictures` runs it."""
+"""Draws the pictures of docs/ from the examples of docs/windows.md and from an example (`make docs-pictures`)."""
 
 from __future__ import annotations
 
