@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import free_ports
+from sluice.kafka.topics import create
 from sluice.ops.metrics import TABLE
 from sluice.processes import ChildProcess
 from sluice_demo.play_command import play_flights
@@ -155,7 +156,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     serving, asking = free_ports(2)
     kafka = {"bootstrap.servers": broker}
     play_flights(kafka, "flights", 4, 5, None)
-    next(iter(AdminClient(kafka).create_topics([NewTopic("carriers", 1, 1)]).values())).result()
+    create(kafka, NewTopic("carriers", 1, 1))
     running = ChildProcess(
         [
             *(sys.executable, "-m", "sluice", "run", str(flights_by_the_hour(folder))),
