@@ -285,7 +285,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("toMilliseconds", "whole units since 1970", "timestamp -> int64 : to_milliseconds"),
     row("toMicroseconds", "", "timestamp -> int64 : to_microseconds"),
     row("toNanoseconds", "", "timestamp -> int64 : to_nanoseconds"),
-    row("year", "a part of the time, all from 1, but hour and minute from 0; Monday is 1, weeks are those of ISO 8601",
+    row("year", "a part of the time: hour and minute from 0, others from 1; Monday is 1, weeks are of ISO 8601",
         "timestamp -> int64 : year", "timestamp, zone -> int64 : year"),
     row("quarter", "", "timestamp -> int64 : quarter", "timestamp, zone -> int64 : quarter"),
     row("month", "", "timestamp -> int64 : month", "timestamp, zone -> int64 : month"),
