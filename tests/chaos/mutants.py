@@ -161,19 +161,13 @@ def row_of(mutant: Mutant, arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def with_rows(page: str, rows: dict[str, tuple[str, str]], begin: str = BEGIN, end: str = END) -> str:
-    """The page with these rows in its table. The rows of bugs that were not run stay as they are."""
+    """The page with these rows in its list. The rows of bugs that were not run stay as they are."""
     before, _, rest = page.partition(begin)
     table, _, behind = rest.partition(end)
-    lines = {line.split("|")[1].strip(" `"): line for line in table.splitlines()[2:] if line.startswith("|")}
-    whats = {mutant.name: mutant.what for mutant in mutants()}
-    lines |= {
-        name: f"| `{name}` | {whats[name]} | {campaign or 'not found'} | {after} |"
-        for name, (campaign, after) in rows.items()
-    }
-    kept = [lines[name] for name in sorted(lines.keys() & whats.keys())]
-    return "\n".join(
-        [before + begin + "| bug | | found by | after |", "| --- | --- | --- | --- |", *kept, end + behind]
-    )
+    lines = {line.split("`")[1]: line for line in table.splitlines() if line.startswith("* `")}
+    lines |= {name: f"* `{name}`: {', '.join(filter(None, found)) or 'not found'}" for name, found in rows.items()}
+    kept = [lines[name] for name in sorted(lines.keys() & {mutant.name for mutant in mutants()})]
+    return "\n".join([before + begin.rstrip("\n"), *kept, end + behind])
 
 
 def main() -> int:

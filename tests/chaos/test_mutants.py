@@ -56,14 +56,11 @@ def done(code: int, output: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], code, output, "no such module")
 
 
-def test_the_table_of_the_page_keeps_the_rows_of_bugs_that_were_not_run():
+def test_the_list_of_the_page_keeps_the_rows_of_bugs_that_were_not_run():
     empty = f"above\n{BEGIN}{END}\nbelow\n"
     one = with_rows(empty, {"no-skip": ("simulation", "2 schedules")})
     two = with_rows(one, {"half-a-batch": ("", "")})
-    assert two.splitlines()[4:6] == [
-        "| `half-a-batch` | A batch is committed without its last records. | not found |  |",
-        "| `no-skip` | A batch that the ledger has is written again. | simulation | 2 schedules |",
-    ]
+    assert two.splitlines()[2:4] == ["* `half-a-batch`: not found", "* `no-skip`: simulation, 2 schedules"]
     assert two.startswith("above\n")
     assert two.endswith(f"{END}\nbelow\n")
 
@@ -71,6 +68,6 @@ def test_the_table_of_the_page_keeps_the_rows_of_bugs_that_were_not_run():
 def test_the_page_has_a_row_for_each_bug():
     page = project_file(PAGE).read_text()
     for mutant in MUTANTS:
-        row = next((line for line in page.splitlines() if line.startswith(f"| `{mutant.name}` |")), "")
+        row = next((line for line in page.splitlines() if line.startswith(f"* `{mutant.name}`:")), "")
         assert row, f"make mutants ARGS='--write {mutant.name}'"
         assert "not found" not in row
