@@ -1,4 +1,4 @@
-"""Each row of the table in docs/exit-codes.md, of a service in a process of its own."""
+"""Each exit code of docs/exit-codes.md, of a service in a process of its own."""
 
 from __future__ import annotations
 
