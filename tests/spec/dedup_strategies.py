@@ -22,7 +22,7 @@ def _over_event_time(draw: st.DrawFn) -> Case:
         "kind": "dedup", "by": draw(keys), "within": f"eventTime({draw(lengths)})", "keep": draw(words),
         "event_time": "e", "schema": SCHEMA | {"e": kind},
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
-    return {"operator": operator, "input": draw(event_strategies.events(set(SCHEMA), kind, watermarks=True))}
+    return {"operator": operator, "input": draw(event_strategies.events(operator["schema"], watermarks=True))}
 
 
 @st.composite

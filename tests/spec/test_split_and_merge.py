@@ -37,9 +37,9 @@ from tests.spec import (
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.every_cut import CLEANED_EARLY
-from tests.spec.join_strategies import LEFT, join_cases, sort_cases
+from tests.spec.join_strategies import LEFT, join_cases, sort_cases, sorts
 from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
-from tests.spec.strategies import Case, cases, events, operators
+from tests.spec.strategies import Case, apart, cases, events, operators
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
 
@@ -282,14 +282,14 @@ def check_rescaled(pipeline: Pipeline, given_events: list[dict[str, Any]], of: R
 
 #: the operators that may have several buckets
 RESCALED = {
-    "aggregate": cases(),
+    "aggregate": cases(apart(operators())),
     "event time": event_strategies.cases,
-    "sort": sort_cases(),
+    "sort": sort_cases(apart(sorts())),
     "event time sort": event_strategies.sort_cases,
     "session": session_strategies.cases,
     "early": early_strategies.cases,
     "dedup": dedup_strategies.cases,
-    "join": join_cases(),
+    "join": join_cases(apart=True),
     "interval join": event_join_strategies.interval_cases,
     "as-of join": event_join_strategies.as_of_cases,
     "table join": table_strategies.cases(),
