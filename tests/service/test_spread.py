@@ -26,7 +26,7 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
-from tests.spec.buckets import of_stream, plan_of, share
+from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
 from tests.spec.strategies import SCHEMA, events, operators
 
@@ -41,27 +41,24 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     found = []
     for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
-        made = [
-            graph.feed(
-                state, own(pipeline, batch.inputs, keys, number, buckets) if buckets > 1 else batch.inputs, clock
-            )
-            for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
-        ]  # fmt: skip
+        shares = shared_by(pipeline, batch.inputs, keys, buckets) if buckets > 1 else [batch.inputs]
+        made = [graph.feed(state, share, clock) for graph, state, share in zip(graphs, states, shares, strict=True)]
         found += [of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs]
     return found
 
 
-def own(
-    pipeline: Pipeline, inputs: Mapping[str, Items], keys: Mapping[str, Keys], bucket: int, buckets: int
-) -> dict[str, Items]:
-    """What a bucket gets of each stream."""
-    return {
-        name: share(
-            pipeline, name, items, keys[name], lambda names: partition_for(names, buckets) == bucket,
-            unkeyed=items.source[items.kind == TUPLE] % buckets == bucket,
-        )
-        for name, items in inputs.items()
-    }  # fmt: skip
+def shared_by(
+    pipeline: Pipeline, inputs: Mapping[str, Items], keys: Mapping[str, Keys], buckets: int
+) -> list[dict[str, Items]]:
+    """By bucket what it gets of each stream."""
+    spread = {name: Spread(pipeline, name, items, keys[name]) for name, items in inputs.items()}
+    bucket_of = {
+        name: one.items.source[one.items.kind == TUPLE] % buckets
+        if one.keys is None
+        else partition_for(one.keys, buckets)
+        for name, one in spread.items()
+    }
+    return [{name: one.share(bucket_of[name] == n) for name, one in spread.items()} for n in range(buckets)]
 
 
 def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:
