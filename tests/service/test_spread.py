@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
 from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
-from tests.spec.strategies import SCHEMA, events, operators
+from tests.spec.strategies import SCHEMA, apart, events, operators
 
 
 def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
@@ -61,14 +61,25 @@ def shared_by(
     return [{name: one.share(bucket_of[name] == n) for name, one in spread.items()} for n in range(buckets)]
 
 
-def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:
+#: by the form of marks the numbers of buckets that are compared with one
+BUCKETS: Mapping[str, Sequence[int]] = {"record": (2,), "header": (3,)}
+
+
+def check(
+    pipeline: Pipeline,
+    given_events: list[dict[str, Any]],
+    size: int,
+    several: Mapping[str, Sequence[int]] = BUCKETS,
+) -> None:
     """Also that the ends of batches are not seen where marks are headers of tuples."""
-    for marks in ("record", "header"):
-        one = with_marks(pipeline, marks)
-        whole = records_with(1, one, given_events, size)
-        for buckets in (2, 3) if spread_by(one) is not None else ():
-            assert records_with(buckets, one, given_events, size) == whole, f"{buckets} buckets, marks: {marks}"
-    assert by_stream(one, whole) == by_stream(one, records_with(1, one, given_events, len(given_events) or 1))
+    header = with_marks(pipeline, "header")
+    cut, whole = (records_with(1, header, given_events, n) for n in (size, len(given_events) or 1))
+    assert by_stream(header, cut) == by_stream(header, whole)
+    for marks, numbers in several.items() if spread_by(pipeline) is not None else ():
+        form = with_marks(pipeline, marks)
+        expected = cut if marks == "header" else records_with(1, form, given_events, size)
+        for buckets in numbers:
+            assert records_with(buckets, form, given_events, size) == expected, f"{buckets} buckets, marks: {marks}"
 
 
 def with_marks(pipeline: Pipeline, marks: str) -> Pipeline:
@@ -86,7 +97,7 @@ def by_stream(pipeline: Pipeline, found: list[list[Any]]) -> dict[str, list[Any]
 sizes = st.sampled_from([2, 5, 100])
 
 
-@given(operators(), events(), sizes)
+@given(st.one_of(apart(operators()), apart(operators()), operators()), events(), sizes)
 @settings(max_examples=30, derandomize=True)
 def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(one_operator(operator), given_events, size)
@@ -131,8 +142,8 @@ operators:
 """
 
 
-@given(joins(), join_events(), sizes)
-@settings(max_examples=50, derandomize=True)
+@given(st.one_of(joins(apart=True), joins(apart=True), joins()), join_events(), sizes)
+@settings(max_examples=30, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
 
@@ -143,13 +154,13 @@ def test_any_join_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
-@given(sorts(), events(), sizes)
+@given(st.one_of(apart(sorts()), apart(sorts()), sorts()), events(), sizes)
 @settings(max_examples=30, derandomize=True)
 def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
 
 
-@given(operators(), events(), sizes)
+@given(st.one_of(apart(operators()), operators()), events(), sizes)
 @settings(max_examples=20, derandomize=True)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
