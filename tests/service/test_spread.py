@@ -27,7 +27,7 @@ from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
 from tests.spec.buckets import Spread, of_stream, plan_of
-from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
+from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sort_cases, sorts
 from tests.spec.strategies import SCHEMA, apart, events, operators
 
 
@@ -154,10 +154,10 @@ def test_any_join_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
-@given(st.one_of(apart(sorts()), apart(sorts()), sorts()), events(), sizes)
+@given(sort_cases(st.one_of(apart(sorts()), apart(sorts()), sorts())), sizes)
 @settings(max_examples=30, derandomize=True)
-def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
-    check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
+def test_any_sort(case: dict[str, Any], size: int):
+    check(pipeline_of(case), case["input"], size)
 
 
 @given(st.one_of(apart(operators()), operators()), events(), sizes)

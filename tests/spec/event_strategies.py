@@ -8,7 +8,20 @@ from hypothesis import strategies as st
 
 from tests.spec.join_strategies import orders
 from tests.spec.oracle import EPOCH
-from tests.spec.strategies import CALLS, SCHEMA, SOURCES, Case, choices, groups, keys, narrowed, punct, tuples
+from tests.spec.strategies import (
+    CALLS,
+    SCHEMA,
+    SOURCES,
+    Case,
+    choices,
+    groups,
+    keys,
+    narrowed,
+    passed,
+    punct,
+    schema_of,
+    tuples,
+)
 
 TYPES = {"float64": None, "int64": "Milliseconds", "timestamp": None}
 #: where the times of a case are, in milliseconds: around 0, small, of this century
@@ -87,9 +100,11 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
 def sorts(draw: st.DrawFn) -> dict[str, Any]:
     """Over timeInterval."""
     partition_by, kind = draw(st.one_of(st.just([]), keys)), draw(st.sampled_from(sorted(TYPES)))
+    order_by = draw(orders)
+    schema = schema_of(partition_by, [name for name, _ in order_by], draw(passed)) | {"e": kind}
     return {
         "kind": "sort", "window": draw(intervals_or_steps) + ", partitioned" * bool(partition_by),
-        "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
+        "partition_by": partition_by, "event_time": "e", "order_by": order_by, "schema": schema,
         "limit": draw(st.sampled_from([None, None, 1, 2])),
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
 

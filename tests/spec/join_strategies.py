@@ -20,8 +20,11 @@ from tests.spec.strategies import (
     keys,
     leaving,
     marks,
+    passed,
     policies,
     punct,
+    schema_of,
+    words_of,
 )
 
 LEFT = {name: SCHEMA[name] for name in "knbifstdz"}
@@ -138,18 +141,19 @@ orders = st.lists(
 
 @st.composite
 def sorts(draw: st.DrawFn) -> Case:
-    partition_by = draw(st.one_of(st.just([]), keys))
+    partition_by, order_by = draw(st.one_of(st.just([]), keys)), draw(orders)
     window = draw(st.one_of(counts.map("sliding, {}".format), tumbling.map("tumbling, {}".format)))
     return {
         "kind": "sort",
         "window": window + (", partitioned" + draw(leaving) if partition_by else ""),
         "partition_by": partition_by,
-        "order_by": draw(orders),
-        "schema": SCHEMA,
+        "order_by": order_by,
+        "schema": schema_of(partition_by, words_of(window), [name for name, _ in order_by], draw(passed)),
         "limit": draw(st.sampled_from([None, None, 1, 2])) if window.startswith("tumbling") else None,
     }
 
 
 @st.composite
 def sort_cases(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]] | None = None) -> Case:
-    return {"operator": draw(sorts() if operators is None else operators), "input": draw(events())}
+    operator = draw(sorts() if operators is None else operators)
+    return {"operator": operator, "input": draw(events(operator["schema"].keys()))}

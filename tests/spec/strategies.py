@@ -115,7 +115,9 @@ def apart(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]]) -> dict
     operator = draw(operators)
     window = re.sub(", partitioned.*", "", operator["window"]) + ", partitioned"
     partition_by = operator["partition_by"] or draw(keys)
-    return operator | {"window": window, "partition_by": partition_by, "aggregate_evicted_partitions": False}
+    schema = operator["schema"] | {name: SCHEMA[name] for name in partition_by}
+    own = {"window": window, "partition_by": partition_by, "schema": schema, "aggregate_evicted_partitions": False}
+    return operator | own
 
 
 @st.composite
@@ -207,10 +209,24 @@ def punct(mark: str | None) -> dict[str, Any]:
     return {"punct": mark} if mark else {}
 
 
+def words_of(*texts: str) -> list[str]:
+    """The attributes that are named in clauses and calls."""
+    return re.findall(r"\b[a-z]\b", " ".join(texts))
+
+
 def read_by(operator: dict[str, Any]) -> set[str]:
     """The attributes that an aggregate reads."""
-    words = re.findall(r"\b[a-z]\b", " ".join([operator["window"], *operator["output"].values()]))
+    words = words_of(operator["window"], *operator["output"].values())
     return {*words, *operator["partition_by"], *operator["group_by"]}
+
+
+#: attributes that an operator passes on beside those that it reads: a few of all types
+passed = st.sets(st.sampled_from(sorted(SCHEMA)), max_size=4)
+
+
+def schema_of(*names: AbstractSet[str] | Sequence[str]) -> dict[str, str]:
+    """The attributes of these names, and `i`."""
+    return {name: kind for name, kind in SCHEMA.items() if name in {"i"}.union(*names)}
 
 
 def narrowed(operator: dict[str, Any]) -> dict[str, Any]:
