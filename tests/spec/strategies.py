@@ -230,8 +230,8 @@ def schema_of(*names: AbstractSet[str] | Sequence[str]) -> dict[str, str]:
 
 
 def narrowed(operator: dict[str, Any]) -> dict[str, Any]:
-    """An aggregate whose schema has only what it reads."""
-    names = read_by(operator) | {operator.get("event_time")}
+    """An aggregate whose schema has only what it reads, and `i`, so that it has something."""
+    names = read_by(operator) | {"i", operator.get("event_time")}
     return operator | {"schema": {name: kind for name, kind in operator["schema"].items() if name in names}}
 
 
