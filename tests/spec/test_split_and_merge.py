@@ -173,8 +173,8 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
     check(pipeline_of(case), list(map(on_stream, case["input"])), division, limits)
 
 
-@given(cases(), divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@given(st.one_of(cases(apart(operators())), cases()), divisions())
+@settings(max_examples=50, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
@@ -192,7 +192,7 @@ def test_windows_in_blocks(case: Case, division: Division):
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=50, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
@@ -203,14 +203,14 @@ def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
-@given(join_cases(), divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
-@given(sort_cases(), divisions())
-@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
 
