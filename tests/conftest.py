@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
+from sluice.processes import collect_garbage_rarely
 from sluice.running import service_start
 from sluice.spark.workers.fork_server_process import fork_server, named_sockets
 
@@ -20,9 +22,45 @@ if TYPE_CHECKING:
 # No Java process of a test lives long enough to profit from its second compiler, which takes most of the first minute.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+# 10,000 tests make millions of objects and hardly any cycles.
+collect_garbage_rarely()
+
+#: the files whose tests take longest, the longest first
+LONGEST = (
+    "test_bucket_writers.py", "test_topics_in_service.py", "test_nulls_against_oracle.py", "test_split_and_merge.py",
+    "test_spread.py", "test_conformance.py", "test_state_table.py", "test_direct_lane.py", "test_changed_pipelines.py",
+    "test_sessions_against_oracle.py", "test_against_oracle.py", "test_early_against_oracle.py", "test_batch_writer.py",
+    "test_event_time_aggregate.py", "test_spread_over_event_time.py", "test_unions.py", "test_resized_windows.py",
+    "test_pipelines.py", "test_transactions.py", "test_demo.py", "test_verify.py", "test_conformance_in_service.py",
+)  # fmt: skip
+
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the files, those whose tests mostly wait, for Java and Kafka, take turns with those
+    that compute. The longest come first, so that none of them is left over at the end.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    turns = [turn for waiting in (True, False) for turn in _turns(files, waiting=waiting)]
+    items[:] = [item for _, path in sorted(turns) for item in files[path]]
+
+
+def _turns(files: Mapping[Path, list[pytest.Item]], *, waiting: bool) -> Iterator[tuple[float, Path]]:
+    """The files whose tests wait, or the others, each with its place between 0 and 1."""
+    chosen = [path for path, tests in files.items() if any(map(_waits, tests)) == waiting]
+    chosen.sort(key=lambda path: LONGEST.index(path.name) if path.name in LONGEST else len(LONGEST))
+    return (((number + 0.5) / len(chosen), path) for number, path in enumerate(chosen))
+
+
+def _waits(test: pytest.Item) -> bool:
+    return any(test.get_closest_marker(name) for name in ("kafka", "spark"))
 
 
 @pytest.fixture(scope="session", autouse=True)

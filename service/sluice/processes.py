@@ -288,6 +288,8 @@ def descendants(pid: int) -> list[int]:
 
 #: the signals that end the service in order
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+#: set by a signal that ends this process at once (`signals_end_at_once`)
+_END_REQUESTED = threading.Event()
 
 
 @contextmanager
@@ -308,10 +310,14 @@ def signals_end_at_once() -> Iterator[None]:
     After the first of them, and from the end of the context on, they have no effect: the exit code is decided, and what
     is left is the end of the process. Python's own end, which runs the `atexit` functions of all modules, takes a
     tenth of a second, and a signal that has its default effect then would replace the exit code.
+
+    Python ignores an error in a callback, for instance that of a weak reference while a module is imported, and so the
+    SystemExit of a signal that comes then. `stop_signals` makes up for it.
     """
 
     def end(*_: object) -> None:
         _ignore_stop_signals()
+        _END_REQUESTED.set()
         raise SystemExit(0)
 
     for number in STOP_SIGNALS:
@@ -334,8 +340,14 @@ def stop_signals(exit_deadline: ExitDeadline | None = None) -> Iterator[threadin
     Both happen even while the main thread hangs in a call of C code. Python runs a signal's handler only in the main
     thread, between two instructions, but writes the signal's number to the file descriptor of `set_wakeup_fd` at once.
     A thread reads that descriptor. The previous handlers are restored at the end of the block.
+
+    The event is set from the beginning if a signal had to end this process already (`signals_end_at_once`).
     """
     stop_requested = threading.Event()
+    if _END_REQUESTED.is_set():
+        stop_requested.set()
+        if exit_deadline is not None:
+            exit_deadline.arm()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 

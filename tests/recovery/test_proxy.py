@@ -15,6 +15,7 @@ from sluice.kafka.topics import create
 from tests.recovery.harness.proxy import Proxy, proxied_broker
 from tests.recovery.harness.tcp_server import TcpServer
 from tests.unit.kafka.tools import end, visible
+from tests.unit.test_processes import await_true
 
 
 class Echo(TcpServer):
@@ -51,13 +52,6 @@ def connect(proxy: Proxy, timeout: float = 10) -> socket.socket:
 def asked(client: socket.socket, data: bytes) -> bytes:
     client.sendall(data)
     return client.recv(100)
-
-
-def await_true(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_it_forwards_both_directions(proxy):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +26,9 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
-from tests.spec.buckets import of_stream, plan_of, share
-from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
-from tests.spec.strategies import SCHEMA, events, operators
+from tests.spec.buckets import Spread, of_stream, plan_of
+from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sort_cases, sorts
+from tests.spec.strategies import SCHEMA, apart, events, operators
 
 
 def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
@@ -41,37 +41,45 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     found = []
     for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
-        made = [
-            graph.feed(
-                state, own(pipeline, batch.inputs, keys, number, buckets) if buckets > 1 else batch.inputs, clock
-            )
-            for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
-        ]  # fmt: skip
+        shares = shared_by(pipeline, batch.inputs, keys, buckets) if buckets > 1 else [batch.inputs]
+        made = [graph.feed(state, share, clock) for graph, state, share in zip(graphs, states, shares, strict=True)]
         found += [of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs]
     return found
 
 
-def own(
-    pipeline: Pipeline, inputs: Mapping[str, Items], keys: Mapping[str, Keys], bucket: int, buckets: int
-) -> dict[str, Items]:
-    """What a bucket gets of each stream."""
-    return {
-        name: share(
-            pipeline, name, items, keys[name], lambda names: partition_for(names, buckets) == bucket,
-            unkeyed=items.source[items.kind == TUPLE] % buckets == bucket,
-        )
-        for name, items in inputs.items()
-    }  # fmt: skip
+def shared_by(
+    pipeline: Pipeline, inputs: Mapping[str, Items], keys: Mapping[str, Keys], buckets: int
+) -> list[dict[str, Items]]:
+    """By bucket what it gets of each stream."""
+    spread = {name: Spread(pipeline, name, items, keys[name]) for name, items in inputs.items()}
+    bucket_of = {
+        name: one.items.source[one.items.kind == TUPLE] % buckets
+        if one.keys is None
+        else partition_for(one.keys, buckets)
+        for name, one in spread.items()
+    }
+    return [{name: one.share(bucket_of[name] == n) for name, one in spread.items()} for n in range(buckets)]
 
 
-def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:
+#: by the form of marks the numbers of buckets that are compared with one
+BUCKETS: Mapping[str, Sequence[int]] = {"record": (2,), "header": (3,)}
+
+
+def check(
+    pipeline: Pipeline,
+    given_events: list[dict[str, Any]],
+    size: int,
+    several: Mapping[str, Sequence[int]] = BUCKETS,
+) -> None:
     """Also that the ends of batches are not seen where marks are headers of tuples."""
-    for marks in ("record", "header"):
-        one = with_marks(pipeline, marks)
-        whole = records_with(1, one, given_events, size)
-        for buckets in (2, 3) if spread_by(one) is not None else ():
-            assert records_with(buckets, one, given_events, size) == whole, f"{buckets} buckets, marks: {marks}"
-    assert by_stream(one, whole) == by_stream(one, records_with(1, one, given_events, len(given_events) or 1))
+    header = with_marks(pipeline, "header")
+    cut, whole = (records_with(1, header, given_events, n) for n in (size, len(given_events) or 1))
+    assert by_stream(header, cut) == by_stream(header, whole)
+    for marks, numbers in several.items() if spread_by(pipeline) is not None else ():
+        form = with_marks(pipeline, marks)
+        expected = cut if marks == "header" else records_with(1, form, given_events, size)
+        for buckets in numbers:
+            assert records_with(buckets, form, given_events, size) == expected, f"{buckets} buckets, marks: {marks}"
 
 
 def with_marks(pipeline: Pipeline, marks: str) -> Pipeline:
@@ -89,7 +97,7 @@ def by_stream(pipeline: Pipeline, found: list[list[Any]]) -> dict[str, list[Any]
 sizes = st.sampled_from([2, 5, 100])
 
 
-@given(operators(), events(), sizes)
+@given(st.one_of(apart(operators()), apart(operators()), operators()), events(), sizes)
 @settings(max_examples=30, derandomize=True)
 def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(one_operator(operator), given_events, size)
@@ -134,8 +142,8 @@ operators:
 """
 
 
-@given(joins(), join_events(), sizes)
-@settings(max_examples=50, derandomize=True)
+@given(st.one_of(joins(apart=True), joins(apart=True), joins()), join_events(), sizes)
+@settings(max_examples=30, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
 
@@ -146,13 +154,13 @@ def test_any_join_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
-@given(sorts(), events(), sizes)
+@given(sort_cases(st.one_of(apart(sorts()), apart(sorts()), sorts())), sizes)
 @settings(max_examples=30, derandomize=True)
-def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
-    check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
+def test_any_sort(case: dict[str, Any], size: int):
+    check(pipeline_of(case), case["input"], size)
 
 
-@given(operators(), events(), sizes)
+@given(st.one_of(apart(operators()), operators()), events(), sizes)
 @settings(max_examples=20, derandomize=True)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}

@@ -29,7 +29,8 @@ from sluice.state.outgoing import records as written
 from sluice.state.restore import rescaled
 from sluice.testing import on_stream, pipeline_of
 from sluice.time_units import SECOND
-from tests.service.test_spread import by_stream, records_with, with_marks
+from tests.service.test_spread import by_stream, records_with
+from tests.service.test_spread import check as check_buckets
 from tests.spec import (
     dedup_strategies,
     early_strategies,
@@ -46,12 +47,7 @@ ORIGIN = 1_600_000_000
 def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int, *, spread: bool | None = True) -> None:
     """`spread`: whether several buckets are possible; None: it does not matter."""
     assert spread is None or (spread_by(pipeline) is not None) == spread
-    for marks in ("record", "header"):
-        one = with_marks(pipeline, marks)
-        whole = records_with(1, one, given_events, size)
-        for buckets in (2, 3, 5) if spread_by(one) is not None else ():
-            assert records_with(buckets, one, given_events, size) == whole, f"{buckets} buckets, marks: {marks}"
-    assert by_stream(one, whole) == by_stream(one, records_with(1, one, given_events, len(given_events) or 1))
+    check_buckets(pipeline, given_events, size, {"record": (2, 5), "header": (3,)})
 
 
 sizes = st.sampled_from([1, 2, 5, 100])

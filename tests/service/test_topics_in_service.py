@@ -145,6 +145,13 @@ buckets: 1
 """
 #: seconds between the end of a topic and its new beginning, while a service runs
 GAPS = [0.03, 0.5, 1.5]
+#: how many records a topic of ten has when it is created again
+NEW = {"more records": 30, "as many": 10, "fewer": 4}
+#: each gap and each number of records in the quick tests, and all pairs of them in `make test-long`
+every_new_topic = pytest.mark.parametrize(("gap", "after"), [
+    pytest.param(gap, records, id=f"{what}-{gap}", marks=[pytest.mark.slow] if place != number else [])
+    for number, (what, records) in enumerate(NEW.items()) for place, gap in enumerate(GAPS)
+])  # fmt: skip
 
 
 def number(value, partition=0):
@@ -176,8 +183,7 @@ def send_numbers(service, count):
     service.send("in", [number(n) for n in range(count)])
 
 
-@pytest.mark.parametrize("gap", GAPS)
-@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+@every_new_topic
 def test_a_topic_that_is_created_again_while_it_is_read_ends_the_service(service, gap, after):
     """No record of the new topic is in a batch, also if the new topic has overtaken the old offsets."""
     send_numbers(service, 10)
@@ -187,8 +193,7 @@ def test_a_topic_that_is_created_again_while_it_is_read_ends_the_service(service
     assert numbers(service) == list(range(10))
 
 
-@pytest.mark.parametrize("gap", GAPS)
-@pytest.mark.parametrize("after", [30, 10, 4], ids=["more records", "as many", "fewer"])
+@every_new_topic
 def test_or_all_records_of_the_new_topic_are_read_once_with_the_state_of_before(service, gap, after, caplog):
     send_numbers(service, 11)  # the last one waits in a window
     until = created_again_once(service, gap, 11, after - 1)

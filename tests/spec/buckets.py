@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,36 +30,39 @@ def plan_of(pipeline: Pipeline, placed: Sequence[LocatedEvent], buckets: int) ->
     return Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)
 
 
-def share(
-    pipeline: Pipeline, name: str, items: Items, keys: Keys, wanted: Callable[[pa.BinaryArray], np.ndarray],
-    *, unkeyed: np.ndarray,
-) -> Items:  # fmt: skip
-    """What a bucket gets of a stream: the tuples whose keys are wanted, all marks, and of other tuples the times that
-    it needs. `unkeyed`: which tuples, without keys.
+class Spread:
+    """The items of a stream, which several buckets share.
+
+    `keys`: their tuples' keys by name; None if there are none, and the tuples are distributed in another way.
     """
-    is_tuple = items.kind == TUPLE
-    own = wanted(key_bytes([evaluate(e, items.tuples) for e in keys])) if keys else unkeyed
-    steps, times = _steps(pipeline, name, items)
-    kept, step = ~is_tuple, np.zeros(len(items), np.bool_)
-    kept[is_tuple], step[is_tuple] = own, steps & ~own
-    made, is_step = items.only(kept | step), step[kept | step]
-    watermark = made.watermark.copy()
-    watermark[is_step] = times[step[is_tuple]]
-    return replace(
-        made, kind=np.where(is_step, STEP, made.kind).astype(made.kind.dtype), watermark=watermark,
-        tuples=made.tuples.filter(pa.array(~is_step[made.kind == TUPLE])),
-    )  # fmt: skip
+
+    def __init__(self, pipeline: Pipeline, name: str, items: Items, keys: Keys) -> None:
+        self.items, self._is_tuple = items, items.kind == TUPLE
+        self.keys: pa.BinaryArray | None = key_bytes([evaluate(e, items.tuples) for e in keys]) if keys else None
+        self._steps, self._times = _steps(pipeline, name, items)
+
+    def share(self, own: np.ndarray) -> Items:
+        """What a bucket gets: its own tuples, all marks, and of other tuples the times that it needs."""
+        kept, step = ~self._is_tuple, np.zeros(len(self.items), np.bool_)
+        kept[self._is_tuple], step[self._is_tuple] = own, self._steps & ~own
+        items, is_step = self.items.only(kept | step), step[kept | step]
+        watermark = items.watermark.copy()
+        watermark[is_step] = self._times[step[self._is_tuple]]
+        return replace(
+            items, kind=np.where(is_step, STEP, items.kind).astype(items.kind.dtype), watermark=watermark,
+            tuples=items.tuples.filter(pa.array(~is_step[items.kind == TUPLE])),
+        )  # fmt: skip
 
 
 def _steps(pipeline: Pipeline, name: str, items: Items) -> tuple[np.ndarray, np.ndarray]:
     """By tuple: whether other buckets get its time, and this time. The router decides it for each topic partition."""
     is_tuple = items.kind == TUPLE
     chosen, times = np.zeros(int(is_tuple.sum()), np.bool_), np.zeros(int(is_tuple.sum()), np.int64)
+    shared = shared_times(pipeline).get(name)
     for source in np.unique(items.source).tolist():
         rows = items.source == source
         of = rows[is_tuple]
         tuples = items.tuples.filter(pa.array(of))
-        shared = shared_times(pipeline).get(name)
         found = steps_of(pipeline.streams[name], shared, items.kind[rows], items.at[rows], tuples)
         if found is not None:
             chosen[of], times[of] = found

@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from tests.spec.event_strategies import STARTS, STEPS, TYPES, shown
 from tests.spec.join_oracle import CONDITIONS
-from tests.spec.join_strategies import LEFT, RIGHT, SMALL, algorithms, equalities, lonely
-from tests.spec.strategies import Case, sources
+from tests.spec.join_strategies import LEFT, RIGHT, SIDES, algorithms, equalities, lonely, rows
+from tests.spec.strategies import SOURCES, Case, choices, punct
 
 sizes = st.sampled_from(["0", "0.001", "0.5", "1", "2", "2", "5"])
+moments = choices({
+    "step": STEPS, "port": list(SIDES), "what": ["tuple"] * 6 + ["watermark"] * 3 + ["mark"],
+    "delay": [0, 0, 0, 1, 500, 1_000, 3_000], "behind": [0, 0, 1_000, 4_000], "mark": [None, "window", "final"],
+    "source": SOURCES,
+})  # fmt: skip
 graces = st.sampled_from(["", "", ", grace(0.5)", ", grace(1)", ", grace(4)"])
 
 
@@ -51,23 +56,20 @@ def operators(draw: st.DrawFn, window: st.SearchStrategy[str], *, outer: st.Sear
 def events(draw: st.DrawFn, kind: str) -> list[dict[str, Any]]:
     newest = draw(st.sampled_from(STARTS))
     several = draw(st.booleans())
-    found: list[dict[str, Any]] = []
+    drawn: list[dict[str, Any]] = []
     for number in range(draw(st.sampled_from([4, 10, 20, 45]))):
-        newest += draw(st.sampled_from(STEPS))
-        port, choice = draw(st.sampled_from(["left", "right"])), draw(st.integers(0, 9))
-        event: dict[str, Any] = {"at": float(number), "port": port}
-        event["topic_partition"] = draw(sources) if several else 0
-        if choice < 6:
-            schema = LEFT if port == "left" else RIGHT
-            row = draw(st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in schema}))
-            time = newest - draw(st.sampled_from([0, 0, 0, 1, 500, 1_000, 3_000]))
-            event["tuple"] = row | {"e": shown(time, kind)}
-        elif choice < 9:
-            event["watermark"] = (newest - draw(st.sampled_from([0, 0, 1_000, 4_000]))) / 1000
-        elif mark := draw(st.sampled_from([None, "window", "final"])):
-            event["punct"] = mark
-        found.append(event)
-    return found
+        moment = draw(moments)
+        newest += moment["step"]
+        event: dict[str, Any] = {"at": float(number), "port": moment["port"]}
+        event["topic_partition"] = moment["source"] if several else 0
+        if moment["what"] == "tuple":
+            event["tuple"] = draw(rows[moment["port"]]) | {"e": shown(newest - moment["delay"], kind)}
+        elif moment["what"] == "watermark":
+            event["watermark"] = (newest - moment["behind"]) / 1000
+        else:
+            event |= punct(moment["mark"])
+        drawn.append(event)
+    return drawn
 
 
 @st.composite

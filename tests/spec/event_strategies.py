@@ -8,7 +8,20 @@ from hypothesis import strategies as st
 
 from tests.spec.join_strategies import orders
 from tests.spec.oracle import EPOCH
-from tests.spec.strategies import CALLS, SCHEMA, Case, groups, keys, sources, tuples
+from tests.spec.strategies import (
+    CALLS,
+    SCHEMA,
+    SOURCES,
+    Case,
+    choices,
+    groups,
+    keys,
+    narrowed,
+    passed,
+    punct,
+    schema_of,
+    tuples,
+)
 
 TYPES = {"float64": None, "int64": "Milliseconds", "timestamp": None}
 #: where the times of a case are, in milliseconds: around 0, small, of this century
@@ -19,6 +32,10 @@ ages = st.sampled_from(["0", "0", "0.5", "1", "4", "9"])
 offsets = st.sampled_from(["0", "0.5", "1", "4", "9", "-0.5", "-1", "-7"])
 graces = st.sampled_from(["0", "0", "0.001", "0.5", "2", "5"])
 sets = st.sampled_from(["distinct", "distinct", "perTimestampForward", "perTimestampBackward"])
+moments = choices({
+    "step": STEPS, "what": ["tuple"] * 6 + ["watermark"] * 3 + ["mark"], "delay": [0, 0, 0, 0, 1, 500, 1_000, 3_000],
+    "behind": [0, 1_000, 4_000], "mark": [None, None, "window", "window", "final"], "source": SOURCES,
+})  # fmt: skip
 PANE_CALLS = ["intervalStart()", "intervalEnd()", "paneIndex()", "paneTiming()"]
 
 
@@ -83,9 +100,11 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
 def sorts(draw: st.DrawFn) -> dict[str, Any]:
     """Over timeInterval."""
     partition_by, kind = draw(st.one_of(st.just([]), keys)), draw(st.sampled_from(sorted(TYPES)))
+    order_by = draw(orders)
+    schema = schema_of(partition_by, [name for name, _ in order_by], draw(passed)) | {"e": kind}
     return {
         "kind": "sort", "window": draw(intervals_or_steps) + ", partitioned" * bool(partition_by),
-        "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
+        "partition_by": partition_by, "event_time": "e", "order_by": order_by, "schema": schema,
         "limit": draw(st.sampled_from([None, None, 1, 2])),
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
 
@@ -102,32 +121,31 @@ def shown(milliseconds: int, kind: str) -> Any:
 
 
 @st.composite
-def events(draw: st.DrawFn, names: set[str], kind: str, *, watermarks: bool) -> list[dict[str, Any]]:
+def events(draw: st.DrawFn, schema: dict[str, str], *, watermarks: bool) -> list[dict[str, Any]]:
     newest = draw(st.sampled_from(STARTS))
-    found: list[dict[str, Any]] = []
-    one_source = draw(st.booleans())
+    drawn: list[dict[str, Any]] = []
+    one_source, rows = draw(st.booleans()), tuples(schema.keys() - {"e"})
     for number in range(draw(st.sampled_from([3, 6, 12, 25, 40]))):
-        newest += draw(st.sampled_from(STEPS))
-        time = newest - draw(st.sampled_from([0, 0, 0, 0, 1, 500, 1_000, 3_000]))
-        choice = draw(st.integers(0, 9))
-        event: dict[str, Any] = {"at": float(number), "topic_partition": 0 if one_source else draw(sources)}
-        if choice < 6 or (choice < 9 and not watermarks):
-            event["tuple"] = {**draw(tuples(names)), "e": shown(time, kind)}
-        elif choice < 9:
-            event["watermark"] = (newest - draw(st.sampled_from([0, 1_000, 4_000]))) / 1000
-        elif choice == 9:
-            event |= draw(st.sampled_from([{}, {}, {"punct": "window"}, {"punct": "window"}, {"punct": "final"}]))
-        found.append(event)
-    return found
+        moment = draw(moments)
+        newest += moment["step"]
+        event: dict[str, Any] = {"at": float(number), "topic_partition": 0 if one_source else moment["source"]}
+        if moment["what"] == "tuple" or (moment["what"] == "watermark" and not watermarks):
+            event["tuple"] = {**draw(rows), "e": shown(newest - moment["delay"], schema["e"])}
+        elif moment["what"] == "watermark":
+            event["watermark"] = (newest - moment["behind"]) / 1000
+        else:
+            event |= punct(moment["mark"])
+        drawn.append(event)
+    return drawn
 
 
 @st.composite
 def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
     operator = draw(kinds)
-    names = set(SCHEMA)  # more than is read does no harm
-    operator["schema"] = {name: operator["schema"][name] for name in sorted(names | {"e"})}
+    if operator["kind"] == "aggregate":
+        operator = narrowed(operator)
     sliding = operator["window"].startswith("slidingTime")
-    return {"operator": operator, "input": draw(events(names, operator["schema"]["e"], watermarks=not sliding))}
+    return {"operator": operator, "input": draw(events(operator["schema"], watermarks=not sliding))}
 
 
 cases, sort_cases = _cases(operators()), _cases(sorts())

@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 from tests.spec.join_oracle import CONDITIONS
 from tests.spec.strategies import (
     SCHEMA,
+    SOURCES,
+    STEPS,
     VALUES,
     Case,
+    choices,
     counts,
     deltas,
     events,
     keys,
     leaving,
     marks,
+    passed,
     policies,
-    sources,
-    steps,
+    punct,
+    schema_of,
+    words_of,
 )
 
 LEFT = {name: SCHEMA[name] for name in "knbifstdz"}
@@ -29,9 +34,21 @@ SMALL = VALUES | {
     "f": VALUES["f"][:4] + VALUES["f"][-3:], "i": VALUES["i"][:6], "i2": VALUES["i"], "k": VALUES["k"][:3],
 }  # fmt: skip
 
+rows = {side: choices({name: SMALL[name] for name in schema}) for side, schema in SIDES.items()}
+moments = choices({
+    "step": STEPS, "port": list(SIDES), "is_tuple": [True] * 7 + [False], "mark": marks, "source": SOURCES,
+})  # fmt: skip
+
 equalities = st.sampled_from([[], ["k"], ["k"], ["n"], ["f"], ["k", "n"], ["b", "k"], ["t"], ["d"]])
 tumbling = st.one_of(counts, deltas, st.sampled_from(["time(1.5)", "punct()"]))
 algorithms = st.sampled_from(["inner", "leftOuter", "rightOuter", "outer"])
+
+
+@st.composite
+def sides_apart(draw: st.DrawFn, equality: list[str]) -> tuple[str, list[str]]:
+    """Windows in which a tuple drives out no tuple with another value of the first equality."""
+    partition_by = [*equality[:1], *draw(st.sampled_from([[], [], [name for name in "kn" if name not in equality]]))]
+    return f"sliding, {draw(policies)}, partitioned", partition_by
 
 
 @st.composite
@@ -41,10 +58,11 @@ def side_windows(draw: st.DrawFn, equality: list[str]) -> tuple[str, list[str]]:
 
 
 @st.composite
-def joins(draw: st.DrawFn) -> Case:
-    equality = draw(equalities)
-    left, partition_by_left = draw(side_windows(equality))
-    right, partition_by_right = draw(side_windows(equality))
+def joins(draw: st.DrawFn, *, apart: bool = False) -> Case:
+    """`apart`: with equalities that hold everything apart, so that there may be several buckets."""
+    equality = draw(equalities.filter(bool) if apart else equalities)
+    sides = sides_apart(equality) if apart else side_windows(equality)
+    (left, partition_by_left), (right, partition_by_right) = draw(sides), draw(sides)
     operator = {
         "kind": "join",
         "left": left,
@@ -86,24 +104,20 @@ def lonely(draw: st.DrawFn, algorithm: str) -> dict[str, Any]:
 @st.composite
 def join_events(draw: st.DrawFn) -> list[dict[str, Any]]:
     quarters = draw(st.sampled_from([0, 3, -30]))
-    found = []
+    drawn = []
     for _ in range(draw(st.sampled_from([3, 8, 15, 30]))):
-        quarters += draw(steps)
-        port = draw(st.sampled_from(["left", "right"]))
-        event: dict[str, Any] = {"at": quarters / 4}
-        if draw(st.integers(0, 7)):
-            schema = LEFT if port == "left" else RIGHT
-            row = st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in schema})
-            event |= {"port": port, "tuple": draw(row), "topic_partition": draw(sources)}
-        elif mark := draw(st.sampled_from(marks)):
-            event |= {"port": port, "punct": mark, "topic_partition": draw(sources)}
-        found.append(event)
-    return found
+        moment = draw(moments)
+        quarters += moment["step"]
+        port = moment["port"]
+        event = {"tuple": draw(rows[port])} if moment["is_tuple"] else punct(moment["mark"])
+        more = {"port": port, "topic_partition": moment["source"]} if event else {}
+        drawn.append({"at": quarters / 4, **more, **event})
+    return drawn
 
 
 @st.composite
-def join_cases(draw: st.DrawFn) -> Case:
-    return {"operator": draw(joins()), "input": draw(join_events())}
+def join_cases(draw: st.DrawFn, *, apart: bool = False) -> Case:
+    return {"operator": draw(joins(apart=apart)), "input": draw(join_events())}
 
 
 @st.composite
@@ -114,7 +128,6 @@ def outer_cases(draw: st.DrawFn) -> Case:
         "algorithm": "outer", "unmatched_left": False, "unmatched_right": False,
     }  # fmt: skip
     at = draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=4, max_size=12).map(sorted))
-    rows = {port: st.fixed_dictionaries({n: st.sampled_from(SMALL[n]) for n in of}) for port, of in SIDES.items()}
     ports = [draw(st.sampled_from(list(SIDES))) for _ in at]
     found = [{"at": now, "port": port, "tuple": draw(rows[port])} for now, port in zip(at, ports, strict=True)]
     return {"operator": operator, "input": [*found, {"at": 100}]}
@@ -128,18 +141,19 @@ orders = st.lists(
 
 @st.composite
 def sorts(draw: st.DrawFn) -> Case:
-    partition_by = draw(st.one_of(st.just([]), keys))
+    partition_by, order_by = draw(st.one_of(st.just([]), keys)), draw(orders)
     window = draw(st.one_of(counts.map("sliding, {}".format), tumbling.map("tumbling, {}".format)))
     return {
         "kind": "sort",
         "window": window + (", partitioned" + draw(leaving) if partition_by else ""),
         "partition_by": partition_by,
-        "order_by": draw(orders),
-        "schema": SCHEMA,
+        "order_by": order_by,
+        "schema": schema_of(partition_by, words_of(window), [name for name, _ in order_by], draw(passed)),
         "limit": draw(st.sampled_from([None, None, 1, 2])) if window.startswith("tumbling") else None,
     }
 
 
 @st.composite
-def sort_cases(draw: st.DrawFn) -> Case:
-    return {"operator": draw(sorts()), "input": draw(events())}
+def sort_cases(draw: st.DrawFn, operators: st.SearchStrategy[dict[str, Any]] | None = None) -> Case:
+    operator = draw(sorts() if operators is None else operators)
+    return {"operator": operator, "input": draw(events(operator["schema"].keys()))}

@@ -11,40 +11,44 @@ from hypothesis import strategies as st
 from tests.spec import event_strategies, session_strategies
 from tests.spec.early_strategies import with_early
 from tests.spec.event_strategies import shown
-from tests.spec.strategies import SCHEMA, Case, sources, tuples
+from tests.spec.strategies import SOURCES, Case, choices, narrowed, tuples
 
 #: seconds between events; some are as long as an `idle_after`, or as the steps of the watermark
 PAUSES = [0.0, 0.0, 0.0, 0.0, 0.01, 0.25, 0.5, 0.5, 1.0, 2.5, 3.0, 3.5, 6.0, 20.0]
 #: how far the event times are behind the clock, in milliseconds
 DELAYS = [0, 0, 0, 1, 500, 1_000, 3_000, -500]
+MARKS: list[dict[str, Any]] = [{}, {}, {"punct": "window"}, {"watermark": True}, {"punct": "final"}]
+moments = choices({
+    "pause": PAUSES, "what": ["tuple"] * 7 + ["mark"] * 2 + ["nothing"], "delay": DELAYS, "mark": MARKS,
+    "source": SOURCES,
+})  # fmt: skip
 
 
 @st.composite
-def events(draw: st.DrawFn, names: set[str], kind: str) -> list[dict[str, Any]]:
+def events(draw: st.DrawFn, schema: dict[str, str]) -> list[dict[str, Any]]:
     at = draw(st.sampled_from([0.0, 4.0, 1_600_000_000.0]))
-    one_source = draw(st.booleans())
-    found: list[dict[str, Any]] = []
+    one_source, rows = draw(st.booleans()), tuples(schema.keys() - {"e"})
+    drawn: list[dict[str, Any]] = []
     for _ in range(draw(st.sampled_from([3, 6, 12, 25]))):
-        at += draw(st.sampled_from(PAUSES))
-        event: dict[str, Any] = {"at": at, "topic_partition": 0 if one_source else draw(sources)}
-        choice = draw(st.integers(0, 9))
-        if choice < 7:
-            time = round(at * 1000) - draw(st.sampled_from(DELAYS))
-            event["tuple"] = {**draw(tuples(names)), "e": shown(time, kind)}
-        elif choice < 9:
-            event |= draw(st.sampled_from([{}, {}, {"punct": "window"}, {"watermark": at}, {"punct": "final"}]))
-        found.append(event)
-    return found
+        moment = draw(moments)
+        at += moment["pause"]
+        event: dict[str, Any] = {"at": at, "topic_partition": 0 if one_source else moment["source"]}
+        if moment["what"] == "tuple":
+            event["tuple"] = {**draw(rows), "e": shown(round(at * 1000) - moment["delay"], schema["e"])}
+        elif moment["what"] == "mark":
+            event |= {name: at if name == "watermark" else value for name, value in moment["mark"].items()}
+        drawn.append(event)
+    return drawn
 
 
 @st.composite
 def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
-    operator = draw(kinds)
+    operator = narrowed(draw(kinds))
     operator["watermarks"] = {
         "lag": draw(st.sampled_from([0, 0, 0.5, 2])), "minimum_gap": draw(st.sampled_from([0, 0.1, 0.5])),
         "idle_after": draw(st.sampled_from([0.5, 1, 3])), "advance": True,
     }  # fmt: skip
-    return {"operator": operator, "input": draw(events(set(SCHEMA), operator["schema"]["e"]))}
+    return {"operator": operator, "input": draw(events(operator["schema"]))}
 
 
 def _of(word: str) -> st.SearchStrategy[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.spec.strategies import CALLS, SCHEMA, VALUES, Case, lengths, read_by, sources, steps, tuples
+from tests.spec.strategies import CALLS, SCHEMA, SOURCES, STEPS, Case, choices, lengths, punct, read_by, tuples
 
 table_keys = st.sampled_from([["k"], ["n"], ["i"], ["k", "n"], ["t"]])
 clauses = st.one_of(
@@ -19,6 +19,9 @@ clauses = st.one_of(
 partitions = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], "key", "key"])
 groups = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], ["f"]])
 marks = ["window"] * 8 + [None] * 8 + ["final"]
+moments = choices({
+    "step": STEPS, "what": ["tuple"] * 14 + ["delete"] * 4 + ["truncate", "mark"], "mark": marks, "source": SOURCES,
+})  # fmt: skip
 
 
 @st.composite
@@ -39,20 +42,21 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def changes(draw: st.DrawFn, names: set[str], key: list[str]) -> list[dict[str, Any]]:
-    quarters, found = 0, []
+    quarters, drawn = 0, []
+    rows = tuples(names)
     for _ in range(draw(lengths)):
-        quarters += draw(steps)
-        choice = draw(st.integers(0, 19))
-        what: dict[str, Any] = {"tuple": draw(tuples(names))}
-        if choice < 4:
-            what = {"delete": draw(st.fixed_dictionaries({name: st.sampled_from(VALUES[name]) for name in key}))}
-        elif choice == 4:
-            what = {"truncate": True}
-        elif choice == 5:
-            mark = draw(st.sampled_from(marks))
-            what = {"punct": mark} if mark else {}
-        found.append({"at": quarters / 4, **what, "topic_partition": draw(sources)})
-    return found
+        moment = draw(moments)
+        quarters += moment["step"]
+        event: dict[str, Any] = {"truncate": True}
+        if moment["what"] == "tuple":
+            event = {"tuple": draw(rows)}
+        elif moment["what"] == "delete":
+            row = draw(rows)
+            event = {"delete": {name: row[name] for name in key}}
+        elif moment["what"] == "mark":
+            event = punct(moment["mark"])
+        drawn.append({"at": quarters / 4, **event, "topic_partition": moment["source"]})
+    return drawn
 
 
 @st.composite

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.spec import event_strategies, strategies
 from tests.spec.event_strategies import TYPES
-from tests.spec.strategies import CALLS, SCHEMA, Case, groups, keys
+from tests.spec.strategies import CALLS, SCHEMA, Case, groups, keys, narrowed
 
 gaps = st.sampled_from(["0.5", "0.5", "1", "1", "2", "5", "f", "n", "n"])
 longest = st.sampled_from(["", "", "", "0.5", "1.5", "3", "10"])
@@ -44,15 +44,9 @@ def operators(draw: st.DrawFn, kind: str | None) -> dict[str, Any]:
 
 @st.composite
 def _over_event_time(draw: st.DrawFn) -> Case:
-    kind = draw(st.sampled_from(sorted(TYPES)))
-    operator = draw(operators(kind))
-    return {"operator": operator, "input": draw(event_strategies.events(set(SCHEMA), kind, watermarks=True))}
+    operator = narrowed(draw(operators(draw(st.sampled_from(sorted(TYPES))))))
+    return {"operator": operator, "input": draw(event_strategies.events(operator["schema"], watermarks=True))}
 
 
-@st.composite
-def _over_the_clock(draw: st.DrawFn) -> Case:
-    return {"operator": draw(operators(None)), "input": draw(strategies.events())}
-
-
-over_the_clock = _over_the_clock()
+over_the_clock = strategies.cases(operators(None))
 cases = st.one_of(_over_event_time(), over_the_clock)

@@ -7,14 +7,18 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.spec.join_oracle import CONDITIONS
-from tests.spec.join_strategies import LEFT, RIGHT, SMALL, lonely
-from tests.spec.strategies import Case, marks, sources
+from tests.spec.join_strategies import LEFT, RIGHT, SIDES, SMALL, lonely, rows
+from tests.spec.strategies import SOURCES, Case, choices, marks, punct
 
 #: the equalities of both sides; those of the right side are the key of the table
 equalities = st.sampled_from([
     (["k"], ["k"]), (["k"], ["k"]), (["s"], ["k"]), (["n"], ["n"]), (["i"], ["n"]), (["f"], ["f"]),
     (["k", "n"], ["k", "n"]), (["i", "b"], ["n", "b"]), (["t"], ["t"]), (["d"], ["d"]),
 ])  # fmt: skip
+
+moments = choices({
+    "port": list(SIDES), "what": ["tuple"] * 6 + ["delete"] * 3 + ["mark"], "mark": [None, *marks], "source": SOURCES,
+})  # fmt: skip
 
 
 @st.composite
@@ -35,20 +39,21 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def events(draw: st.DrawFn, key: list[str]) -> list[dict[str, Any]]:
     several = draw(st.booleans())
-    found: list[dict[str, Any]] = []
+    deleted = choices({name: SMALL[name] for name in key})
+    drawn: list[dict[str, Any]] = []
     for number in range(draw(st.sampled_from([4, 10, 20, 45]))):
-        port, choice = draw(st.sampled_from(["left", "right"])), draw(st.integers(0, 9))
+        moment = draw(moments)
+        port, what = moment["port"], moment["what"]
         event: dict[str, Any] = {"at": float(number // 2), "port": port}
-        event["topic_partition"] = draw(sources) if several else 0
-        if port == "right" and choice < 3:
-            event["delete"] = draw(st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in key}))
-        elif choice < 9:
-            schema = LEFT if port == "left" else RIGHT
-            event["tuple"] = draw(st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in schema}))
-        elif mark := draw(st.sampled_from([None, *marks])):
-            event["punct"] = mark
-        found.append(event)
-    return found
+        event["topic_partition"] = moment["source"] if several else 0
+        if what == "delete" and port == "right":
+            event["delete"] = draw(deleted)
+        elif what == "mark":
+            event |= punct(moment["mark"])
+        else:
+            event["tuple"] = draw(rows[port])
+        drawn.append(event)
+    return drawn
 
 
 @st.composite

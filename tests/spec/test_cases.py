@@ -32,7 +32,7 @@ def test_in_one_batch(case: Case):
 @every_case
 def test_with_random_cuts(case: Case):
     for seed in range(RANDOM_CUTS):
-        cuts = random_cuts(len(case["input"]), seed)
+        cuts = random_cuts(case, seed)
         assert differences(run_case(case, cuts), case["output"], case) == [], f"cuts {cuts}"
 
 

@@ -27,7 +27,7 @@ from tests.spec import invariants, join_oracle, oracle
 from tests.spec.comparing import Record, differences, with_groups_in_any_order
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import join_events, joins, sorts
-from tests.spec.strategies import Case, events, operators
+from tests.spec.strategies import Case, events, narrowed, operators
 from tests.spec.test_joins_against_oracle import by_stream
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
@@ -65,7 +65,9 @@ def aggregates(draw: st.DrawFn, policy: str, sizes: st.SearchStrategy[tuple[Any,
     before, after = windows(window, policy, of, *triggers)
     operator |= {"window": before, "aggregate_evicted_partitions": False}
     operator["output"] = {n: c for n, c in operator["output"].items() if c != "flushReason()"}
-    return Resized({"operator": operator, "input": draw(events())}, "window", after, of[1])
+    operator = narrowed(operator)
+    given_events = draw(events(operator["schema"].keys()))
+    return Resized({"operator": operator, "input": given_events}, "window", after, of[1])
 
 
 @st.composite
@@ -73,7 +75,8 @@ def larger_sorts(draw: st.DrawFn) -> Resized:
     """A sort does not become smaller: it emits one tuple with each arrival."""
     of, operator = sorted(draw(COUNTS)), draw(sorts())
     before, after = windows(operator["window"], "count", of)
-    case = {"operator": operator | {"window": before, "limit": None}, "input": draw(events())}
+    given_events = draw(events(operator["schema"].keys()))
+    case = {"operator": operator | {"window": before, "limit": None}, "input": given_events}
     return Resized(case, "window", after, of[1])
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import spread_by
+from sluice.model.spreading import Keys, spread_by
 from sluice.replayer.event_batches import Batch, Cutter
 from sluice.replayer.event_file import numbered
 from sluice.testing import limited, on_stream, pipeline_of
@@ -34,14 +35,23 @@ from tests.spec import (
     session_strategies,
     table_strategies,
 )
-from tests.spec.buckets import of_stream, plan_of, share
+from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.every_cut import CLEANED_EARLY
-from tests.spec.join_strategies import LEFT, join_cases, sort_cases
+from tests.spec.join_strategies import LEFT, join_cases, sort_cases, sorts
 from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
-from tests.spec.strategies import Case, cases, events, operators
+from tests.spec.strategies import Case, apart, cases, events, operators
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
+
+
+#: a run has so many batches at most: more of them take longer and show nothing else
+MOST_BATCHES = 16
+
+
+def size_of(size: int, events: int) -> int:
+    """The size of the batches of a run of so many events."""
+    return max(size, -(-events // MOST_BATCHES))
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,13 @@ class Division:
     salt: int
     #: whether the states are saved and loaded after each step
     saved: bool
+
+    def of_run(self, events: int) -> Division:
+        """This division of a run of so many events: the state is split and merged before batches that it has."""
+        size = size_of(self.size, events)
+        batches = max(1, -(-events // size))
+        split = self.split % batches
+        return replace(self, size=size, split=split, merge=split + (self.merge - self.split) % (batches - split))
 
     def part_of(self, key: bytes) -> int:
         return (zlib.crc32(key) + self.salt) % self.parts
@@ -74,9 +91,9 @@ class Divided:
     """States of one pipeline, each of them with the parts whose tuples it gets."""
 
     def __init__(self, pipeline: Pipeline, placed: list[Any], division: Division) -> None:
-        self.pipeline, self.placed, self.division = pipeline, placed, division
-        self.keys = spread_by(pipeline)
-        self.graph = Graph(pipeline, plan_of(pipeline, placed, 1).topic_partitions)
+        self.pipeline, self.division = pipeline, division
+        self.keys, self.plan = spread_by(pipeline), cache(partial(plan_of, pipeline, placed))
+        self.graph = Graph(pipeline, self.plan(1).topic_partitions)
         self.states: list[tuple[frozenset[int], GraphState]] = [
             (frozenset(range(division.parts)), self.graph.initial())
         ]  # fmt: skip
@@ -109,24 +126,30 @@ class Divided:
     def feed(self, batch: Batch) -> list[list[Any]]:
         """Per stream the rows that go to Kafka. What must be in one bucket is all in the state that has part 0."""
         states = self.states if self.keys is not None else self.states[:1]
-        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
-        plan = plan_of(self.pipeline, self.placed, len(states))
-        made = [
-            self.graph.feed(
-                state, {name: self.share(name, items, parts) for name, items in batch.inputs.items()}, clock
-            )
-            for parts, state in states
-        ]
-        return [of_stream(plan, stream.name, made, batch) for stream in self.pipeline.outputs]
+        shares = shared_by(batch, self.pipeline, self.keys, self.division.part_of, [parts for parts, _ in states])
+        clock, plan = Clock(int(batch.at[0]), int(batch.at[-1])), self.plan(len(states))
+        fed = [self.graph.feed(state, share, clock) for (_, state), share in zip(states, shares, strict=True)]
+        return [of_stream(plan, stream.name, fed, batch) for stream in self.pipeline.outputs]
 
-    def share(self, name: str, items: Items, parts: frozenset[int]) -> Items:
-        if self.keys is None:
-            return items
-        unkeyed = np.full(int((items.kind == TUPLE).sum()), 0 in parts)
-        return share(
-            self.pipeline, name, items, self.keys[name], unkeyed=unkeyed,
-            wanted=lambda names: np.array([self.division.part_of(key) in parts for key in names.to_pylist()], np.bool_),
-        )  # fmt: skip
+
+def shared_by(
+    batch: Batch,
+    pipeline: Pipeline,
+    keys: Mapping[str, Keys] | None,
+    part_of: PartOfKey,
+    shares: Sequence[frozenset[int]],
+) -> list[dict[str, Items]]:
+    """By bucket what it gets of a batch: the tuples whose keys are in its parts. A tuple without a key is in part 0."""
+    if keys is None:
+        return [dict(batch.inputs)]
+    spread = {name: Spread(pipeline, name, items, keys[name]) for name, items in batch.inputs.items()}
+    parts = {
+        name: np.zeros(int((one.items.kind == TUPLE).sum()), np.int64)
+        if one.keys is None
+        else np.array([part_of(key) for key in one.keys.to_pylist()], np.int64)
+        for name, one in spread.items()
+    }
+    return [{name: one.share(np.isin(parts[name], [*own])) for name, one in spread.items()} for own in shares]
 
 
 def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> list[list[Any]]:
@@ -141,7 +164,7 @@ def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Divis
 def check(
     pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division, limits: EngineLimits = CLEANED_EARLY
 ) -> None:
-    pipeline = limited(pipeline, limits)
+    pipeline, division = limited(pipeline, limits), division.of_run(len(given_events))
     never = Division(division.size, -1, 1, -1, frozenset(), 0, saved=False)
     assert rows(pipeline, given_events, division) == rows(pipeline, given_events, never)
 
@@ -150,8 +173,8 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
     check(pipeline_of(case), list(map(on_stream, case["input"])), division, limits)
 
 
-@given(cases(), divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@given(st.one_of(cases(apart(operators())), cases()), divisions())
+@settings(max_examples=50, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
@@ -169,7 +192,7 @@ def test_windows_in_blocks(case: Case, division: Division):
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=50, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
@@ -180,14 +203,14 @@ def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
-@given(join_cases(), divisions())
-@settings(max_examples=80, derandomize=True, deadline=None)
+@given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
-@given(sort_cases(), divisions())
-@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
 
@@ -228,18 +251,25 @@ class Rescales:
     numbers: dict[int, int]
     saved: bool
 
+    def of_run(self, events: int) -> Rescales:
+        """These rescales of a run of so many events, before batches that it has."""
+        size = size_of(self.size, events)
+        batches = max(1, -(-events // size))
+        return replace(self, size=size, numbers={number % batches: parts for number, parts in self.numbers.items()})
+
 
 rescales = st.builds(
     Rescales,
     st.sampled_from([1, 2, 5]),
-    st.dictionaries(st.integers(0, 12), st.integers(1, 5), min_size=1, max_size=5),
+    st.dictionaries(st.integers(0, MOST_BATCHES - 1), st.integers(1, 5), min_size=1, max_size=5),
     st.booleans(),
 )
 
 
 def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> list[list[Any]]:
     placed, keys, found = list(numbered(given_events)), spread_by(pipeline), []
-    graph = Graph(pipeline, plan_of(pipeline, placed, 1).topic_partitions)
+    plan = cache(partial(plan_of, pipeline, placed))
+    graph = Graph(pipeline, plan(1).topic_partitions)
     states = [graph.initial()]
     for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, of.size)):
         if keys is not None and number in of.numbers:
@@ -247,28 +277,17 @@ def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Re
             parts = [graph.split(state, count, lambda key, n=count: zlib.crc32(key) % n) for state in states]
             states = [graph.merge([some[part] for some in parts]) for part in range(count)]
             states = [graph.load(graph.save(state)) if of.saved else state for state in states]
-        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
-        made = [
-            graph.feed(
-                state,
-                {name: _own(pipeline, name, items, part, len(states)) for name, items in batch.inputs.items()},
-                clock,
-            )
-            for part, state in enumerate(states)
-        ]
-        plan = plan_of(pipeline, placed, len(states))
-        found.append([of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs])
+        clock, count = Clock(int(batch.at[0]), int(batch.at[-1])), len(states)
+        shares = shared_by(
+            batch,
+            pipeline,
+            keys,
+            lambda key, n=count: zlib.crc32(key) % n,
+            [frozenset({part}) for part in range(count)],
+        )
+        fed = [graph.feed(state, share, clock) for state, share in zip(states, shares, strict=True)]
+        found.append([of_stream(plan(count), stream.name, fed, batch) for stream in pipeline.outputs])
     return found
-
-
-def _own(pipeline: Pipeline, name: str, items: Items, part: int, parts: int) -> Items:
-    keys = spread_by(pipeline)
-    if keys is None:
-        return items
-    return share(
-        pipeline, name, items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
-        wanted=lambda names: np.array([zlib.crc32(key) % parts == part for key in names.to_pylist()], np.bool_),
-    )  # fmt: skip
 
 
 def check_rescales(case: Case, of: Rescales) -> None:
@@ -276,20 +295,21 @@ def check_rescales(case: Case, of: Rescales) -> None:
 
 
 def check_rescaled(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> None:
+    of = of.of_run(len(given_events))
     never = replace(of, numbers={})
     assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
 
 
 #: the operators that may have several buckets
 RESCALED = {
-    "aggregate": cases(),
+    "aggregate": cases(apart(operators())),
     "event time": event_strategies.cases,
-    "sort": sort_cases(),
+    "sort": sort_cases(apart(sorts())),
     "event time sort": event_strategies.sort_cases,
     "session": session_strategies.cases,
     "early": early_strategies.cases,
     "dedup": dedup_strategies.cases,
-    "join": join_cases(),
+    "join": join_cases(apart=True),
     "interval join": event_join_strategies.interval_cases,
     "as-of join": event_join_strategies.as_of_cases,
     "table join": table_strategies.cases(),

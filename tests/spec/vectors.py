@@ -36,9 +36,9 @@ def supported(case: Case) -> bool:
     return all(re.findall(r"\w+", call)[0] in FUNCTIONS for call in operator["output"].values())
 
 
-def random_cuts(events: int, seed: int) -> list[int]:
-    """Batch sizes that add up to `events`, some of them 0."""
-    choose = random.Random(seed)
+def random_cuts(case: Case, seed: int) -> list[int]:
+    """Batch sizes that add up to the events of the case, some of them 0. Each case has others."""
+    events, choose = len(case["input"]), random.Random(f"{case['name']} {seed}")
     sizes: list[int] = []
     while sum(sizes) < events:
         sizes.append(min(choose.choice((0, 1, 1, 2, 3, 5, 8)), events - sum(sizes)))

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import lru_cache
+from itertools import cycle, islice
 from typing import Any
 
 import orjson
@@ -57,7 +58,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     are only documentation may be missing.
 
     `cuts` has the sizes of the batches, 0 for an empty one; the remaining events are one more batch. None: one batch.
-    Between batches the state is serialised and loaded into a new engine.
+    Between batches the state is serialised and loaded into another engine. There are two, so that neither of them has
+    seen the batch before.
 
     The following is allowed beyond the vectors. An event may have a `topic_partition` (default 0). The operator may
     have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
@@ -82,8 +84,9 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     partitions = topic_partitions(events, streams)
     saved: bytes | None = None
     records: list[Record] = []
-    for batch in _batches(pipeline, events, cuts):
-        player = Player(pipeline, partitions, python_values)
+    batches = list(_batches(pipeline, events, cuts))
+    players = [Player(pipeline, partitions, python_values) for _ in batches[:2]]
+    for player, batch in zip(cycle(players), batches, strict=False):
         state = player.graph.initial() if saved is None else player.graph.load(saved)
         records += player.feed(state, batch)
         saved = player.graph.save(state)
@@ -127,8 +130,14 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
         "operators": [{"name": "case"} | operator_of(operator)],
     }
     origin = operator.get("clock_origin")
-    pipeline = with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), origin)
+    pipeline = with_origin(_loaded(orjson.dumps(file).decode()), origin)
     return limited(pipeline, case["limits"]) if "limits" in case else pipeline
+
+
+@lru_cache(maxsize=16)
+def _loaded(text: str) -> Pipeline:
+    """A case is often run several times, in other batches."""
+    return load_text(text, "case", environment=None)
 
 
 def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:

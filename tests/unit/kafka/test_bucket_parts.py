@@ -15,7 +15,7 @@ from sluice.kafka.batch_report import Planned, Report
 from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings
 from sluice.kafka.kafka_errors import FencedError, LedgerError, TakenOverError
 from sluice.kafka.records import records
-from sluice.kafka.topics import create
+from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.unit.kafka.tools import visible
 
 pytestmark = pytest.mark.kafka
@@ -48,7 +48,7 @@ def values(kafka, topic):
 def query(kafka, request):
     """The name of a pipeline of the test's own, whose buckets may write for the first start; its output topic."""
     name = f"parts-{request.node.name.replace('[', '-').strip(']')}"[:80]
-    create(kafka, NewTopic(ledger.TOPIC, 1), NewTopic(name, 1))
+    create(kafka, NewTopic(ledger.TOPIC, 1, config=LEDGER_CONFIG), NewTopic(name, 1))
     ledger.take_over(kafka, name, MINE, FIRST)
     return name
 

@@ -209,8 +209,8 @@ def test_what_an_open_transaction_of_another_pipeline_hides_is_awaited(  # noqa:
 ):
     """The group has the position, so it is known that there is more."""
     write(kafka, topic, 0, 1, 2)
-    from_group = ledger._from_group  # noqa: SLF001
-    monkeypatch.setattr(ledger, "_from_group", lambda *of: [from_group(*of), other.abort_transaction(10)][0])
+    group_offset = ledger._group_offset  # noqa: SLF001
+    monkeypatch.setattr(ledger, "_group_offset", lambda *of: [group_offset(*of), other.abort_transaction(10)][0])
     assert read(kafka, topic) == expected
 
 

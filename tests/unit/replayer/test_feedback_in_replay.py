@@ -9,6 +9,7 @@ import pytest
 
 from sluice.config.load import load, load_text
 from sluice.files import project_file
+from sluice.replayer import player
 from sluice.replayer.event_file import EventError
 from sluice.replayer.player import replay
 from sluice.testing import PipelineTest
@@ -63,11 +64,13 @@ def test_tuples_return_until_none_does():
     test.restart().send("starts", {"n": 1}).expect_tuples("all", {"n": 1}, {"n": 0})
 
 
-def test_tuples_that_return_for_ever_are_an_error():
+def test_tuples_that_return_for_ever_are_an_error(monkeypatch):
+    assert player.MAX_RETURNS == 10_000
+    monkeypatch.setattr(player, "MAX_RETURNS", 100)
     events = [{"at": 0, "tuple": {"n": 0}}, {"at": 1, "tuple": {"n": 3}}]
     pipeline = load_text(COUNTDOWN.format(where="n != 0"), "countdown.yaml")
     assert len(list(replay(pipeline, events))) == 1 + 4 + 3
-    with pytest.raises(EventError, match="event 1: its tuples return by less more than 10,000 times"):
+    with pytest.raises(EventError, match="event 1: its tuples return by less more than 100 times"):
         list(replay(pipeline, [*events[:1], {"at": 1, "tuple": {"n": -1}}]))
 
 

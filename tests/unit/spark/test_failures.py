@@ -24,6 +24,7 @@ from sluice.kafka.kafka_errors import (
 )
 from sluice.model.errors import SluiceError
 from sluice.spark.failures import JavaEndedError, QueryError, explained, explaining, log_failures_once, stopped
+from tests.recovery.harness.waiting import PATIENCE
 
 PYTHON = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "transactions.py", line 84, in write
@@ -146,7 +147,7 @@ def java(monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[bytes]:
 def test_a_killed_java_process_is_named(java: subprocess.Popen[bytes], error: Exception):
     java.kill()
     killed = "ended unexpectedly, by the signal SIGKILL, as the system does when"
-    with pytest.raises(JavaEndedError, match=killed), explaining():
+    with pytest.raises(JavaEndedError, match=killed), explaining(PATIENCE):
         raise error
     assert JavaEndedError.exit_code == 3
 

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from sluice.spark.workers import fork_server_process as module
 from sluice.spark.workers.fork_server import ForkServer
 from sluice.spark.workers.fork_server_process import ForkServerProcess, Sockets, fork_server, named_sockets
 from sluice.state.server import pool
+from tests.recovery.harness.waiting import PATIENCE
 from tests.unit.test_processes import await_true, running
 
 PIPELINE = """
@@ -37,15 +39,30 @@ operators:
 """
 
 
+def of_process(pid: int, file: str) -> str:
+    """The content of a file about a process; "" if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def children(pid: int) -> list[int]:
-    return [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(number) for number in of_process(pid, f"task/{pid}/children").split()]
 
 
 def fork_servers() -> list[int]:
     """The children of this process that are fork servers."""
     mine = [pid for pid in descendants(os.getpid()) if running(pid)]
-    found = [pid for pid in mine if Path(f"/proc/{pid}/comm").read_text() == "sluice-fork\n"]
+    found = [pid for pid in mine if of_process(pid, "comm") == "sluice-fork\n"]
     return [pid for pid in found if not any(pid in children(other) for other in found)]
+
+
+def open_files(pid: int) -> Iterator[str]:
+    """Its open files, without those that it closes meanwhile."""
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield str(descriptor.readlink())
 
 
 class Daemon:
@@ -62,7 +79,7 @@ class Daemon:
 
     def end(self) -> None:
         """As Spark ends it. Waits until it has ended."""
-        self.process.communicate(timeout=10)
+        self.process.communicate(timeout=PATIENCE)
 
 
 PIPELINES = to_text([load_text(PIPELINE, "file", environment=None)])
@@ -95,7 +112,7 @@ def test_a_fork_server_has_no_files_of_the_service_and_ends_with_the_context_bef
     with file.open("w"), named_sockets() as sockets, fork_server(sockets, fork=fork):
         await_true(lambda: set(fork_servers()) - {*others})
         (pid,) = set(fork_servers()) - {*others}
-        assert str(file) not in {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
+        assert str(file) not in set(open_files(pid))
     assert not running(pid)
 
 
