@@ -31,8 +31,8 @@ FILE = re.compile(r"^\* `([\w/]+\.py)`: (.*)$")
 #: rules with a function and tests, and what is between them
 ENTRY = re.compile(rf"({LIST}) `([\w.]+)`: (`[^`]+`(?:, `[^`]+`)*)")
 BETWEEN = re.compile(r"; (?=\[[A-Z])")
-#: a rule in a list, and in a table
-ITEM = re.compile(rf"^\* (?:<a [^>]*></a>)+\*\*{LIST}\*\* ")
+#: what a rule begins with, unless it is in a table
+BEGIN = re.compile(rf"^(?:\* )?(?:<a [^>]*></a>)+\*\*{LIST}\*\* ")
 #: the heading of a list of rules that no function has
 WHY = re.compile(r"## .* (without a counterpart|that Sluice does not have)$")
 SENTENCE = re.compile(r"[`(*\w].*[.):]")
@@ -55,8 +55,8 @@ def every_rule() -> Iterator[Rule]:
             heading = line if line.startswith("#") else heading
             for anchor in explicit_anchors(line):
                 if rule := re.fullmatch(r"([a-z]{1,2})(\d+[ab]?)", anchor):
-                    item = ITEM.match(line)
-                    cells = (line[item.end() :],) if item else tuple(line.strip("| ").split(" | ")[1:])
+                    begin = BEGIN.match(line)
+                    cells = (line[begin.end() :],) if begin else tuple(line.strip("| ").split(" | ")[1:])
                     name = f"{PREFIXES.get(page, '')}{rule[1].upper()}{rule[2]}"
                     yield Rule(name, page, cells, WHY.match(heading) is not None)
 
