@@ -236,7 +236,8 @@ def _record(
         elif op == SPAN:
             _keep_text(to, a, i, i)
         elif op == SHUT:
-            to.ends[to.base[a] + to.filled[a] - 1] = i
+            if to.filled[a] <= to.room[a]:
+                to.ends[to.base[a] + to.filled[a] - 1] = i
         elif op == FAULT:
             fault = a
         else:  # END
