@@ -173,9 +173,12 @@ def unit(shape: Shape, row: Mapping[str, str]) -> str:
 def _types(shape: Shape, found: Drafted) -> Iterator[str]:
     for path, expected in shape.facts.get("types", {}).items():
         row = found.schema.get(path)
-        got = None if row is None else " ".join(filter(None, (row["type"], row.get("unit"))))
-        if not fits(got, expected):
-            yield f"type of {path}: expected {expected}, got {got}"
+        if row is not None and not isinstance(row["type"], str):  # options inside of the type
+            fit = row["type"] == expected
+        else:
+            fit = fits(row and " ".join(filter(None, (row["type"], row.get("unit")))), expected)
+        if not fit:
+            yield f"type of {path}: expected {expected}, got {row}"
 
 
 def fits(got: str | None, expected: str | None) -> bool:

@@ -49,7 +49,7 @@ class Part:
             name: {"schema": schema_of(self.case["operator"], self.case["input"], name)}
             | about_input(self.case["operator"])
             for name in inputs
-        } | {stream.name: {} for stream in pipeline.outputs}
+        } | {stream.name: {"decimals": "string"} for stream in pipeline.outputs}  # as `replay` has them (DE20)
         return {
             "streams": {self.name(name): stream for name, stream in streams.items()},
             "operator": {"name": self.name("operator")} | {k: self._renamed(k, v) for k, v in operator.items()},

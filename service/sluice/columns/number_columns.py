@@ -60,6 +60,9 @@ def _time(text: str) -> int | None:
 # ---- decimals --------------------------------------------------------------------------------------------------------
 
 MASK = 2**64 - 1
+LARGEST = 2**63 - 1
+#: the digits that an int64 can have
+DIGITS_OF_WORD = 19
 
 
 def halves(array: pa.Array) -> np.ndarray:
@@ -101,6 +104,44 @@ def of_unscaled(numbers: Sequence[int | None], arrow: pa.DataType) -> pa.Array:
     low = np.array([n & MASK for n in kept], np.uint64).view(np.int64)
     column = of_halves(np.stack([low, np.array([n >> 64 for n in kept], np.int64)], axis=1), arrow)
     return pc.if_else(pa.array(wrong), pa.scalar(None, arrow), column) if wrong.any() else column
+
+
+def words_of(array: pa.Array) -> np.ndarray | None:
+    """The unscaled numbers of decimals, or the numbers of int64, as int64, 0 for null; None if one does not fit."""
+    pairs = _int64_pairs(array) if pa.types.is_integer(array.type) else halves(array)
+    words, high = pairs[:, 0], pairs[:, 1]
+    if array.null_count:
+        there = array.is_valid().to_numpy(zero_copy_only=False)
+        words, high = np.where(there, words, 0), np.where(there, high, 0)
+    return words if np.array_equal(high, words >> 63) else None
+
+
+def _int64_pairs(array: pa.Array) -> np.ndarray:
+    words = np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False))
+    return np.stack([words, words >> 63], axis=1)
+
+
+def times_factor(words: np.ndarray | None, factor: int) -> np.ndarray | None:
+    """The numbers times a factor above 0; None if a product does not fit, or if there are no numbers."""
+    if words is None or (len(words) and max(int(words.max()), -int(words.min())) > LARGEST // factor):
+        return None
+    return words * np.int64(min(factor, LARGEST))
+
+
+def quotients(numerators: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+    """The quotients rounded half to even; divisors are not 0, and neither is the smallest int64."""
+    whole, rest = np.divmod(np.where(divisors < 0, -numerators, numerators), np.abs(divisors))
+    twice = rest - (np.abs(divisors) - rest)
+    rounded: np.ndarray = whole + ((twice > 0) | ((twice == 0) & (whole & 1 == 1)))
+    return rounded
+
+
+def of_results(words: np.ndarray, missing: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    """The decimals with these unscaled numbers; null where one is `missing`, or has more digits than the type (DE4)."""
+    if arrow.precision < DIGITS_OF_WORD:
+        missing = missing | (np.abs(words) >= 10**arrow.precision)
+    column = of_words(words, arrow)
+    return pc.if_else(pa.array(missing), pa.scalar(None, arrow), column) if missing.any() else column
 
 
 def as_bytes(number: int) -> bytes:

@@ -49,12 +49,19 @@ def _fields(texts: Sequence[str], delimiter: str) -> list[list[str]] | None:
     except csv.Error:
         return None
     lengths = {len(row) for row in rows}
-    good = len(lengths) == 1 and lengths.pop() >= MIN_FIELDS and not any(map(_is_prose, rows))
+    good = (
+        len(lengths) == 1 and lengths.pop() >= MIN_FIELDS and not any(_is_prose(row) or _is_named(row) for row in rows)
+    )
     return rows if good and not any(map(NMEA.match, texts)) else None
 
 
 def _is_prose(row: Sequence[str]) -> bool:
     return sum(len(field) > MAX_LENGTH or field.startswith(" ") for field in row) * 2 > len(row)
+
+
+def _is_named(row: Sequence[str]) -> bool:
+    """Whether most fields have a name in front, as in lines of InfluxDB: `host=a`."""
+    return sum("=" in field for field in row) * 2 > len(row)
 
 
 def _named(fields: Sequence[Sequence[str]]) -> list[dict[str, Any] | None]:

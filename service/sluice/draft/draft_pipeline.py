@@ -6,19 +6,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import yaml
 
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.findings import counted
 from sluice.draft.name_words import measures
-from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, VALUE, Attribute, example_of, kinds_text
+from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, PLAIN, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
 from sluice.draft.unnested import Level, Unnested, unnested
-from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds
+from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds, quoted_type, yaml_word
+from sluice.json_texts import is_json, members_of
 from sluice.model.secrets import is_secret
 
 #: characters of a line in front of its comment
@@ -109,7 +107,7 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
     if _may_be_table(sample, compacted=compacted):
         yield "# To read it as a table, follow the comments with `table` below and docs/join.md."
     name = re.sub(r"[^\w-]+", "-", topic, flags=re.ASCII).strip("-")
-    yield f"pipeline: {_word(name or 'first')}"
+    yield f"pipeline: {yaml_word(name or 'first')}"
 
 
 def _choices(roles: Roles, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
@@ -143,7 +141,7 @@ def _streams(
     sample = roles.sample
     yield "streams:"
     yield _commented(f"  {stream}:", "the input: a tuple for each record")
-    yield f"    topic: {_word(topic)}"
+    yield f"    topic: {yaml_word(topic)}"
     if sample.format != "json":
         yield f"    format: {sample.format}"
     for key, value in sample.settings.items():
@@ -166,10 +164,10 @@ def _streams(
     if table:
         yield from _table(sample)
     yield from _event_time(roles, time, quiet=quiet)
-    yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
+    yield _commented(f"  results: {{topic: {yaml_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     if time is not None:
-        yield f"  {time.stream}: {{topic: {_word(f'{topic}.{time.stream}')}}}"
-    yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
+        yield f"  {time.stream}: {{topic: {yaml_word(f'{topic}.{time.stream}')}}}"
+    yield _commented(f"  dead: {{topic: {yaml_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
 
 
 def _envelope(sample: Sample) -> Iterator[str]:
@@ -177,7 +175,7 @@ def _envelope(sample: Sample) -> Iterator[str]:
         line = "    envelope: debezium"
         yield _commented(line, "the row after each change; a deleted row makes no tuple, or `deletes: include`")
         beside = [attribute for attribute in sample.usable_attributes if attribute.part == CHANGE]
-        members = ", ".join(f"{_word(attribute.name)}: {attribute.source}" for attribute in beside)
+        members = ", ".join(f"{yaml_word(attribute.name)}: {attribute.source}" for attribute in beside)
         yield _commented(f"    change: {{{members}}}", "attributes that are beside the row")
     elif sample.envelope.word == UPSERT:
         yield _commented("    envelope: upsert", "a record without a value makes no tuple, or `deletes: include`")
@@ -202,10 +200,10 @@ def _row(attribute: Attribute, roles: Roles) -> str:
     assert attribute.form is not None  # noqa: S101 - it has no problem
     type_ = roles.type_of(attribute)
     settings = {"from": _quoted(attribute.source)} if _needs_path(attribute) else {}
-    settings |= {"type": f'"{type_}"' if {",", ":"} & set(type_) else type_} | attribute.form.options
+    settings |= {"type": attribute.form.inside or quoted_type(type_)} | attribute.form.options
     if set(settings) == {"type"}:
-        return f"{_word(attribute.name)}: {settings['type']}"
-    return f"{_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
+        return f"{yaml_word(attribute.name)}: {settings['type']}"
+    return f"{yaml_word(attribute.name)}: {{{', '.join(f'{key}: {text}' for key, text in settings.items())}}}"
 
 
 def _needs_path(attribute: Attribute) -> bool:
@@ -216,14 +214,18 @@ def _needs_path(attribute: Attribute) -> bool:
 
 def _quoted(path: str) -> str:
     """The path as YAML, within a mapping in one line."""
-    return path if re.fullmatch(r"[^\W\d][\w.]*", path) and _word(path) == path else "'" + path.replace("'", "''") + "'"
+    return (
+        path
+        if re.fullmatch(r"[^\W\d][\w.]*", path) and yaml_word(path) == path
+        else "'" + path.replace("'", "''") + "'"
+    )
 
 
 def _stream_name(topic: str) -> str:
     """The name of the input."""
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
     taken = name in ("results", "dead") or name.startswith(("by_", "each_", "results_"))
-    return _word(f"topic_{name}" if taken or not name or name[0].isdigit() else name)
+    return yaml_word(f"topic_{name}" if taken or not name or name[0].isdigit() else name)
 
 
 def _comment(attribute: Attribute, roles: Roles) -> str:
@@ -255,7 +257,20 @@ def _inside(attribute: Attribute) -> str:
         return f"`each: {attribute.name} as item` of a map makes a tuple of each object"
     if _may_be_bytes(attribute):
         return PERHAPS_BYTES
+    if member := _member_of_text(attribute):
+        return f"JSON as a text: `jsonText(json({attribute.name}), {json.dumps(member)})` is a member of it"
     return _inside_json(attribute) if attribute.form.type == "json" else ""
+
+
+def _member_of_text(attribute: Attribute) -> str:
+    """The first member with a plain name of the objects that are the texts of the attribute; empty if they are no
+    objects of JSON.
+    """
+    text = attribute.form is not None and attribute.form.type == "string"
+    if not text or not all(str(value)[:1] == "{" for value in attribute.values):
+        return ""
+    objects = [members_of(value) if is_json(value) else {} for value in attribute.values]
+    return next(filter(PLAIN.fullmatch, objects[0]), "") if objects and all(objects) else ""
 
 
 def _inside_json(attribute: Attribute) -> str:
@@ -298,7 +313,7 @@ def _has_text_key(sample: Sample) -> bool:
 
 
 def _key(sample: Sample) -> str:
-    names = ", ".join(_word(attribute.name) for attribute in sample.key.attributes)
+    names = ", ".join(yaml_word(attribute.name) for attribute in sample.key.attributes)
     return f"{{attributes: [{names}]{f', format: {sample.key.format}' if sample.key.json else ''}}}"
 
 
@@ -321,22 +336,22 @@ def _join(sample: Sample, stream: str) -> Iterator[str]:
         "  # - name: with_table", "instead of the windows, if it is a table: the row of each left tuple's key"
     )
     yield _commented(f"  #   join: {{left: OTHER, right: {stream}}}", "OTHER: a stream whose tuples have the key")
-    yield _commented(f"  #   equality_left: [{', '.join(map(_word, keys))}]", "the attribute of OTHER with the key")
-    yield f"  #   equality_right: [{', '.join(map(_word, keys))}]"
-    yield f"  #   output: {{results: {{{', '.join(f'{_word(name)}: {value}' for name, value in values.items())}}}}}"
+    yield _commented(f"  #   equality_left: [{', '.join(map(yaml_word, keys))}]", "the attribute of OTHER with the key")
+    yield f"  #   equality_right: [{', '.join(map(yaml_word, keys))}]"
+    yield f"  #   output: {{results: {{{', '.join(f'{yaml_word(name)}: {value}' for name, value in values.items())}}}}}"
 
 
 def _event_time(roles: Roles, time: EventTime | None, *, quiet: bool) -> Iterator[str]:
     if time is not None:
         idle = ", idle_after: 1m" if quiet else ""
-        line = f"    event_time: {{attribute: {_word(time.attribute.name)}, lag: {time.lag}{idle}}}"
+        line = f"    event_time: {{attribute: {yaml_word(time.attribute.name)}, lag: {time.lag}{idle}}}"
         yield _commented(line, f"{time.order}; {time.operator} waits {time.lag} for earlier ones")
     elif roles.time is None:
         free = _free(roles.sample)
         yield f"    # record_timestamp: {free}"
         yield _commented(f"    # event_time: {{attribute: {free}, lag: 10s}}", "for windows over this time")
     else:
-        line = f"    # event_time: {{attribute: {_word(roles.time.name)}, lag: 10s}}"
+        line = f"    # event_time: {{attribute: {yaml_word(roles.time.name)}, lag: 10s}}"
         yield _commented(line, "for windows over the time in the records")
 
 
@@ -370,7 +385,7 @@ def _streams_of_objects(topic: str, objects: Unnested) -> Iterator[str]:
     for level in objects.levels:
         yield _commented(f"  {level.operator}: {{}}", f"a tuple for each object of {level.attribute}")
     name = f"results_{objects.name}"
-    yield f"  {name}: {{topic: {_word(f'{topic}.{name}')}}}"
+    yield f"  {name}: {{topic: {yaml_word(f'{topic}.{name}')}}}"
 
 
 def _operators_of_objects(objects: Unnested, stream: str) -> Iterator[str]:
@@ -392,7 +407,7 @@ def _each(level: Level, source: str) -> Iterator[str]:
     yield "    output:"
     yield f"      {level.operator}:"
     for attribute, expression in level.expressions.items():
-        yield f"        {_word(attribute)}: {_word(expression)}"
+        yield f"        {yaml_word(attribute)}: {yaml_word(expression)}"
 
 
 def _of_each(roles: Roles) -> str:
@@ -401,11 +416,11 @@ def _of_each(roles: Roles) -> str:
 
 def _output(roles: Roles, stream: str, more: Mapping[str, str]) -> Iterator[str]:
     if roles.key:
-        yield f"    partition_by: [{', '.join(_word(attribute.name) for attribute in roles.key)}]"
+        yield f"    partition_by: [{', '.join(yaml_word(attribute.name) for attribute in roles.key)}]"
     yield "    output:"
     yield f"      {stream}:"
     for name, expression in _outputs(roles, more).items():
-        yield f"        {_word(name)}: {_word(expression)}"
+        yield f"        {yaml_word(name)}: {yaml_word(expression)}"
 
 
 def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
@@ -438,9 +453,9 @@ def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
     for name, value in properties.items():
         if is_secret(name):
             variable = f"{block}_{re.sub(r'[^a-zA-Z0-9]', '_', name)}".upper()
-            yield _commented(f"  {_word(name)}: ${{{variable}}}", "an environment variable")
+            yield _commented(f"  {yaml_word(name)}: ${{{variable}}}", "an environment variable")
         else:
-            yield f"  {_word(name)}: {json.dumps(value)}"
+            yield f"  {yaml_word(name)}: {json.dumps(value)}"
 
 
 def _commented(line: str, comment: str) -> str:
@@ -450,16 +465,3 @@ def _commented(line: str, comment: str) -> str:
 def _path_word(text: str) -> str:
     """The path of a file as YAML."""
     return text if re.fullmatch(r"[^\W\d][\w./-]*", text) else json.dumps(text)
-
-
-def _word(text: str) -> str:
-    """A text as YAML; in quotes if YAML would read it as something else.
-
-    What begins with a digit, a point or a sign is in quotes, too: the pipeline file reads numbers such as 0E0 that
-    PyYAML reads as texts.
-    """
-    try:
-        plain: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
-        plain = None
-    return text if plain == text and re.fullmatch(r"[^\W\d][\w.()-]*", text) else json.dumps(text)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sluice.draft.choices import Roles
 from sluice.draft.envelopes import UPSERT
 from sluice.draft.name_words import OTHER_TIMES, words
+from sluice.draft.roles import MOST_DISORDER, disorder_of, seconds
 from sluice.draft.sampled_attributes import CHANGE, Attribute
-from sluice.draft.value_forms import Form
-from sluice.model.members import UNITS
-from sluice.time_units import SECOND, nanoseconds
 
 #: lengths, as the file has them -> seconds
-LAGS = {"10s": 10, "1m": 60, "10m": 600, "1h": 3600, "6h": 21_600}
+LAGS = {"10s": 10, "1m": 60, "10m": 600, "1h": 3600, "6h": 2 * MOST_DISORDER}
 PANES = {"1m": 60, "10m": 600, "1h": 3600, "1d": 86_400}
 #: length of a pane -> its name in the draft
 NAMES = {"1m": "minute", "10m": "ten_minutes", "1h": "hour", "1d": "day"}
@@ -70,7 +66,7 @@ def event_time_of(roles: Roles, *, table: bool) -> EventTime | None:
     if roles.time is None or unclear(roles, table=table):
         return None
     times = list(seconds(roles.time))
-    disorder = _disorder(times, roles.sample.origins)
+    disorder = disorder_of(times, roles.sample.origins)
     return EventTime(roles.time, _lag(disorder), _pane(roles, max(times) - min(times)), disorder)
 
 
@@ -94,7 +90,7 @@ def unclear(roles: Roles, *, table: bool) -> str:
     known = [(moment, at) for moment, (_, at) in zip(times, origins, strict=True) if at is not None and at > FIRST]
     if any(moment > at + CLOCKS for moment, at in known):
         return "it is later than the timestamp of the record"
-    return "" if _lag(_disorder(times, origins)) else "the records are hours out of order"
+    return "" if _lag(disorder_of(times, origins)) else "the records are hours out of order"
 
 
 def _doubt(time: Attribute) -> str:
@@ -102,31 +98,6 @@ def _doubt(time: Attribute) -> str:
     if time.is_date:
         return "its values are dates"
     return "" if OTHER_TIMES.isdisjoint(words(time.last_name)) else "its name may be that of another time"
-
-
-def seconds(time: Attribute) -> Iterator[float]:
-    """The times since 1970."""
-    assert time.form is not None  # noqa: S101 - it is a time
-    form = Form("timestamp", unit="ms") if time.part == CHANGE else time.form
-    yield from (_seconds(form, value) for value in time.values)
-
-
-def _seconds(form: Form, value: Any) -> float:  # noqa: ANN401 - a JSON value
-    if form.unit:
-        return float(value) / (SECOND / UNITS[form.unit])
-    if form.pattern:
-        time = datetime.strptime(value, form.pattern)  # noqa: DTZ007 - the next line has the zone
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    return nanoseconds(value) / 1e9 if isinstance(value, str) else float(value)
-
-
-def _disorder(times: Sequence[float], origins: Sequence[tuple[int, float | None]]) -> float:
-    newest: dict[int, float] = {}
-    most = 0.0
-    for time, (partition, _) in zip(times, origins, strict=True):
-        newest[partition] = max(time, newest.get(partition, time))
-        most = max(most, newest[partition] - time)
-    return most
 
 
 def _lag(disorder: float) -> str:

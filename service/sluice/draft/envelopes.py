@@ -9,17 +9,12 @@ from typing import Any
 from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
 from sluice.draft.value_forms import EXACT, Form
+from sluice.model.members import CONNECT_TIMES
 
 #: percent of the records that have an envelope; the others are heartbeats and the like
 MIN_SHARE = 90
 #: the members of a change event
 CHANGE_MEMBERS = {"op", "after"}
-#: names of logical types -> the unit of their times
-TIMES = {
-    "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
-    "io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns",
-    "org.apache.kafka.connect.data.Date": "d", "io.debezium.time.Date": "d",
-}  # fmt: skip
 DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
 
 
@@ -42,7 +37,7 @@ class Envelope:
         a list.
         """
         if not self.word:
-            return document
+            return {"payload": document["payload"]} if self.schema else document
         payload = self.payload(document)
         row = payload.get("after") if self.word == DEBEZIUM and isinstance(payload, dict) else payload
         return row if isinstance(row, dict) else None
@@ -83,7 +78,15 @@ def envelope_of(documents: Sequence[Document]) -> Envelope:
     payloads = [document.get("payload") if schema else document for document in documents]
     if _most(payloads, _is_change):
         return Envelope(DEBEZIUM, schema)
-    return Envelope(CONNECT, schema) if schema and _most(payloads, lambda row: isinstance(row, dict)) else NO_ENVELOPE
+    if schema and _most(payloads, lambda row: isinstance(row, dict)):
+        return Envelope(CONNECT, schema)
+    return Envelope(schema=all(map(_is_scalar_of_connect, documents)))
+
+
+def _is_scalar_of_connect(document: Document) -> bool:
+    """Whether it is a schema of Connect beside a payload that is no object."""
+    schema = document.get("schema")
+    return document.keys() == {"schema", "payload"} and isinstance(schema, dict) and isinstance(schema.get("type"), str)
 
 
 def _is_object(place: Place) -> bool:
@@ -91,8 +94,9 @@ def _is_object(place: Place) -> bool:
 
 
 def _has_time(event: Mapping[str, Any]) -> bool:
+    """Whether it has the time of the change; in a snapshot it may be 0."""
     source = event.get("source")
-    return isinstance(source, dict) and isinstance(source.get("ts_ms"), int)
+    return isinstance(source, dict) and isinstance(time := source.get("ts_ms"), int) and time > 0
 
 
 def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
@@ -141,13 +145,15 @@ def _by_schema(attribute: Attribute, fields: Mapping[Path, Mapping[str, Any]]) -
     if field is None:
         return attribute
     form = _logical(str(field.get("name")), field, attribute) or attribute.form
-    return replace(attribute, form=form, absence="may be null" if field.get("optional") else attribute.absence)
+    if field.get("optional") and form is not None:
+        return replace(attribute, form=form.without_inside, absence="may be null")
+    return replace(attribute, form=form)
 
 
 def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form | None:
     """The form of a logical type; None if the values say enough."""
-    if name in TIMES and attribute.form is not None and attribute.form.type in ("int64", "timestamp"):
-        return Form("timestamp", unit=TIMES[name])
+    if name in CONNECT_TIMES and attribute.form is not None and attribute.form.type in ("int64", "timestamp"):
+        return Form("timestamp", unit=CONNECT_TIMES[name])
     type_ = EXACT[name](field) if name in EXACT and attribute.form is not None else ""
     base64 = all(isinstance(value, str) for value in attribute.values)
     return Form(type_, base64=base64) if type_ else None

@@ -58,14 +58,16 @@ MEASURES = frozenset(WORD.findall(
 COUNTS = frozenset(("num", "number", "count", "n", "total"))
 #: last words of a name whose texts are no numbers, though they look like some: `1.0`, `007`
 TEXTS = frozenset(WORD.findall(
-    "version ver release revision rev id ids code zip zipcode phone ip status state type name key firmware build model"
+    "version ver release revision rev id ids code zip zipcode phone ip status state type name key firmware build model "
+    "jsonrpc"
 ))  # fmt: skip
 #: words of the names of things that have many records: a window of its own for each of them makes sense
 THINGS = frozenset(WORD.findall(
     "symbol sym s ticker instrument pair product market sensor device station machine meter plug vehicle bus car ship "
     "host hostname node instance user customer account client tenant shop store branch merchant city region country "
     "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player camera sku article "
-    "item repository repo project queue charger turbine inverter pump robot truck patient merchant driver courier asset"
+    "item repository repo project job queue charger turbine inverter pump robot truck patient merchant driver courier "
+    "asset"
 ))  # fmt: skip
 #: names of the time at which something happened, without signs between their words
 EVENT_TIMES = frozenset(WORD.findall(
@@ -78,6 +80,13 @@ OTHER_TIMES = frozenset(WORD.findall(
     "updated modified received sent processed expires expiry exp deleted ended end until observed etl creation birth "
     "sunrise sunset ingest ingested ingestion stored indexed synced receipt loaded exported"
 ))  # fmt: skip
+#: of these names those of the creation of a thing, which may be earlier than the event
+CREATIONS = frozenset(("created", "createdat"))
+#: names of what a record measures, without signs between their words: numbers of different ones have no average
+METRICS = frozenset(("metric", "metricname", "measurement", "measurementname", "property", "propertyid"))
+#: names of numbers that do not say what is measured, and of texts that then say it
+VALUES = frozenset(("value", "values", "val", "v", "data", "reading"))
+BESIDE_VALUES = frozenset(("name", "event", "type", "kind", "parameter", "variable", "quantity", "tag"))
 #: names that say too little without the name of the object around them
 GENERAL = frozenset(WORD.findall(
     "id name type value values key code status date time text title number count total version state kind data x y new "

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
-from sluice.draft.name_words import ASIDE, EVENT_TIMES, MIN_RECORDS, OTHER_TIMES, measures, names_thing, words
+from sluice.draft.name_words import (
+    ASIDE,
+    BESIDE_VALUES,
+    CREATIONS,
+    EVENT_TIMES,
+    METRICS,
+    MIN_RECORDS,
+    OTHER_TIMES,
+    VALUES,
+    measures,
+    names_thing,
+    words,
+)
 from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, KEY, Attribute, attributes_of
+from sluice.draft.value_forms import Form
+from sluice.model.members import UNITS
+from sluice.time_units import SECOND, nanoseconds
 
 #: percent of the records that have a key
 MIN_KEYED = 98
@@ -19,30 +36,70 @@ IDENTIFIER = re.compile(r"(?=\S*[^\W\d])(?=\S*\d)\S+")
 SERVICES = ("service.name",)
 #: records of a group that a window over it needs to say something
 MIN_GROUP = 4
+#: seconds by which the times of events may be out of order
+MOST_DISORDER = 3 * 3600
 #: types of a key
 KEYS = ("string", "int64")
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
 KEY_NAMES = ("key", "record_key", "kafka_key")
 
 
-def best_time(attributes: Sequence[Attribute]) -> Attribute | None:
+#: a topic partition, and a time in seconds
+Origins = Sequence[tuple[int, float | None]]
+
+
+def best_time(attributes: Sequence[Attribute], origins: Origins) -> Attribute | None:
     """The attribute that is most likely the event time: one that all records have, then that of a change event, then
-    one by its name, then one of what is and not of what was, then the first one. None if there is no time.
+    one whose times are not out of order by hours, then one by its name, then one of what is and not of what was, then
+    one that is no creation, then one that is finer than seconds, then the first one. None if there is no time.
     """
     times = [attribute for attribute in attributes if attribute.is_time]
-    return min(times, key=_time_rank, default=None)
+    return min(times, key=partial(_time_rank, origins=origins), default=None)
+
+
+def seconds(time: Attribute) -> Iterator[float]:
+    """The times since 1970."""
+    assert time.form is not None  # noqa: S101 - it is a time
+    form = Form("timestamp", unit="ms") if time.part == CHANGE else time.form
+    yield from (_seconds(form, value) for value in time.values)
+
+
+def _seconds(form: Form, value: Any) -> float:  # noqa: ANN401 - a JSON value
+    if form.unit:
+        return float(value) / (SECOND / UNITS[form.unit])
+    if form.pattern:
+        time = datetime.strptime(value, form.pattern)  # noqa: DTZ007 - the next line has the zone
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return nanoseconds(value) / 1e9 if isinstance(value, str) else float(value)
+
+
+def disorder_of(times: Sequence[float], origins: Origins) -> float:
+    """The most seconds by which a time is before an earlier one of its topic partition; `origins`: see Sample."""
+    newest: dict[int, float] = {}
+    most = 0.0
+    for time, (partition, _) in zip(times, origins, strict=True):
+        newest[partition] = max(time, newest.get(partition, time))
+        most = max(most, newest[partition] - time)
+    return most
 
 
 def _is_aside(attribute: Attribute) -> bool:
     return not ASIDE.isdisjoint(attribute.path)
 
 
-def _time_rank(attribute: Attribute) -> tuple[bool, bool, bool, int, bool, int]:
+def _time_rank(attribute: Attribute, origins: Origins) -> tuple[bool, bool, bool, bool, int, bool, int, bool, bool]:
+    assert attribute.form is not None  # noqa: S101 - it is a time
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
     other = attribute.is_date or not OTHER_TIMES.isdisjoint(words(attribute.last_name))
     by_name = 0 if named in EVENT_TIMES and not attribute.is_date else 1 + other
-    return attribute.optional, constant, attribute.part != CHANGE, by_name, _is_aside(attribute), len(attribute.path)
+    moments = list(seconds(attribute))
+    disordered = len(moments) == len(origins) and disorder_of(moments, origins) > MOST_DISORDER
+    coarse = attribute.form.unit == "s" and not any(moment % 1 for moment in moments)
+    return (
+        attribute.optional, constant, attribute.part != CHANGE, disordered, by_name, _is_aside(attribute),
+        len(attribute.path), named in CREATIONS, coarse,
+    )  # fmt: skip
 
 
 def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:
@@ -151,6 +208,26 @@ def group_of(attributes: Sequence[Attribute]) -> Attribute | None:
     return min(texts or [], key=_group_rank, default=None) or min(
         (attribute for attribute in possible if names_thing(attribute.meaning)), key=_group_rank, default=None
     )
+
+
+def metric_of(attributes: Sequence[Attribute]) -> Attribute | None:
+    """The attribute that says what a record measures, if the records measure several things: the name of a metric, or
+    a name beside a value. None if there is none.
+    """
+    best = best_measurement(attributes, [])
+    names = METRICS | (BESIDE_VALUES if best is not None and best.last_name.lower() in VALUES else frozenset())
+    texts = (attribute for attribute in attributes if attribute.form and attribute.form.type == "string")
+    named = (attribute for attribute in texts if "".join(words(attribute.last_name)) in names)
+    return next((attribute for attribute in named if _may_group(attribute) and repeats(attribute)), None)
+
+
+def with_metric(group: Sequence[Attribute], metric: Attribute | None) -> Sequence[Attribute]:
+    """The attributes of a group, and the metric if records of one group measure several things."""
+    if metric is None or metric in group:
+        return group
+    of_group = [dict(attribute.numbered) for attribute in group]
+    pairs = {(str([values.get(row) for values in of_group]), name) for row, name in metric.numbered}
+    return [*group, metric] if len({thing for thing, _ in pairs}) < len(pairs) else group
 
 
 def _may_group(attribute: Attribute) -> bool:

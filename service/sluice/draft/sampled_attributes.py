@@ -125,7 +125,8 @@ class Attribute:
             return False
         numbers = [value for value in self.values if not isinstance(value, str | dict)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
-        constant = len(numbers) >= MIN_RECORDS and len(set(numbers)) == 1 and not measures(self.meaning)
+        same = len(self.values) >= MIN_RECORDS and len(set(map(str, self.values))) == 1
+        constant = same and not measures(self.meaning)
         times = 0 in numbers and unit_of_time(self.meaning, [number for number in numbers if number])
         return not times and not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 
@@ -232,7 +233,13 @@ def _attribute(name: str, place: Place, part: str) -> Attribute:
     if (filled := _without_empty(attribute)) is not None:
         return filled
     fitted = fit(attribute.meaning, place.values)
-    return with_fit(attribute, fitted) if fitted else replace(attribute, problem=_nothing_in(place.values))
+    return _spelled(with_fit(attribute, fitted)) if fitted else replace(attribute, problem=_nothing_in(place.values))
+
+
+def _spelled(attribute: Attribute) -> Attribute:
+    """The attribute; one that may be null has no options inside of its type, which is a text."""
+    form = attribute.form.without_inside if attribute.form and attribute.optional else attribute.form
+    return replace(attribute, form=form)
 
 
 def _without_empty(attribute: Attribute) -> Attribute | None:

@@ -18,7 +18,16 @@ from sluice.draft.envelopes import CONNECT, DEBEZIUM, NO_ENVELOPE, UPSERT, Envel
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import Path as Steps
 from sluice.draft.record_tree import places
-from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, may_be_key, record_key
+from sluice.draft.roles import (
+    NO_KEY,
+    RecordKey,
+    best_time,
+    group_of,
+    may_be_key,
+    metric_of,
+    record_key,
+    with_metric,
+)
 from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_numbers
 from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
@@ -107,7 +116,7 @@ class Sample:
     @property
     def time(self) -> Attribute | None:
         """The attribute that may be the event time."""
-        return best_time(self.attributes)
+        return best_time(self.attributes, self.origins)
 
 
 def sample(
@@ -287,13 +296,16 @@ def _sample(
     headers = _headers([record for _, record in rows], listed)
     events = [header for header in headers if str(header.path[0]).startswith(CLOUD_EVENT)]
     attributes = [*listed, *events]
-    thing = [grouping for grouping in [group_of(attributes)] if grouping]
+    metric = metric_of(attributes)
+    grouping = group_of([attribute for attribute in attributes if attribute is not metric])
+    thing = [grouping] if grouping else []
     groups = key.attributes and all(map(may_be_key, key.attributes))
     if groups and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
         group = key.attributes
         attributes += [] if key.in_value else key.attributes
     else:
         group = thing
+    group = with_metric(group, metric)
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
     origins = [(record.partition, record.at) for _, record in rows]
     others = [header for header in headers if header not in events]

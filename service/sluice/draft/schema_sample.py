@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from sluice.columns.json_columns import json_values
 from sluice.draft.envelopes import DEBEZIUM, NO_ENVELOPE, Envelope
-from sluice.draft.record_tree import Path
+from sluice.draft.record_tree import Path, is_scaled
 from sluice.draft.sampled_attributes import Attribute, Document, names_of
-from sluice.draft.value_forms import Form
+from sluice.draft.value_forms import Form, form_of
 from sluice.model.avro_schema import Avro, AvroError, Node, attribute_type
 from sluice.model.avro_schema import parse as parse_avro
 from sluice.model.envelopes.change_events import EXISTS, LETTERS
@@ -27,6 +27,7 @@ from sluice.model.protobuf.proto_fit import attribute_type as attribute_of_field
 from sluice.model.protobuf.proto_fit import is_plain_message
 from sluice.model.protobuf.proto_schema import Protobuf, ProtoMessage, parse
 from sluice.model.spec import Coding, FormatOptions
+from sluice.model.types import JSON as JSON_TYPE
 from sluice.model.types import Schema, Type, optional_of, parse_type
 from sluice.wire.change_events.avro_events import part_of
 from sluice.wire.confluent import PREFIX
@@ -157,7 +158,9 @@ def _of_record(avro: Avro, node: Node, path: Path, *, nullable: bool) -> Iterato
     for field in avro.meant(node).fields:
         values, place = avro.values(field.node), (*path, field.name)
         absent = nullable or len(values) < len(avro.branches(field.node))
-        if len(values) == 1 and values[0].type == "record" and len(path) < MAX_DEPTH:
+        if len(values) == 1 and values[0].variable:
+            yield place, Leaf(JSON_TYPE, "", absent)
+        elif len(values) == 1 and values[0].type == "record" and len(path) < MAX_DEPTH:
             yield from _of_record(avro, values[0], place, nullable=absent)
         else:
             yield place, _leaf(avro, field.node, field.name, nullable=absent)
@@ -266,7 +269,9 @@ def _sample(
     for row, document in zip(decoded.good.tolist(), _documents(decoded.tuples, schema), strict=True):
         documents[row] = document
     why = decoded.bad[-1][1] if decoded.bad else ""
-    return SchemaSample([_with_values(field, documents) for field in fields], documents, why or reason)
+    listed = [_with_values(field, documents) for field in fields]
+    attributes = listed if isinstance(coding.options, ProtobufOptions) else list(map(_with_times, listed))
+    return SchemaSample(attributes, documents, why or reason)
 
 
 def _attributes(schemas: Sequence[Leaves]) -> list[Attribute]:
@@ -300,3 +305,15 @@ def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attr
     pairs = [(row, document[field.name]) for row, document in enumerate(read) if document.get(field.name) is not None]
     rows, values = [row for row, _ in pairs], [value for _, value in pairs]
     return replace(field, values=values, rows=rows, documents=len(read) if field.form else 0)
+
+
+def _with_times(field: Attribute) -> Attribute:
+    """The field, as a time if its values are texts of times: Avro has them for times with a zone (AV8). Numbers with
+    scales of their own (AV9) are decimals.
+    """
+    if field.form is None or not field.values:
+        return field
+    form = form_of(field.meaning, field.values)
+    time = field.form.type == "string" and form == Form("timestamp")
+    scaled = field.form.type == "json" and form is not None and all(map(is_scaled, field.values))
+    return replace(field, form=Form(form.type)) if form is not None and (time or scaled) else field

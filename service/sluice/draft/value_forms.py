@@ -7,9 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import yaml
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
@@ -61,6 +63,8 @@ class Form:
     base64   whether texts are the bytes of an exact number in base64, as Connect writes them
     words    whether most of the texts are those of numbers, and some are words such as `VRB`
     pairs    where the objects of a list have the names and values of a map, as the file has it; empty if it is no map
+    inside   what the file has in place of the type if values inside of it have options (PA16); else empty
+    strict   the type without these options
     """
 
     type: str
@@ -70,6 +74,13 @@ class Form:
     base64: bool = False
     words: bool = False
     pairs: str = ""
+    inside: str = ""
+    strict: str = ""
+
+    @property
+    def without_inside(self) -> Form:
+        """The form without options inside: a type that may be null is a text, which has none."""
+        return replace(self, type=self.strict, inside="", strict="") if self.inside else self
 
     @property
     def plain(self) -> bool:
@@ -289,36 +300,68 @@ def _list(_: str, values: Sequence[Any]) -> Form | None:
     if not all(isinstance(value, list) and None not in value for value in values):
         return None
     items = [item for value in values for item in value]
-    if items and all(isinstance(item, dict) for item in items):
-        struct = _struct(items)
-        return Form(f"list<{struct}>") if struct and struct.count(": ") <= MAX_MEMBERS else None
-    form = _plain(items)
-    return form and Form(f"list<{form.type}>")
+    if not items or not all(isinstance(item, dict) for item in items):
+        form = _plain(items)
+        return form and Form(f"list<{form.type}>")
+    struct, strict = _struct(items), _struct(items, spelled=False)
+    if struct is None or strict is None or struct.type.count(": ") > MAX_MEMBERS:
+        return None
+    inside = f"[{struct.text}]" if struct.text != strict.text else ""
+    return Form(f"list<{struct.type}>", inside=inside, strict=f"list<{strict.type}>" if inside else "")
 
 
-def _struct(objects: Sequence[dict[str, Any]]) -> str:
-    """The type of objects, with the members that have a name and a value; empty if there are none."""
-    members = {}
+class Inner(NamedTuple):
+    """The type of a value inside of another one, and what the file has for it: with its options a mapping (PA16)."""
+
+    type: str
+    text: str
+
+    @classmethod
+    def of(cls, form: Form, *, optional: bool) -> Inner:
+        type_ = f"{form.type}{'?' if optional else ''}"
+        settings = {"type": quoted_type(type_)} | form.options
+        text = f"{{{', '.join(f'{key}: {value}' for key, value in settings.items())}}}" if form.options else ""
+        return cls(type_, text or form.inside or quoted_type(type_))
+
+
+def _struct(objects: Sequence[dict[str, Any]], *, spelled: bool = True) -> Inner | None:
+    """The type of objects, with the members that have a name and a value; None if there are none.
+
+    spelled   whether members have options
+    """
+    members: dict[str, Inner] = {}
     for name in {name: None for value in objects for name in value}:
         present = [value[name] for value in objects if value.get(name) is not None]
-        if present and ATTRIBUTE.fullmatch(name) and name not in RESERVED and (type_ := _member(name, present)):
-            members[name] = f"{type_}{'?' if len(present) < len(objects) else ''}"
-    return f"tuple<{', '.join(f'{name}: {type_}' for name, type_ in members.items())}>" if members else ""
+        if present and ATTRIBUTE.fullmatch(name) and name not in RESERVED:
+            inner = _member(name, present, optional=len(present) < len(objects), spelled=spelled)
+            members |= {name: inner} if inner else {}
+    if not members:
+        return None
+    types = ", ".join(f"{name}: {inner.type}" for name, inner in members.items())
+    texts = ", ".join(f"{yaml_word(name)}: {inner.text}" for name, inner in members.items())
+    return Inner(f"tuple<{types}>", f"{{{texts}}}")
 
 
-def _member(name: str, values: Sequence[Any]) -> str:
-    """The type of a member. It has no options, so a number that is a time is a number, and another time a text."""
+def _member(name: str, values: Sequence[Any], *, optional: bool, spelled: bool) -> Inner | None:
+    """The type of a member. One that is optional, and has members itself, has no options in it."""
     if all(isinstance(value, dict) for value in values):
-        return _struct(values)
+        struct = _struct(values, spelled=spelled and not optional)
+        return Inner.of(Form(struct.type), optional=True) if struct and optional else struct
     form = form_of(name, values)
     if form is not None and form.pairs:
         form = _list(name, values)
-    if form is None or form.plain:
-        return form.type if form else ""
+    if form is None:
+        return None
+    form = form.without_inside if optional or not spelled else form
+    return Inner.of(form if form.plain or spelled else _strict(values), optional=optional)
+
+
+def _strict(values: Sequence[Any]) -> Form:
+    """The form without options: a number that is a time is a number, and another time a text."""
     if all(isinstance(value, str) for value in values):
-        return "string"
+        return Form("string")
     numbers = all(type(value) in (int, float) for value in values)
-    return "json" if not numbers else "int64" if all(type(value) is int for value in values) else "float64"
+    return Form("json" if not numbers else "int64" if all(type(value) is int for value in values) else "float64")
 
 
 def _map(_: str, values: Sequence[Any]) -> Form | None:
@@ -338,6 +381,24 @@ def _plain(items: Sequence[Any]) -> Form | None:
 
 def _has_exact(type_: Type) -> bool:
     return type_.exact or any(map(_has_exact, type_.parts))
+
+
+def yaml_word(text: str) -> str:
+    """A text as YAML; in quotes if YAML would read it as something else.
+
+    What begins with a digit, a point or a sign is in quotes, too: the pipeline file reads numbers such as 0E0 that
+    PyYAML reads as texts.
+    """
+    try:
+        plain: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        plain = None
+    return text if plain == text and re.fullmatch(r"[^\W\d][\w.()-]*", text) else json.dumps(text)
+
+
+def quoted_type(type_: str) -> str:
+    """A type as YAML, within a mapping in one line."""
+    return f'"{type_}"' if {",", ":"} & set(type_) else type_
 
 
 #: a rule gives the form of values, if all of them have it

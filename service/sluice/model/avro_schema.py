@@ -15,7 +15,9 @@ from typing import Any
 from fastavro import parse_schema
 from fastavro.schema import SchemaParseException, UnknownType
 
-from sluice.model.members import NO_MEMBERS, Members, PathTree, Steps, paths_of, text_of
+from sluice.model.errors import did_you_mean
+from sluice.model.members import CONNECT_TIMES, NO_MEMBERS, Members, PathTree, Steps, paths_of, text_of
+from sluice.model.members import UNITS as NANOSECONDS
 from sluice.model.types import (
     BOOLEAN,
     BYTES,
@@ -43,17 +45,21 @@ from sluice.model.types import (
 )
 from sluice.model.types.decimal_type import MOST_DIGITS, DecimalType
 
-#: logical type of a long -> nanoseconds in one of its units
+DAY = NANOSECONDS["d"]
+#: where Kafka Connect has the name of its logical type: beside the type, in place of a logical type of Avro (AV8)
+CONNECT_NAME = "connect.name"
+#: logical type of a number -> nanoseconds in one of its units
 UNITS = {
     "timestamp-millis": 1_000_000, "timestamp-micros": 1000, "timestamp-nanos": 1,
-    "local-timestamp-millis": 1_000_000, "local-timestamp-micros": 1000, "local-timestamp-nanos": 1,
+    "local-timestamp-millis": 1_000_000, "local-timestamp-micros": 1000, "local-timestamp-nanos": 1, "date": DAY,
+    **{name: NANOSECONDS[unit] for name, unit in CONNECT_TIMES.items()},
 }  # fmt: skip
-DAY = 86_400_000_000_000
 #: maximum precision (number of digits) of a decimal
 MAX_PRECISION = 1000
 #: the types that each logical type annotates; a logical type on another type is invalid, and is ignored
 ANNOTATED = {
-    **dict.fromkeys(UNITS, frozenset({"long"})), "date": {"int"}, "time-millis": {"int"}, "time-micros": {"long"},
+    **{name: {"int"} if unit == DAY else {"long"} for name, unit in UNITS.items()},
+    "time-millis": {"int"}, "time-micros": {"long"},
     "decimal": {"bytes", "fixed"}, "big-decimal": {"bytes"}, "uuid": {"string", "fixed"}, "duration": {"fixed"},
 }  # fmt: skip
 #: logical type of a fixed -> its number of bytes
@@ -61,6 +67,8 @@ SIZES = {"uuid": 16, "duration": 12}
 #: the name under which fastavro does not see a logical type: it refuses a schema with an invalid one
 HIDDEN = "sluice.logicalType"
 
+#: the name of Debezium's record for a number without a fixed scale: its scale, and the bytes of the unscaled number
+VARIABLE = "io.debezium.data.VariableScaleDecimal"
 #: the types that have a name
 NAMED = frozenset({"record", "enum", "fixed"})
 PRIMITIVES = {
@@ -105,9 +113,12 @@ class Node:
     @property
     def unit(self) -> int | None:
         """Nanoseconds in one unit if the node is a time since 1970, else None."""
-        if self.type == "long":
-            return UNITS.get(self.logical or "")
-        return DAY if (self.type, self.logical) == ("int", "date") else None
+        return UNITS.get(self.logical or "")
+
+    @property
+    def variable(self) -> bool:
+        """Whether it is a number without a fixed scale."""
+        return self.type == "record" and self.name == VARIABLE
 
     @property
     def digits(self) -> tuple[int, int]:
@@ -245,12 +256,20 @@ def _hidden_in_field(field: dict[str, Any]) -> dict[str, Any]:
 
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The logical type as arguments of Node; none for an invalid or unknown one, which the specification ignores."""
-    logical, size = schema.get(HIDDEN), schema["size"] if schema["type"] == "fixed" else None
-    if not isinstance(logical, str) or schema["type"] not in ANNOTATED.get(logical, ()):
+    logical, size = _logical_name(schema), schema["size"] if schema["type"] == "fixed" else None
+    if schema["type"] not in ANNOTATED.get(logical, ()):
         return {}
     if logical == "decimal":
         return _decimal(schema.get("precision"), schema.get("scale", 0), size)
     return {"logical": logical} if size in (None, SIZES.get(logical)) else {}
+
+
+def _logical_name(schema: Mapping[str, Any]) -> str:
+    """The name of the logical type; empty if there is none. Those of Connect are in `connect.name` (AV8)."""
+    logical, connect = schema.get(HIDDEN), schema.get(CONNECT_NAME)
+    if HIDDEN not in schema and isinstance(connect, str) and connect in CONNECT_TIMES:
+        return connect
+    return logical if isinstance(logical, str) and logical not in CONNECT_TIMES else ""
 
 
 def _decimal(precision: object, scale: object, size: int | None) -> dict[str, Any]:
@@ -405,7 +424,9 @@ class AvroForm:
         if written.scaled or meant.scaled:
             same = written.scaled and (written.scale, written.precision) == (meant.scale, meant.precision)
             return same and self.scaled and (not self.exact or _holds(type_.digits, written.digits))
-        if self.logical and not (written.unit or meant.unit):
+        if self.exact and written.variable:
+            return meant.variable
+        if self.logical and not (written.unit or meant.unit or written.type == "string"):
             return False
         return {written.type, meant.type} <= self.readable
 
@@ -413,7 +434,8 @@ class AvroForm:
         """Whether the node holds each value of the type without loss."""
         if self.exact:
             return node.scaled and _holds(node.digits, type_.digits)
-        return node.type == self.written and not node.scaled and bool(node.unit) == bool(self.logical)
+        fits = bool(node.unit) == bool(self.logical) or node.logical in CONNECT_TIMES
+        return node.type == self.written and not node.scaled and fits
 
     def takes_some(self, node: Node, type_: Type) -> bool:
         """Whether the node holds some values of the type."""
@@ -462,7 +484,7 @@ FORMS: Mapping[type[Type], AvroForm] = {
     Int64Type: AvroForm(frozenset({"int", "long"}), "long"),
     Float64Type: AvroForm(frozenset({"int", "long", "float", "double"}), "double", real=True, scaled=True),
     StringType: AvroForm(frozenset({"string", "bytes", "enum"}), "string", scaled=True, some="enum"),
-    TimestampType: AvroForm(frozenset({"int", "long"}), "long", "timestamp-micros"),
+    TimestampType: AvroForm(frozenset({"int", "long", "string"}), "long", "timestamp-micros"),
     ListType: AvroForm(frozenset({"array"}), "array"),
     OptionalType: AvroForm(frozenset({"null"}), "null"),
     BytesType: AvroForm(frozenset({"bytes", "fixed"}), "bytes", some="fixed"),
@@ -498,7 +520,7 @@ def field_for(name: str, writer: Iterable[Field], reader: Iterable[Field] | None
         return named(writer, [name]), None
     theirs = named(reader, [name])
     if theirs is None:
-        raise AvroError(f"a field {name}")
+        raise AvroError(f"a field {name}{did_you_mean(name, [field.name for field in reader])}")
     return named(writer, [theirs.name, *theirs.aliases]), theirs
 
 
@@ -686,7 +708,8 @@ def _check_inside(avro: Avro, node: Node, type_: Type) -> None:
         for name, inner in type_.members:
             ours = named(node.fields, [name])
             if ours is None:
-                raise AvroError(f"a field {name} in {node.name}")
+                near = did_you_mean(name, [field.name for field in node.fields])
+                raise AvroError(f"a field {name} in {node.name}{near}")
             check_holding(avro, ours.node, inner)
         names = dict(type_.members)
         lacking = [field.name for field in node.fields if field.name not in names and not field.has_default]

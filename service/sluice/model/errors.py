@@ -141,6 +141,12 @@ def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
     return words[same[0]] if same else None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one; empty if none is similar."""
+    near = nearest(word, known)
+    return f" (did you mean {near}?)" if near else ""
+
+
 def one_of(words: Iterable[str]) -> str:
     """The words as `a, b or c`, in the given order."""
     *limit, last = words

@@ -19,6 +19,12 @@ KEY, HEADER = "key", "header"
 WHOLE = "$"
 #: unit of a time -> its nanoseconds
 UNITS = {"d": 86_400_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+#: name of a logical type in the schemas of Kafka Connect -> the unit of the numbers, which are times since 1970
+CONNECT_TIMES = {
+    "org.apache.kafka.connect.data.Timestamp": "ms", "io.debezium.time.Timestamp": "ms",
+    "io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns",
+    "org.apache.kafka.connect.data.Date": "d", "io.debezium.time.Date": "d",
+}  # fmt: skip
 #: the spellings of exact numbers in JSON (DE18)
 NUMBER, TEXT, BASE64 = "number", "string", "base64"
 #: a name that needs no quotes in a path

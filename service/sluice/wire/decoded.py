@@ -37,6 +37,17 @@ def in_order(*parts: Decoded) -> Decoded:
     return Decoded(record_batch(tuples, parts[0].tuples.schema, len(good)), np.sort(good), bad)
 
 
+def merged(values: pa.Array, others: np.ndarray, more: pa.Array, fits: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """The values of all rows with one, in order, and which rows have one: `values` are those of all rows but `others`,
+    and `more` those of the others that `fits` names.
+    """
+    good = np.ones(len(values) + len(others), np.bool_)
+    good[others] = False
+    places = np.concatenate([np.flatnonzero(good), others[fits]])
+    good[others[fits]] = True
+    return pa.concat_arrays([values, more]).take(pa.array(np.argsort(places))), good
+
+
 def nothing(schema: Schema, rows: np.ndarray, why: str) -> Decoded:
     """The result for these rows if none can be decoded, for the same reason."""
     fields = arrow_schema(schema)

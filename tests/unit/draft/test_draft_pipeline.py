@@ -12,6 +12,7 @@ from sluice.config.load import check_text, load_text
 from sluice.draft.draft_pipeline import Traits, draft
 from sluice.draft.sampled_records import DraftError, Sampled, sample
 from sluice.model.members import path_of
+from sluice.replayer.player import replay
 
 KAFKA = {"bootstrap.servers": "localhost:9092"}
 
@@ -440,8 +441,24 @@ def test_the_window_is_partitioned_by(documents, keys, chosen):
         ([{"shop": shop, "amount": 1} for shop in "ab" * 49] + [{"amount": 1}] * 2, ["shop"]),
         ([{"shop": shop, "amount": 1} for shop in "ab" * 40] + [{"amount": 1}] * 20, []),
         ([{"ship": ship, "knots": 7} for ship in (1, 2, 1, 2)], ["ship"]),
+        (
+            [{"host": "ab"[n % 2], "metric_name": "xy"[n // 2 % 2], "sum": n / 2} for n in range(8)],
+            ["host", "metric_name"],
+        ),
+        ([{"host": "ab"[n % 2], "type": "xy"[n // 2 % 2], "value": n / 2} for n in range(8)], ["host", "type"]),
+        ([{"host": "ab"[n % 2], "type": "xy"[n % 2], "value": n / 2} for n in range(8)], ["host"]),
+        ([{"host": "ab"[n % 2], "type": "xy"[n // 2 % 2], "load": n / 2} for n in range(8)], ["host"]),
     ],
-    ids=["a thing before a property", "98 of 100 records have it", "80 of 100 records have it", "a number of a thing"],
+    ids=[
+        "a thing before a property",
+        "98 of 100 records have it",
+        "80 of 100 records have it",
+        "a number of a thing",
+        "a thing and what is measured",
+        "a thing and what its value is",
+        "a thing that has values of one sort",
+        "a number that says itself what it is",
+    ],
 )
 def test_without_keys_the_window_is_partitioned_by(documents, chosen):
     (operator,) = pipeline(of(*documents)).operators
@@ -513,3 +530,64 @@ def test_check_accepts_what_is_drafted_from_any_records(documents, topic):
     except DraftError:
         return
     assert check_text(text, "f.yaml").problems == ()
+
+
+# ---- options inside of types -----------------------------------------------------------------------------------------
+
+
+def lists_of(*values, name="x"):
+    """Records with a list of two objects, whose member has these values in turn."""
+    return [{"id": n, "items": [{"id": 1, name: values[n % len(values)]}] * (1 + n % 2)} for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("records", "row"),
+    [
+        (lists_of("1.5", "2.25"), "items: [{id: int64, x: {type: float64, coerce: true}}] "),
+        (lists_of(1_700_000_000_000, 1_700_000_001_000, name="ts"),
+         "items: [{id: int64, ts: {type: timestamp, unit: ms}}] "),
+        (lists_of("31.12.2023 10:00:00", name="at"),
+         'items: [{id: int64, at: {type: timestamp, pattern: "%d.%m.%Y %H:%M:%S"}}] '),
+        (lists_of("1.5", "2.25", name="on"), 'items: [{id: int64, "on": {type: float64, coerce: true}}] '),
+        (lists_of("1.5", "2.25", None), "items: [{id: int64, x: {type: float64?, coerce: true}}] "),
+        (lists_of({"y": "1.5"}, {"y": "2.25"}), "items: [{id: int64, x: {y: {type: float64, coerce: true}}}] "),
+        (lists_of({"y": "1.5"}, {"y": "2.25"}, None), 'items: "list<tuple<id: int64, x: tuple<y: string>?>>" '),
+        ([*lists_of("1.5", "2.25"), {"id": 12}], 'items: "list<tuple<id: int64, x: string>>?" '),
+        (lists_of("1.50", "2.25"), 'items: "list<tuple<id: int64, x: decimal(2)>>" '),
+    ],
+    ids=[
+        "numbers as texts", "times in milliseconds", "times of a pattern", "a name that YAML reads as true",
+        "a member that may be null", "an object in the objects", "an object that may be null",
+        "a list that may be null", "no options",
+    ],
+)  # fmt: skip
+def test_values_in_a_list_have_options_of_their_own(records, row):
+    text = of(*records)
+    assert row in text
+    written = list(replay(load_text(text, "f.yaml", environment=None), [
+        {"at": at, "record": {"value": record}} for at, record in enumerate(records)
+    ]))  # fmt: skip
+    assert [line for line in written if "dead_letter" in line] == []
+
+
+def test_a_text_with_json_has_a_hint():
+    text = of({"id": 1, "body": '{"temp": 20.5}'}, {"id": 2, "body": '{"temp": 21.5}'})
+    assert 'JSON as a text: `jsonText(json(body), "temp")` is a member of it' in text
+    assert "JSON as a text" not in of({"id": 1, "body": '{"temp": 20.5}'}, {"id": 2, "body": "{x}"})
+    assert "JSON as a text" not in of({"id": 1, "body": '{"$oid": "7"}'}, {"id": 2, "body": '{"$oid": "8"}'})
+
+
+def test_a_schema_beside_a_single_value_is_no_attribute():
+    record = {"schema": {"type": "double", "optional": False}, "payload": 1.5}
+    assert [name for name, _ in pipeline(of(record, record)).streams["trades"].schema] == ["payload"]
+
+
+def test_a_constant_version_is_no_measurement():
+    text = of(*({"jsonrpc": "2.0", "size_limit_text": "1.50", "x": n / 2} for n in range(12)))
+    assert "jsonrpc: string " in text
+    assert "average_x: Average(x)" in text
+
+
+def test_lines_of_influxdb_are_texts():
+    lines = [f"cpu,host={host},cpu=total idle={n}.5,user=1.0 {n}" for n, host in enumerate("abab")]
+    assert "    format: text" in drafted([Sampled(line.encode(), None) for line in lines])

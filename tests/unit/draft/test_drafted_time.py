@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -95,3 +96,40 @@ def test_a_pane_has_ten_tuples_and_the_sample_several_panes(times, operator, win
 
 def test_a_topic_partition_without_records_does_not_hold_the_windows_back():
     assert "lag: 10s, idle_after: 1m}" in drafted(steps(1, 2), traits=Traits(quiet=True))
+
+
+@pytest.mark.parametrize(
+    ("record", "time"),
+    [
+        (lambda n: {"created": iso(9_000 * (n % 2)), "updated_at": iso(n)}, "created"),
+        (lambda n: {"created_at": iso(90_000 * (n % 2)), "updated_at": iso(n)}, "updated_at"),
+        (lambda n: {"created": iso(n - 500), "timestamp": iso(n)}, "timestamp"),
+        (lambda n: {"time": 1_700_000_000 + n, "timestamp": (1_700_000_000 + n) * 10**6}, "timestamp"),
+        (lambda n: {"time": (1_700_000_000 + n) * 1000, "timestamp": (1_700_000_000 + n) * 10**6}, "time"),
+    ],
+    ids=["some disorder", "a day of disorder", "no creation", "finer than seconds", "milliseconds are fine enough"],
+)  # fmt: skip
+def test_the_event_time_is_the_time_that_is_most_likely_the_event(record, time):
+    text = draft("events", sample("events", [Sampled(json.dumps(record(n)).encode(), None) for n in range(12)], {}),
+                 "f.yaml", {}, {})  # fmt: skip
+    assert f"event_time: {{attribute: {time}, " in text
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(1_700_000_000 + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_change_of_a_snapshot_without_a_time_has_that_of_the_connector():
+    events = [
+        {
+            "before": None,
+            "after": {"id": n, "x": 1.5},
+            "op": "r",
+            "ts_ms": 1_700_000_000_000 + n,
+            "source": {"ts_ms": 0},
+        }
+        for n in range(8)
+    ]
+    text = draft("rows", sample("rows", [Sampled(json.dumps(event).encode(), None) for event in events], {}),
+                 "f.yaml", {}, {})  # fmt: skip
+    assert "changed: ts_ms" in text

@@ -208,6 +208,35 @@ def test_change_events_with_a_schema_of_a_file(tmp_path):
     assert "11 results" in result.output or "results, 0 dead letters" in result.output
 
 
+def test_times_of_connect_and_texts_of_times_are_times(tmp_path):
+    connect = {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTimestamp"}
+    zoned = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
+    day = {"type": "int", "connect.version": 1, "connect.name": "io.debezium.time.Date"}
+    fields = [
+        {"name": "seen", "type": connect}, {"name": "made", "type": zoned}, {"name": "day", "type": day},
+        {"name": "note", "type": "string"},
+    ]  # fmt: skip
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    (tmp_path / "rows.avsc").write_text(json.dumps(schema))
+    row = {"seen": 1_700_000_000_000_000, "made": "2024-01-31T10:00:00+02:00", "day": 19_000, "note": "x"}
+    records = [Sampled(written(schema, row), None)] * 3
+    text = draft("rows", sample("rows", records, {}, {"avro_schema": str(tmp_path / "rows.avsc")}), "r.yaml", {}, {})
+    assert [line.split("#")[0].strip() for line in text.splitlines() if line.startswith("      ")][:4] == [
+        "seen: timestamp", "made: timestamp", "day: timestamp", "note: string",
+    ]  # fmt: skip
+
+
+def test_numbers_without_a_fixed_scale_are_decimals(tmp_path):
+    variable = {"type": "record", "name": "io.debezium.data.VariableScaleDecimal", "fields": [
+        {"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]}  # fmt: skip
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "price", "type": ["null", variable]}]}
+    (tmp_path / "rows.avsc").write_text(json.dumps(schema))
+    rows = [{"price": {"scale": 2, "value": b"\x07"}}, {"price": None}, {"price": {"scale": 1, "value": b"\x07"}}]
+    records = [Sampled(written(schema, row), None) for row in rows]
+    text = draft("rows", sample("rows", records, {}, {"avro_schema": str(tmp_path / "rows.avsc")}), "r.yaml", {}, {})
+    assert '      price: "decimal(38, 2)?" ' in text
+
+
 def test_all_change_events_are_deletions(server):
     value, _ = list(changes())[-2]
     registry = {"url": server.url, "max.retries": "0"}

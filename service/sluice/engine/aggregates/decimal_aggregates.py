@@ -38,10 +38,25 @@ def mean_of(call: AggregateCall) -> Function:
     up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
 
     def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
+        together = _means(contents, at, (up, down), arrow)
+        if together is not None:
+            return together
         sums = zip(_exact_sums(contents, at), contents.size.tolist(), strict=True)
         return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
 
     return Function(finish, _kept(value))
+
+
+def _means(contents: FiredContents, at: Sequence[int], factors: tuple[int, int], arrow: pa.DataType) -> pa.Array | None:
+    """The means, if all numbers fit int64; else None. `factors` are those of the sums and of the sizes."""
+    high, low = (np.ascontiguousarray(contents.summary[:, at[0] + word]).view(np.int64) for word in (0, 1))
+    if len(at) > 1 or not np.array_equal(high, low >> 63):
+        return None
+    sums = number_columns.times_factor(low, factors[0])
+    sizes = number_columns.times_factor(np.asarray(contents.size, np.int64), factors[1])
+    if sums is None or sizes is None:
+        return None
+    return number_columns.of_results(number_columns.quotients(sums, sizes), np.zeros(len(sums), np.bool_), arrow)
 
 
 def _kept(value: Expression) -> tuple[Kept, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sluice.model.errors import did_you_mean
 from sluice.model.members import Steps, quoted, text_of
 from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import (
@@ -207,7 +208,8 @@ def field_at(proto: Protobuf, message: ProtoMessage, path: Steps, *, read: bool 
 def _field(message: ProtoMessage, path: Steps) -> ProtoField:
     field = message.named(path[-1]) if isinstance(path[-1], str) else None
     if field is None:
-        raise ProtobufError(f"a field {text_of(path)}")
+        near = did_you_mean(str(path[-1]), [known.name for known in message.fields])
+        raise ProtobufError(f"a field {text_of(path)}{near}")
     return field
 
 
@@ -258,11 +260,13 @@ def check_field(proto: Protobuf, field: ProtoField, type_: Type, *, item: bool =
 
 
 def check_member(proto: Protobuf, field: ProtoField, name: str, type_: Type) -> None:
-    member = proto.message_of(field).named(name)
+    message = proto.message_of(field)
+    member = message.named(name)
     if member is not None:
         check_field(proto, member, type_)
     elif not type_.optional:
-        raise ProtobufError(f"a field {name} of {field.type_name}")
+        near = did_you_mean(name, [known.name for known in message.fields])
+        raise ProtobufError(f"a field {name} of {field.type_name}{near}")
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from sluice.model.avro_schema import DAY, Avro, Node
-from sluice.wire.json.json_values import finite_or_word, time_text
+from sluice.wire.json.json_values import MAX_SCALE, finite_or_word, time_text
 
 #: the deepest nesting of values
 MAX_DEPTH = 100
@@ -42,6 +42,16 @@ def scaled_text(value: bytes, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
     return ("-" if unscaled < 0 else "") + whole + ("." + fraction if scale else "")
+
+
+def variable_text(content: bytes) -> str:
+    """The digits of a number with a scale of its own, from the bytes of its record; empty if the scale is beyond that
+    of databases (AV9).
+    """
+    value = _Value(Avro(Node("null")), content)
+    scale, size = value.long(), value.long()
+    unscaled = int.from_bytes(value.take(size), "big", signed=True)
+    return f"{unscaled}e{-scale}" if abs(scale) <= MAX_SCALE else ""
 
 
 class _Value:

@@ -38,6 +38,7 @@ from sluice.model.avro_schema import (
 )
 from sluice.model.members import Members, PathTree
 from sluice.model.types import BYTES, JSON, BytesType, ListType, MapType, Schema, StructType, Type
+from sluice.time_units import nanoseconds
 
 T = TypeVar("T")
 #: an attribute or a member of a struct: its type and slot, the number of the attribute, the fields of writer and reader
@@ -72,6 +73,7 @@ class Op(IntEnum):
     LONG = auto()  # a: buffer
     INT_TIME = auto()  # a: buffer, b: nanoseconds of the unit
     LONG_TIME = auto()  # a: buffer, b: nanoseconds of the unit
+    TEXT_TIME = auto()  # a text in ISO 8601; a: buffer
     INT_REAL = auto()  # a: buffer, b: 1 if the reader's type is float (32 bits)
     LONG_REAL = auto()  # like INT_REAL
     FLOAT = auto()  # a: buffer
@@ -108,6 +110,7 @@ class Fault(IntEnum):
     MISMATCH = auto()
     ABSENT = auto()
     NO_JSON = auto()
+    NO_TIME = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class Program:
     kept: tuple[Slot, ...]
     #: the buffers of the items of lists and maps, which may be any number in a record
     items: tuple[int, ...]
-    #: buffer of unscaled numbers -> their scale (digits behind the point), or TEXTS
+    #: buffer of unscaled numbers -> their scale (digits behind the point), TEXTS or VARIABLE
     scales: Mapping[int, int]
     constants: np.ndarray
     texts: bytes
@@ -153,8 +156,8 @@ class Program:
     documents: Mapping[int, Avro] = field(default_factory=dict)
 
 
-#: in place of a scale: the numbers are texts
-TEXTS = -1
+#: in place of a scale: the numbers are texts, or have scales of their own
+TEXTS, VARIABLE = -1, -2
 
 
 def innermost(type_: Type) -> Type:
@@ -523,12 +526,16 @@ class Compiler:
         self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 
     def _scalar(self, node: Node, meant: Node, form: AvroForm, buffer: int, attribute: int) -> None:
-        if node.scaled:
+        if node.variable:
+            self._variable(node, buffer, attribute)
+        elif node.scaled:
             self._scaled(node, buffer, attribute)
         elif not self._agrees(form, buffer):
             self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
         elif node.type == "enum":
             self._enum(node, meant, buffer, attribute)
+        elif form.logical and node.type == "string":
+            self._emit(Op.TEXT_TIME, buffer, 0, attribute)
         elif form.logical:
             unit = node.unit or meant.unit
             assert unit is not None  # noqa: S101 - `accepts` refuses types without a unit
@@ -557,6 +564,15 @@ class Compiler:
         else:
             bits = (10**node.precision).bit_length() + 1
             self._emit(Op.BYTES, buffer, (bits + 7) // 8, attribute)
+
+    def _variable(self, node: Node, buffer: int, attribute: int) -> None:
+        """Emits the code that keeps the place of a number with a scale of its own."""
+        if self.scales.setdefault(buffer, VARIABLE) != VARIABLE:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+            return
+        self._emit(Op.SPAN, buffer)
+        self._pass(node)
+        self._emit(Op.SHUT, buffer)
 
     def _enum(self, node: Node, meant: Node, buffer: int, attribute: int) -> None:
         for symbol in self._branch(node.symbols):
@@ -701,7 +717,7 @@ def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa:
     if is_of_branches(avro, node, type_):
         return _default_branch(avro, node, branch, value, type_)
     type_ = type_.present
-    if accepts(type_, branch, None) is None or branch.scaled:
+    if accepts(type_, branch, None) is None or branch.scaled or (branch.variable and form_of(type_).exact):
         raise AvroError(f"a default that gives {type_}")
     if type_.parts:
         return _default_inside(avro, branch, value, type_)
@@ -721,10 +737,17 @@ def _default_inside(avro: Avro, branch: Node, value: Any, type_: Type) -> Any:  
 
 def _default_scalar(branch: Node, value: Any, form: AvroForm) -> Any:  # noqa: ANN401 - JSON
     if form.logical:
-        value *= branch.unit or 1
+        value = _time_of_default(value) if isinstance(value, str) else value * (branch.unit or 1)
     if type(value) is int and not -(2**63) <= value < 2**63:
         raise AvroError("a default within 64 bits")
     return float(value) if form.real else value
+
+
+def _time_of_default(text: str) -> int:
+    try:
+        return nanoseconds(text)
+    except ValueError:
+        raise AvroError("a default that is a time in ISO 8601") from None
 
 
 def _default_branch(avro: Avro, node: Node, branch: Node, value: Any, type_: Type) -> list[Any]:  # noqa: ANN401 - JSON

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from sluice.json_texts import is_json
 from sluice.model.avro_schema import Avro
 from sluice.model.members import NO_MEMBERS, Members, place
 from sluice.model.types import JSON, Schema, Type
-from sluice.wire.avro.avro_json import AvroJsonError, json_text, scaled_text
-from sluice.wire.avro.avro_program import TEXTS, Compiler, Fault, Program, Slot
+from sluice.wire.avro.avro_json import AvroJsonError, json_text, scaled_text, variable_text
+from sluice.wire.avro.avro_program import TEXTS, VARIABLE, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
@@ -39,6 +40,10 @@ FAULTS = {
     Fault.ABSENT: (Reason.MISSING, "{name}: expected {type}, got nothing: a part on the way is absent or another type"),
     Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number outside of the range of this type"),
     Fault.NO_JSON: (Reason.WRONG_TYPE, "{name}: expected {type}, got a value nested too deeply or a time without date"),
+    Fault.NO_TIME: (
+        Reason.WRONG_TYPE,
+        "{name}: expected {type}, got a text that is no ISO 8601 time from 1678 to 2261",
+    ),
     Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see the schema of the record"),
 }
 
@@ -204,7 +209,8 @@ def _document(avro: Avro, content: bytes) -> str | None:
 def _scaled_texts(first: np.ndarray, last: np.ndarray, texts: Texts, scale: int) -> list[str]:
     """The exact texts of unscaled numbers."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
+    text = variable_text if scale == VARIABLE else partial(scaled_text, scale=scale)
     return [
-        scaled_text(value, scale) if start >= 0 and scale != TEXTS else value.decode()
+        text(value) if start >= 0 and scale != TEXTS else value.decode()
         for value, start in zip(written, first, strict=True)
     ]

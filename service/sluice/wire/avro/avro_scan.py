@@ -14,6 +14,7 @@ import numpy as np
 from sluice.columns.kernel import kernel
 from sluice.wire.avro.avro_program import Fault, Op
 from sluice.wire.json.json_grammar import is_text
+from sluice.wire.json.json_numbers import moment
 from sluice.wire.varints import little
 
 NO = -1
@@ -22,11 +23,12 @@ STACK = 256
 
 (
     END, FAULT, JUMP, CALL, RETURN, BRANCH, BLOCK, AGAIN, EMPTY_BLOCKS, CLOSE, CONSTANT, PASS_NUMBER, PASS_INT,
-    PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
-    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT, SEEK, KEY, FOUND,
+    PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, TEXT_TIME, INT_REAL,
+    LONG_REAL, FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED, OPEN, NEXT, MARK, BACK, SPAN, SHUT, SEEK, KEY, FOUND,
 ) = map(int, Op)  # fmt: skip
 (
     NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH, ABSENT, NO_JSON,
+    NO_TIME,
 ) = map(int, Fault)  # fmt: skip
 INT_MOST = 2**31 - 1
 LONG_MOST = 2**63 - 1
@@ -121,6 +123,13 @@ def _record(
             if fault == NONE and b > 1 and not -(LONG_MOST // b) <= value <= LONG_MOST // b:
                 fault = RANGE
             _keep(to, a, value * b)
+        elif op == TEXT_TIME:
+            size, i, fault = _length(data, i, stop)
+            if fault == NONE:
+                value, sure = moment(data, i, i + size)
+                fault = NONE if sure else NO_TIME
+                _keep(to, a, value)
+                i += size
         elif op == INT_REAL or op == LONG_REAL:
             value, i, fault = _int(data, i, stop) if op == INT_REAL else _number(data, i, stop)
             _keep_real(to, a, float(np.float32(value)) if b else float(value))
@@ -227,7 +236,8 @@ def _record(
         elif op == SPAN:
             _keep_text(to, a, i, i)
         elif op == SHUT:
-            to.ends[to.base[a] + to.filled[a] - 1] = i
+            if to.filled[a] <= to.room[a]:
+                to.ends[to.base[a] + to.filled[a] - 1] = i
         elif op == FAULT:
             fault = a
         else:  # END

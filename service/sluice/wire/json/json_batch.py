@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,17 +11,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
 from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
-from sluice.model.types import JSON, Schema
-from sluice.wire.decoded import bytes_of, record_batch
-from sluice.wire.json import json_contract
+from sluice.model.types import JSON, TIMESTAMP, Schema
+from sluice.wire.decoded import bytes_of, merged, record_batch
+from sluice.wire.json import json_contract, time_patterns
 from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
-from sluice.wire.json.json_scan import FieldSpans, Wanted, scan
-from sluice.wire.json.json_types import json_form
-from sluice.wire.json.json_values import NotOfTypeError, parsed
+from sluice.wire.json.json_scan import FieldSpans, Wanted, items, scan
+from sluice.wire.json.json_types import ListForm, OptionalForm, StructForm, json_form
+from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed
 
 
 def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
@@ -76,6 +76,7 @@ def _wanted(root: PathTree, forms: list[JsonForm], optional: list[bool]) -> Want
         np.array([OPEN_LIST if node.is_list else OPEN_OBJECT for node in nodes], np.int64),
         np.array([form.scanned for form in forms], np.int64),
         np.array([form.tick for form in forms], np.int64),
+        np.array([form.spelling.coerce for form in forms], np.bool_),
         twins,
         np.where(optional, np.cumsum(optional, dtype=np.int64) - 1, NO),
     )  # fmt: skip
@@ -121,24 +122,87 @@ def decode_scannable(
 def _values(
     form: JsonForm, data: np.ndarray, first: np.ndarray, last: np.ndarray, null: np.ndarray | None
 ) -> tuple[pa.Array, np.ndarray]:
-    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are."""
+    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are.
+
+    Most values are read together, the others one by one.
+    """
     texts = _texts(data, first, last)
     if null is not None:
         texts = pc.if_else(pa.array(null), "null", texts)
     if form.type == JSON:
         good = pc.not_equal(texts, "null").to_numpy(zero_copy_only=False)
         return texts.filter(pa.array(good)).cast(pa.large_string()), good
+    present = form.present if isinstance(form, OptionalForm) else form
+    if isinstance(present, StructForm):
+        values, sure = _structs(present, texts)
+    elif isinstance(present, ListForm) and _has_objects(present.element):
+        values, sure = _lists(present, data, first, last)
+    elif form.spelling.pattern and form.type.present == TIMESTAMP:
+        values, sure = _times(form, texts)
+    else:
+        return _one_by_one(form, texts)
+    others = np.flatnonzero(~sure)
+    more, fits = _one_by_one(form, texts.take(pa.array(others)))
+    return merged(values, others, more, fits)
+
+
+def _one_by_one(form: JsonForm, texts: pa.StringArray) -> tuple[pa.Array, np.ndarray]:
     good, values = np.ones(len(texts), np.bool_), []
-    for row, value in enumerate(texts.to_pylist() if form.by_text else _parsed(texts, digits=form.digits)):
+    listed, read = _with_reader(form, texts)
+    for row, value in enumerate(listed):
         try:
-            values.append(form.read_text(value) if form.by_text else form.read(value))
+            values.append(read(value))
         except NotOfTypeError:
             good[row] = False
     return array_of(values, form.type), good
 
 
-def _parsed(texts: pa.StringArray, *, digits: bool) -> list[Any]:
-    return parsed(f"[{','.join(texts.to_pylist())}]", digits=digits)  # type: ignore[no-any-return]
+def _with_reader(form: JsonForm, texts: pa.StringArray) -> tuple[list[Any], Callable[[Any], Any]]:
+    """The texts as what the form reads, and its function that reads them."""
+    if form.by_text:
+        return texts.to_pylist(), form.read_text
+    together = f"[{','.join(texts.to_pylist())}]"
+    if form.spelling.coerce:
+        return as_written(together), form.coerced
+    return parsed(together, digits=form.digits), form.read
+
+
+def _times(form: JsonForm, texts: pa.StringArray) -> tuple[pa.Array, np.ndarray]:
+    """The times of a pattern, and which texts are certain to be such."""
+    inside = pc.if_else(pc.starts_with(texts, '"'), pc.utf8_slice_codeunits(texts, 1, -1), pa.scalar(None, pa.string()))
+    times = time_patterns.column(inside, form.spelling.pattern, form.spelling.zone)
+    return times.drop_null(), times.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _structs(form: StructForm, texts: pa.StringArray) -> tuple[pa.Array, np.ndarray]:
+    """The structs of objects, as the tuples of records, and which texts are certain to be such."""
+    members = {name: Member(spelling=inner.spelling) for name, inner in form.members}
+    schema = tuple((name, inner.type) for name, inner in form.members)
+    tuples, sure = decode_scannable(texts.cast(pa.binary()), schema, members)
+    return pa.StructArray.from_arrays(tuples.columns, fields=list(arrow_type(form.type))), sure
+
+
+def _has_objects(form: JsonForm) -> bool:
+    """Whether it is a struct, or a list with structs in it."""
+    inner = isinstance(form, ListForm | OptionalForm) and any(map(_has_objects, form.inside))
+    return isinstance(form, StructForm) or inner
+
+
+def _lists(
+    form: ListForm, data: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> tuple[pa.Array, np.ndarray]:  # fmt: skip
+    """The lists in these spans, and which are certain to be such."""
+    counts, none = np.zeros(len(first), np.int64), np.zeros(0, np.int64)
+    room = items(data, first, last, counts, (none, none))
+    starts, ends = np.empty((2, room), np.int64)
+    items(data, first, last, counts, (starts, ends))
+    values, good = _values(form.element, data, starts, ends, None)
+    sure = counts != NO
+    row = np.repeat(np.flatnonzero(sure), counts[sure])
+    sure[row[~good]] = False
+    offsets = np.concatenate([[0], np.cumsum(counts[sure])])
+    kept = values.filter(pa.array(sure[row[good]]))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), kept, type=arrow_type(form.type)), sure
 
 
 def _room(attributes: int, rows: int, plan: Plan) -> FieldSpans:

@@ -18,13 +18,10 @@ from sluice.wire.json.json_contract import (
     JsonForm,
     number_in,
 )
-from sluice.wire.json.json_values import NotOfTypeError, require
+from sluice.wire.json.json_values import MAX_SCALE, NotOfTypeError, require
 
 if TYPE_CHECKING:
     import polars as pl
-
-#: the largest scale of a number that has its scale beside it, as databases have them
-MAX_SCALE = 127
 
 
 class DecimalForm(JsonForm):

@@ -39,6 +39,7 @@ from sluice.wire.json.json_numbers import integer, moment, seconds, units
 
 NINE = ord("9")
 MINUS_ZERO = 2  # the length of the text -0
+FINITE = 300  # digits of a number without an exponent that float64 holds in any case
 TO_CLOSE = 2  # from the character that opens an object or a list to the one that closes it
 
 
@@ -54,6 +55,7 @@ class Wanted(NamedTuple):
     opens      the bracket that opens node n
     codes      the code of attribute a: what it reads
     ticks      the nanoseconds of the unit of attribute a, if its values are times
+    coerced    whether values of attribute a in another spelling are read, too (PA10)
     twins      the next attribute of the same child, or NO
     optional   the number of attribute a among those that may be null, or NO
     """
@@ -67,6 +69,7 @@ class Wanted(NamedTuple):
     opens: np.ndarray
     codes: np.ndarray
     ticks: np.ndarray
+    coerced: np.ndarray
     twins: np.ndarray
     optional: np.ndarray
 
@@ -225,6 +228,10 @@ def _value_of(  # noqa: PLR0917
             return grammar.literal(data, i, stop)
         spans.present[number, row] = True
     code = wanted.codes[attribute]
+    if wanted.coerced[attribute]:
+        end = _coerced(data, i, stop, wanted, spans, row, attribute)
+        if end != NO:
+            return end
     if code == SCANNED_VALUE:
         end = grammar.value(data, i, stop)
         spans.first[attribute, row], spans.last[attribute, row] = i, end
@@ -241,6 +248,57 @@ def _value_of(  # noqa: PLR0917
     else:
         end, spans.first[attribute, row] = _plain(data, i, stop, code, wanted.ticks[attribute])
     return end
+
+
+@kernel
+def _coerced(  # noqa: PLR0917
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, spans: FieldSpans, row: int, attribute: int
+) -> int:
+    """Stores a value in another spelling (PA10): a number in quotes, a number or a boolean as a string, 0 or 1 as a
+    boolean, an empty text as null. Returns the position behind it, or NO for other values.
+    """
+    code, first = wanted.codes[attribute], data[i]
+    if first == QUOTE and code in (SCANNED_INT64, SCANNED_SECONDS, SCANNED_NUMBER) and stop - i > 1:
+        if data[i + 1] == QUOTE and wanted.optional[attribute] != NO:
+            _be_null(wanted, spans, row, attribute)
+            return i + 2
+        return _in_quotes(data, i + 1, stop, code, wanted.ticks[attribute], spans, row, attribute)
+    if code == SCANNED_STRING and first not in (QUOTE, SMALL_N):
+        end = grammar.literal(data, i, stop)
+        end = grammar.number(data, i, stop)[0] if end == NO else end
+        spans.first[attribute, row], spans.last[attribute, row], spans.escaped[attribute, row] = i, end, False
+        return end
+    if code == SCANNED_BOOLEAN and ZERO <= first <= ZERO + 1:
+        spans.first[attribute, row] = first - ZERO
+        return i + 1 if grammar.number(data, i, stop)[0] == i + 1 else NO
+    return NO
+
+
+@kernel
+def _in_quotes(  # noqa: PLR0917
+    data: np.ndarray, i: int, stop: int, code: int, tick: int, spans: FieldSpans, row: int, attribute: int
+) -> int:
+    """Stores a number whose digits begin here, behind a quote. Returns the position behind the second quote, or NO."""
+    end, point, has_exponent = grammar.number(data, i, stop)
+    if end in (NO, stop) or data[end] != QUOTE or has_exponent or (code == SCANNED_INT64 and point != NO):
+        return NO
+    if code == SCANNED_NUMBER:
+        spans.first[attribute, row], spans.last[attribute, row], spans.escaped[attribute, row] = i, end, False
+        minus_zero = end - i == MINUS_ZERO and data[i] == MINUS and data[i + 1] == ZERO
+        return NO if minus_zero or end - i > FINITE else end + 1
+    value, sure = _whole_number(data, i, end, point, code, tick)
+    spans.first[attribute, row] = value
+    return end + 1 if sure else NO
+
+
+@kernel
+def _whole_number(  # noqa: PLR0917
+    data: np.ndarray, i: int, end: int, point: int, code: int, tick: int
+) -> tuple[int, bool]:
+    """The int64, or the nanoseconds of the time, that these digits are, and whether this is certain."""
+    if code == SCANNED_INT64:
+        return integer(data, i, end)
+    return seconds(data, i, end, point) if tick == SECOND else units(data, i, end, point, tick)
 
 
 @kernel
@@ -287,10 +345,30 @@ def _plain(data: np.ndarray, i: int, stop: int, code: int, tick: int) -> tuple[i
     end, point, has_exponent = grammar.number(data, i, stop)
     if end == NO or has_exponent or (code == SCANNED_INT64 and point != NO):
         return NO, 0
-    if code == SCANNED_INT64:
-        value, sure = integer(data, i, end)
-    elif tick == SECOND:
-        value, sure = seconds(data, i, end, point)
-    else:
-        value, sure = units(data, i, end, point, tick)
+    value, sure = _whole_number(data, i, end, point, code, tick)
     return (end if sure else NO), value
+
+
+@kernel
+def items(
+    data: np.ndarray, first: np.ndarray, last: np.ndarray, counts: np.ndarray, spans: tuple[np.ndarray, np.ndarray]
+) -> int:
+    """Finds the items of the valid values with these spans. Sets the number of items of each list, NO for another
+    value, and stores the spans of the items as far as there is room. Returns the number of all items.
+    """
+    total = 0
+    for row in range(len(counts)):
+        i, stop = first[row], last[row]
+        counts[row] = NO
+        if i == stop or data[i] != OPEN_LIST:
+            continue
+        counts[row] = 0
+        i = grammar.space(data, i + 1, stop)
+        while data[i] != OPEN_LIST + TO_CLOSE:
+            end = grammar.value(data, i, stop)
+            if total < len(spans[0]):
+                spans[0][total], spans[1][total] = i, end
+            total, counts[row] = total + 1, counts[row] + 1
+            i = grammar.space(data, end, stop)
+            i = grammar.space(data, i + 1, stop) if data[i] == COMMA else i
+    return total

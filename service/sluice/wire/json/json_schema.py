@@ -9,7 +9,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type, list_of, optional_of
+from sluice.model.members import NAME
+from sluice.model.types import (
+    BOOLEAN,
+    FLOAT64,
+    INT64,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    Schema,
+    StructType,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
 from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_types import object_schema
 
@@ -19,6 +33,8 @@ TYPES = {"boolean": BOOLEAN, "integer": INT64, "number": FLOAT64, "string": STRI
 TIMES = ("date-time", "date")
 #: JSON Schema type -> the types whose values it has, for a schema that is written
 HOLDS = {"integer": ("integer",), "number": ("integer", "number")}
+#: the most objects and lists around a value with a type of its own; what is deeper, and a schema in itself, is JSON
+MOST_INSIDE = 8
 #: the deepest schema
 MAX_DEPTH = 100
 #: the most schemas that a value may be compared with, each as often as a way leads to it: 2 ms of a processor
@@ -98,25 +114,50 @@ def attributes_of(schema: Any) -> Schema:  # noqa: ANN401
     return tuple((name, type_ if name in required else optional_of(type_)) for name, type_ in listed)
 
 
-def attribute_type(schema: Any, part: Any, name: str) -> Type:  # noqa: ANN401
-    """The type of the attribute that a property gives. Raises JsonSchemaError if it fits none."""
+def attribute_type(schema: Any, part: Any, name: str, around: tuple[int, ...] = ()) -> Type:  # noqa: ANN401
+    """The type of the attribute that a property gives: of an object a struct, of one with any members a map, else JSON.
+    Raises JsonSchemaError if it fits none.
+
+    around  the identities of the schemas of the objects and lists around the value
+    """
     branches = list(_branches(schema, part))
     values = [branch for branch in branches if branch.get("type") != "null"]
-    type_ = _type(schema, values[0], name) if len(values) == 1 else None
+    type_ = _type(schema, values[0], name, around) if len(values) == 1 else None
     if type_ is None:
         raise JsonSchemaError(f"a schema that names the attributes and their types, as {name} stands for none")
     return type_ if len(values) == len(branches) else optional_of(type_)
 
 
-def _type(schema: Any, part: Mapping[str, Any], name: str) -> Type | None:  # noqa: ANN401
+def _type(schema: Any, part: Mapping[str, Any], name: str, around: tuple[int, ...]) -> Type | None:  # noqa: ANN401
     word = part.get("type")
+    if word in ("array", "object") and (id(part) in around or len(around) == MOST_INSIDE):
+        return JSON
     if word == "string" and part.get("format") in TIMES:
         return TIMESTAMP
     if word == "array" and isinstance(part.get("items"), dict):
-        return list_of(attribute_type(schema, part["items"], name))
+        return list_of(attribute_type(schema, part["items"], name, (*around, id(part))))
+    if word == "object":
+        return _object_type(schema, part, name, (*around, id(part)))
     if word is None and _all_texts(part):
         return STRING
     return TYPES.get(word) if isinstance(word, str) else None
+
+
+def _object_type(schema: Any, part: Mapping[str, Any], name: str, around: tuple[int, ...]) -> Type:  # noqa: ANN401
+    """The type of an object: a struct if all of its properties can be members of one, and have types."""
+    properties, further = _properties(part), part.get("additionalProperties")
+    try:
+        if properties and all(map(NAME.fullmatch, properties)):
+            required = part.get("required", ())
+            inner = ((member, attribute_type(schema, value, name, around)) for member, value in properties.items())
+            return StructType(
+                tuple((member, type_ if member in required else optional_of(type_)) for member, type_ in inner)
+            )
+        if not properties and isinstance(further, dict):
+            return map_of(STRING, attribute_type(schema, further, name, around))
+    except JsonSchemaError:
+        return JSON
+    return JSON
 
 
 def _all_texts(part: Mapping[str, Any]) -> bool:

@@ -142,8 +142,8 @@ class TimestampForm(JsonForm):
         self.tick = UNITS[spelling.unit or "s"]
 
     @property
-    def scanned(self) -> int | None:  # type: ignore[override]
-        return None if self.spelling.pattern else SCANNED_SECONDS
+    def scanned(self) -> int:  # type: ignore[override]
+        return SCANNED_VALUE if self.spelling.pattern else SCANNED_SECONDS
 
     def read(self, value: Any) -> Any:  # noqa: ANN401
         """Nanoseconds of a text, or of a number of units (PA11, PA12, PA14).
@@ -413,7 +413,8 @@ class OptionalForm(JsonForm):
         return value == "" and not isinstance(self.type.present, StringType)
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401
-        return None if text == "null" else self.present.read_text(text)
+        empty = self.spelling.coerce and text == '""' and self._is_empty("")
+        return None if text == "null" or empty else self.present.read_text(text)
 
     def remark(self, value: object) -> str:
         return self.present.remark(value)

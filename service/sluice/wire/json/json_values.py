@@ -21,6 +21,8 @@ from sluice.time_units import SECOND
 INT64 = range(-(2**63), 2**63)
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 SHOWN = 80
+#: the largest scale of a number that has its scale beside it, as databases have them
+MAX_SCALE = 127
 #: the last second since 1970 that a timestamp can have
 LAST_SECOND = INT64.stop // SECOND
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from sluice.time_units import EPOCH
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 DIRECTIVES = "YmdjHIMSfpybBaAz%"
 DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
@@ -70,3 +72,53 @@ def written(column: pl.Expr, pattern: str, zone: str) -> pl.Expr:
     """The texts of times in UTC, in this zone."""
     here = column.dt.replace_time_zone(UTC).dt.convert_time_zone(zone or UTC)
     return here.dt.to_string(DIRECTIVE.sub(lambda match: OF_POLARS.get(match[0], match[0]), pattern))
+
+
+# ---- many texts together -------------------------------------------------------------------------------------------
+
+#: the minutes of a zone, which `%z` has behind its hours
+MINUTES = "minutes"
+#: directive -> the texts that are read together with others: numbers with all their digits
+DIGITS = {
+    "%Y": "([0-9]{4})", "%m": "([0-9]{2})", "%d": "([0-9]{2})", "%H": "([0-9]{2})", "%M": "([0-9]{2})",
+    "%S": "([0-9]{2})", "%f": "([0-9]{1,6})", "%z": "([+-][0-9]{2}):?([0-9]{2})",
+}  # fmt: skip
+#: the parts of ISO 8601, the sign in front of each, and what stands for a part that the pattern lacks
+ISO = (
+    ("%Y", "", ""), ("%m", "-", ""), ("%d", "-", ""), ("%H", "T", "00"), ("%M", ":", "00"), ("%S", ":", "00"),
+    ("%f", ".", "0"), ("%z", "", "+00"), (MINUTES, ":", "00"),
+)  # fmt: skip
+
+
+def column(texts: pa.StringArray, pattern: str, zone: str) -> pa.TimestampArray:
+    """The times of texts of the pattern; null for a text that is no time, or that `nanoseconds` alone reads."""
+    import pyarrow as pa  # noqa: PLC0415 - see json_contract.py
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    from sluice.columns import number_columns  # noqa: PLC0415 - it imports numpy
+
+    known = _as_iso(pattern, zone)
+    if known is None:
+        return pa.nulls(len(texts), number_columns.INSTANT)
+    form, iso = known
+    of_form = pc.if_else(pc.match_substring_regex(texts, form), texts, pa.scalar(None, pa.string()))
+    return number_columns.times(pc.replace_substring_regex(of_form, pattern=form, replacement=iso))
+
+
+@cache
+def _as_iso(pattern: str, zone: str) -> tuple[str, str] | None:
+    """The regular expression of texts of the pattern, and what makes ISO 8601 of them; None if nothing does so."""
+    parts = re.split("(%.)", pattern)
+    directives = parts[1::2]
+    if (zone or UTC) != UTC or not DIGITS.keys() >= set(directives) or len(set(directives)) < len(directives):
+        return None
+    form = "".join(DIGITS.get(part) or re.escape(part) for part in parts)
+    groups = {directive: number for number, directive in enumerate(_groups(directives), 1)}
+    iso = "".join(sign + (rf"\{groups[part]}" if part in groups else without) for part, sign, without in ISO)
+    return f"^{form}$", iso
+
+
+def _groups(directives: Sequence[str]) -> Iterator[str]:
+    """What each group of the regular expression is: a directive, or the minutes of a zone."""
+    for directive in directives:
+        yield from (directive, MINUTES) if directive == "%z" else (directive,)

@@ -45,6 +45,7 @@ def read(given: str, value: object, more: str = "") -> object:
         ("[{n: {type: string, coerce: true}, m: int64}]", [{"n": 1.5, "m": 2}], [{"n": "1.5", "m": 2}]),
         ("{a: {b: {n: {type: int64?, coerce: true}}}}", {"a": {"b": {"n": "7"}}}, {"a": {"b": {"n": 7}}}),
         ("{a: {b: {n: {type: int64?, coerce: true}}}}", {"a": {"b": {}}}, {"a": {"b": {"n": None}}}),
+        ("[{n: {type: int64?, coerce: true}, s: string}]", [{"n": "", "s": ""}], [{"n": None, "s": ""}]),
         ("[{type: string, unit: string}]", [{"type": "a", "unit": "b"}], [{"type": "a", "unit": "b"}]),
         ("{of: {type: string}}", {"of": {"type": "a"}}, {"of": {"type": "a"}}),
         (f"{{tags: {{type: {MAP}, pairs: {{key: key, value: value.text}}}}}}", {"tags": TAGS}, {"tags": {"b": "x"}}),

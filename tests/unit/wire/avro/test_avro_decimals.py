@@ -78,6 +78,35 @@ def test_texts_and_lists():
     assert read(lists, encoded(lists, values), list_of(cents)) == (values, [])
 
 
+VARIABLE = {"type": "record", "name": "io.debezium.data.VariableScaleDecimal", "fields": [
+    {"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]}  # fmt: skip
+
+
+def variable(unscaled: int, scale: int) -> dict[str, Any]:
+    return {"scale": scale, "value": unscaled.to_bytes(4, "big", signed=True)}
+
+
+def test_a_number_without_a_fixed_scale():
+    numbers = [variable(150, 2), variable(-15, 1), variable(2, -3), variable(1, 3), variable(10, 3), variable(1, 10**6)]
+    values = encoded(record(VARIABLE), numbers)
+    assert read(record(VARIABLE), values, parse_type("decimal(2)")) == (
+        [Decimal("1.50"), Decimal("-1.50"), Decimal("2000.00"), Decimal("0.01")],
+        [(row, "wrong type: a: expected decimal(2), got a number outside of the range of this type") for row in (3, 5)],
+    )
+    either = record(["null", VARIABLE])
+    assert read(either, encoded(either, [None, variable(150, 2)]), parse_type("decimal(2)?"))[0] == [
+        None, Decimal("1.50"),
+    ]  # fmt: skip
+    struct = parse_type("tuple<scale: int64, value: bytes>")
+    assert read(record(VARIABLE), encoded(record(VARIABLE), [variable(7, 2)]), struct)[0] == [
+        {"scale": 2, "value": b"\0\0\0\x07"}
+    ]
+    lists = record({"type": "array", "items": VARIABLE})
+    assert read(lists, encoded(lists, [[variable(7, 1), variable(25, 2)]]), parse_type("list<decimal(2)>"))[0] == [
+        [Decimal("0.70"), Decimal("0.25")]
+    ]
+
+
 def test_a_default_of_the_file():
     schema = record(["null", decimal(18, 2)])
     values = encoded(schema, [None, Decimal("1.10")])

@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from sluice.model.avro_schema import AvroError, parse
+from sluice.columns.json_columns import json_values
+from sluice.model.avro_schema import AvroError, attributes_of, check_writing, parse
+from sluice.model.types import INT64, TIMESTAMP
 from sluice.wire.schema_registry import Registry
 from tests.unit.wire.avro.test_avro import read, reader, written
 
@@ -143,3 +145,57 @@ def test_a_default_that_looks_like_a_logical_type_stays_as_it_is():
 def test_a_schema_that_is_wrong_is_an_error_all_the_same(text, message):
     with pytest.raises(AvroError, match=message):
         parse(text)
+
+
+CONNECT = [
+    ("long", "org.apache.kafka.connect.data.Timestamp", 10**6), ("long", "io.debezium.time.Timestamp", 10**6),
+    ("long", "io.debezium.time.MicroTimestamp", 1000), ("long", "io.debezium.time.NanoTimestamp", 1),
+    ("int", "io.debezium.time.Date", 86_400 * 10**9), ("int", "org.apache.kafka.connect.data.Date", 86_400 * 10**9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "name", "unit"), CONNECT)
+def test_a_time_of_connect_is_a_time_in_its_unit(base: str, name: str, unit: int):
+    connect = {"type": base, "connect.version": 1, "connect.name": name}
+    data = written(schema(base), {"a": 1, "b": 19_000})
+    assert reader("b:timestamp", schema(connect)).read(data).tuples.column(0).cast("int64").to_pylist() == [
+        19_000 * unit
+    ]
+    assert reader("b:int64", schema(connect)).read(data).tuples.to_pylist() == [{"b": 19_000}]
+    assert attributes_of(parse(json.dumps(schema(connect))))[1] == ("b", TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    "name", ["io.debezium.time.MicroTime", "io.debezium.time.Year", "io.debezium.time.Date", 7, []]
+)
+def test_another_name_of_connect_is_no_time(name: object):
+    assert parse(json.dumps(schema({"type": "long", "connect.name": name}))) == parse(json.dumps(schema("long")))
+
+
+def test_a_whole_number_and_a_time_are_written_to_a_time_of_connect():
+    connect = {"type": "long", "connect.name": "io.debezium.time.Timestamp"}
+    for type_ in (INT64, TIMESTAMP):
+        check_writing(parse(json.dumps(schema(connect))), "b", type_)
+    with pytest.raises(AvroError, match="without loss"):
+        check_writing(parse(json.dumps(schema("long"))), "b", TIMESTAMP)
+
+
+def test_a_time_is_read_from_a_text_and_from_a_number():
+    times = [{"a": 1, "b": "2024-01-31T10:00:00.5+02:00"}, {"a": 2, "b": "noon"}, {"a": 3, "b": "2024-01-31"}]
+    decoded = reader("b:timestamp", schema("string")).read(written(schema("string"), *times))
+    assert json_values(decoded.tuples.column(0), TIMESTAMP) == ["2024-01-31T08:00:00.5Z", "2024-01-31T00:00:00Z"]
+    assert decoded.bad == [
+        (1, "wrong type: b: expected timestamp, got a text that is no ISO 8601 time from 1678 to 2261")
+    ]
+    either = schema([{"type": "long", "logicalType": "timestamp-millis"}, "string"])
+    values = written(either, {"a": 1, "b": 1500}, {"a": 2, "b": "1970-01-01T00:00:02Z"})
+    decoded = reader("b:timestamp", either).read(values)
+    assert json_values(decoded.tuples.column(0), TIMESTAMP) == ["1970-01-01T00:00:01.5Z", "1970-01-01T00:00:02Z"]
+
+
+def test_the_default_of_a_text_is_a_time():
+    later = {"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "1970-01-01T00:00:02Z"}]}  # fmt: skip
+    first = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
+    decoded = reader("b:timestamp", first, later).read(written(first, {"a": 1}))
+    assert json_values(decoded.tuples.column(0), TIMESTAMP) == ["1970-01-01T00:00:02Z"]

@@ -1,12 +1,14 @@
 """Records of JSON with structs, maps, bytes and texts of JSON (ST1 to ST3)."""
 
+import random
+
 import pyarrow as pa
 import pytest
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import form
 from sluice.model.members import Member, Pairs, Spelling
-from sluice.model.types import parse_type
+from sluice.model.types import StructType, Type, parse_type
 from sluice.wire import csv_rows, plain_text
 from sluice.wire.json.json_codec import decode, decode_exactly
 from sluice.wire.json.json_write import encode
@@ -113,3 +115,53 @@ def test_special_numbers_and_times_inside_are_written_as_those_of_attributes():
         b'{"v":{"x":"NaN","t":null,"m":{"1":"Infinity"}}}',
         b'{"v":{"x":-0.0,"t":"1970-01-01T00:00:00.5Z","m":{}}}',
     ]
+
+
+# ---- random values: those that are read together are those that are read one by one ----------------------------------
+
+INSIDE = (("x", Spelling(coerce=True)), ("t", Spelling(unit="ms")), ("d", Spelling(pattern="%d.%m.%Y")))
+RANDOM = {
+    "tuple<a: int64, s: string?, x: float64?, j: json?, l: list<int64>>": Spelling(),
+    "tuple<x: float64, t: timestamp?, d: timestamp?, p: decimal(2)?>?": Spelling(inside=INSIDE),
+    "list<tuple<x: float64?, t: timestamp, m: map<string, int64>?>>": Spelling(inside=INSIDE),
+    "list<list<tuple<a: int64?>?>>?": Spelling(coerce=True),
+    "tuple<a: int64, o: tuple<b: boolean?, l: list<tuple<s: string>>>?>": Spelling(),
+}
+SCALARS = [
+    "1", "-7", "1.5", '"2.25"', "null", "true", '"x"', '""', "1700000000000", '"31.01.2024"', '"7"', "0.05", "1e3",
+    '"2024-01-31T10:00:00Z"', "{}", "[]", '"a\\u0062"', "99999999999999999999",
+]  # fmt: skip
+FITTING = {
+    "int64": ["1", "-7"], "string": ['"x"', '"a\\u0062"'], "float64": ["1.5", "2"], "json": ['{"a": [1]}'],
+    "timestamp": ["1700000000000"], "decimal(2)": ["0.05", '"7"'], "boolean": ["true"],
+}  # fmt: skip
+
+
+def text_of(chance: random.Random, type_: Type) -> str:
+    """Mostly a text of the type, else another value."""
+    if chance.random() < 0.06:
+        return chance.choice(SCALARS)
+    if type_.optional:
+        return "null" if chance.random() < 0.3 else text_of(chance, type_.present)
+    if isinstance(type_, StructType):
+        names = [name for name, inner in type_.members if not inner.optional or chance.random() < 0.8]
+        chance.shuffle(names)
+        parts = dict(type_.members)
+        return "{ " + ", ".join(f'"{name}": {text_of(chance, parts[name])}' for name in names) + "}"
+    if type_.element is not None:
+        return "[" + ", ".join(text_of(chance, type_.element) for _ in range(chance.randrange(3))) + " ]"
+    if type_.parts:
+        return '{"k": ' + text_of(chance, type_.parts[1]) + "}"
+    return chance.choice(FITTING[str(type_)])
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("type_", RANDOM)
+def test_values_that_are_read_together_are_those_that_are_read_one_by_one(type_: str, number: int):
+    chance, kind = random.Random(f"{type_} {number}"), parse_type(type_)
+    records = pa.array([f'{{"v": {text_of(chance, kind)}}}'.encode() for _ in range(30)], pa.binary())
+    members = {"v": Member(spelling=RANDOM[type_])}
+    fast, exact = (read(records, (("v", kind),), members=members) for read in (decode, decode_exactly))
+    assert fast.bad == exact.bad
+    assert fast.tuples.equals(exact.tuples)
+    assert len(fast.good) > 0

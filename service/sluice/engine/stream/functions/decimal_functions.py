@@ -89,7 +89,39 @@ def decimal_quotient(left: Column, right: Column, places: Column) -> Column:
 def _quotient(left: Column, right: Column, type_: DecimalType) -> Column:
     shift = type_.scale + decimal(right).scale - decimal(left).scale
     up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+    together = _in_words(number_columns.quotients, arrow(type_), (left, up), (right, down), divides=True)
+    if together is not None:
+        return together
     return by_unscaled(lambda a, b: half_even(a * up, b * down) if b else None, arrow(type_), left, right)
+
+
+def _in_words(
+    function: Callable[..., np.ndarray], result: pa.DataType, *columns: tuple[Column, int], divides: bool = False
+) -> Column | None:
+    """Applies a function of int64 arrays to the unscaled numbers of columns, each times its factor; None if one of them
+    does not fit int64, or if all columns are constants.
+
+    divides   whether there is no result where the last number is 0
+    """
+    length = next((len(column) for column, _ in columns if not is_scalar(column)), None)
+    if length is None:
+        return None
+    arrays = [pa.array([c.as_py()], c.type) if is_scalar(c) else c for c, _ in columns]
+    words = [
+        number_columns.times_factor(number_columns.words_of(array), factor)
+        for array, (_, factor) in zip(arrays, columns, strict=True)
+    ]
+    fitting = [numbers for numbers in words if numbers is not None]
+    if len(fitting) < len(words):
+        return None
+    missing = np.zeros(length, np.bool_)
+    for array in arrays:
+        missing |= array.is_null().to_numpy(zero_copy_only=False)
+    *others, last = (np.broadcast_to(numbers, length) for numbers in fitting)
+    if divides:
+        missing |= last == 0
+        last = np.where(last == 0, 1, last)
+    return number_columns.of_results(function(*others, last), missing, result)
 
 
 def decimal_remainder(left: Column, right: Column) -> Column:
@@ -97,6 +129,9 @@ def decimal_remainder(left: Column, right: Column) -> Column:
     left_type, right_type = decimal(left), decimal(right)
     result = arrow(decimal_type.rest(left_type, right_type))
     up, up_other = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
+    together = _in_words(np.fmod, result, (left, up), (right, up_other), divides=True)
+    if together is not None:
+        return together
     return by_unscaled(lambda a, b: _remainder(a * up, b * up_other) if b else None, result, left, right)
 
 
@@ -114,29 +149,50 @@ def half_away(numerator: int, divisor: int) -> int:
     return -whole if numerator < 0 else whole
 
 
+def halves_away(numbers_: np.ndarray, divisor: int) -> np.ndarray:
+    """As `half_away`, for many numbers."""
+    whole, rest = np.divmod(np.abs(numbers_), divisor)
+    rounded: np.ndarray = np.sign(numbers_) * (whole + (rest >= divisor - rest))
+    return rounded
+
+
+def toward_zero(number: int, unit: int) -> int:
+    return number // unit if number >= 0 else -(-number // unit)
+
+
 def decimal_round(value: Column, places: Column | None = None) -> Column:
-    return _rounded(value, half_away, 0 if places is None else places.as_py())
+    return _rounded(value, half_away, halves_away, 0 if places is None else places.as_py())
 
 
 def decimal_floor(value: Column) -> Column:
-    return _rounded(value, int.__floordiv__)
+    return _rounded(value, int.__floordiv__, np.floor_divide)
 
 
 def decimal_ceil(value: Column) -> Column:
-    return _rounded(value, lambda number, unit: -(-number // unit))
+    return _rounded(value, lambda number, unit: -(-number // unit), lambda numbers_, unit: -(-numbers_ // unit))
 
 
 def decimal_trunc(value: Column) -> Column:
-    return _rounded(value, lambda number, unit: number // unit if number >= 0 else -(-number // unit))
+    return _rounded(value, toward_zero, lambda numbers_, unit: np.sign(numbers_) * (np.abs(numbers_) // unit))
 
 
-def _rounded(value: Column, whole: Callable[[int, int], int], places: int = 0) -> Column:
-    """The value as a multiple of 10 ** -places, which `whole` chooses."""
+def _rounded(
+    value: Column, whole: Callable[[int, int], int], of_many: Callable[[np.ndarray, int], np.ndarray], places: int = 0
+) -> Column:
+    """The value as a multiple of 10 ** -places, which `whole` chooses, and `of_many` for numbers that fit int64."""
     type_ = decimal(value)
     if places >= type_.scale:
         return value
     unit, back = 10 ** (type_.scale - places), 10 ** max(-places, 0)
-    return by_unscaled(lambda n: whole(n, unit) * back, arrow(decimal_type.rounded(type_, places)), value)
+    result = arrow(decimal_type.rounded(type_, places))
+    together = (
+        _in_words(lambda n: of_many(n, unit), result, (value, 1))
+        if back == 1 and unit < number_columns.LARGEST
+        else None
+    )
+    if together is not None:
+        return together
+    return by_unscaled(lambda n: whole(n, unit) * back, result, value)
 
 
 # ---- conversions -----------------------------------------------------------------------------------------------------
@@ -152,7 +208,12 @@ def to_decimal(value: Column, *digits: Column) -> Column:
     if known.scale <= type_.scale and known.whole <= type_.whole:
         return pc.cast(value, arrow(type_))
     up, down = 10 ** max(0, type_.scale - known.scale), 10 ** max(0, known.scale - type_.scale)
-    return by_unscaled(lambda n: half_even(n * up, down), arrow(type_), value)
+    together = (
+        _in_words(number_columns.quotients, arrow(type_), (value, up), (pa.scalar(down, INT64), 1))
+        if (down < number_columns.LARGEST)
+        else None
+    )
+    return by_unscaled(lambda n: half_even(n * up, down), arrow(type_), value) if together is None else together
 
 
 def _of_numbers(value: Column, type_: DecimalType) -> Column:
