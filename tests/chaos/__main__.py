@@ -163,6 +163,8 @@ class Campaign:
         """Faults until the time is up, an equal time for each mode."""
         begun = time.monotonic()
         for number, mode in enumerate(self.modes, 1):
+            if self._over.is_set():
+                return
             if mode is not self._surroundings.mode:
                 self._change(mode)
             self._faults_until(begun + 60 * self._minutes * number / len(self.modes), reader, begun)

@@ -49,7 +49,8 @@ class Brokers(Running):
 
     def controller(self) -> Node:
         """The leader of the cluster's metadata, as Kafka's clients are told it."""
-        return self.node(AdminClient(self.direct).describe_cluster().result(30).controller.id)
+        admin = AdminClient(self.direct)  # its futures end with it
+        return self.node(admin.describe_cluster().result(30).controller.id)
 
     def leader(self, topic: str, partition: int = 0) -> Node:
         topics = AdminClient(self.direct).list_topics(topic, timeout=30).topics
