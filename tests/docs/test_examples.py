@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
 import sluice
 from sluice.config.load import load
 from sluice.files import project_file
@@ -55,3 +60,20 @@ def test_the_pipelines_of_the_shop_run_beside_each_other_and_the_second_reads_wh
     events = [{"at": at, "tuple": one} for at, one in enumerate(minutes)]
     best = sluice.replay(project_file("examples/shop/best_minutes.yaml"), events)
     assert [record["tuple"]["shop"] for record in best if "tuple" in record] == ["north"]
+
+
+# ---- recipes without a text ------------------------------------------------------------------------------------------
+
+MORE = sorted(project_file("examples/more").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", MORE, ids=lambda path: path.stem)
+def test_a_recipe_gives_what_is_beside_it(path: Path):
+    """NAME.out.jsonl has the outputs of NAME.yaml for NAME.jsonl, as `sluice replay` prints them."""
+    expected = [json.loads(line) for line in path.with_suffix(".out.jsonl").read_text().splitlines()]
+    assert list(sluice.replay(path, path.with_suffix(".jsonl"))) == expected
+
+
+def test_the_page_of_recipes_has_a_link_to_each():
+    page = project_file("docs/recipes.md").read_text()
+    assert [path.name for path in MORE if f"(../examples/more/{path.name})" not in page] == []

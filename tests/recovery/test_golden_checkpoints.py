@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.recovery.golden_checkpoint import FOLDER, NAME, STREAMS, records
+from tests.recovery.golden_checkpoint import FOLDER, NAME, inputs, outputs, records
 from tests.recovery.harness.output_reader import Record
 from tests.recovery.harness.service import Place, Service
 from tests.recovery.test_upgrades import alone, changed, upgrade
@@ -25,13 +25,13 @@ def behind(whole: dict[Place, list[Record]], before: dict[Place, list[Record]]) 
 
 
 def unpacked(services: Callable[..., Service], checkpoint: Path, number: int) -> Service:
-    """A service on the checkpoint, whose input topic has the records that its first batches have read."""
-    text = checkpoint.with_suffix("").with_suffix(".yaml").read_text()
+    """A service on the checkpoint, whose input topics have the records that its first batches have read."""
+    text = (FOLDER / checkpoint.name.replace(".tar.gz", ".yaml")).read_text()
     service = services(text, name=NAME)
     with tarfile.open(checkpoint) as packed:
         packed.extractall(service.folder, filter="data")
-    service.create("in", partitions=1)
-    service.send_all(records(number))
+    service.create(*inputs(text), partitions=1)
+    service.send_all(records(number, inputs(text)))
     return service
 
 
@@ -44,10 +44,10 @@ def test_there_is_a_golden_checkpoint():
 def test_a_service_goes_on_from_it_and_then_with_a_changed_file(services, tmp_path: Path, checkpoint: Path):
     """The ledger of then is gone, so the first start sets it to the position of the checkpoint."""
     service = unpacked(services, checkpoint, 0)
-    before = service.expected()
-    assert {stream for stream, _ in before} == set(STREAMS)
+    before, streams = service.expected(), inputs(service.text)
+    assert {stream for stream, _ in before} == outputs(service.text)
     service.start("--reset-ledger")
-    service.send_all(records(1))
+    service.send_all(records(1, streams))
     first_part = behind(service.expected(), before)
     service.await_outputs(expected=first_part)
     service.await_rest()
@@ -55,9 +55,9 @@ def test_a_service_goes_on_from_it_and_then_with_a_changed_file(services, tmp_pa
     events, old = list(service.events), service.text
     changed(service, with_others(old))
     words = dict(line.split()[:2] for line in upgrade(service).stdout.splitlines() if line.startswith("  "))
-    assert words == dict.fromkeys(STREAMS, "kept") | {"first": "removed", "sums": "new"}
+    assert words == dict.fromkeys(outputs(old), "kept") | {"first": "removed", "sums": "new"}
     service.start("--accept")
-    service.send_all(records(2))
+    service.send_all(records(2, streams))
     kept = behind(alone(service, tmp_path / "kept", old, service.events), before)
     of_first = behind(alone(service, tmp_path / "first", old, events), before)
     fresh = alone(service, tmp_path / "fresh", service.text, service.events[len(events) :])

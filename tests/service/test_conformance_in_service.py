@@ -21,6 +21,7 @@ from tests.spec import (
     join_strategies,
     strategies,
     test_empty_panes_against_oracle,
+    test_key_sessions_against_oracle,
     test_key_times_against_oracle,
     test_recent_duplicates_against_oracle,
 )
@@ -59,10 +60,11 @@ def randoms(*, spreading: bool = False) -> list[Case]:
     return list(islice((case for case in cases if case["input"] and (spreads(case) or not spreading)), RANDOM))
 
 
-#: empty panes, times of keys, and dedups by count and delta
+#: empty panes, times of keys, sessions of keys, and dedups by count and delta
 RECENT = st.one_of(
     test_empty_panes_against_oracle.cases(),
     test_key_times_against_oracle.cases(),
+    test_key_sessions_against_oracle.cases(),
     test_recent_duplicates_against_oracle.cases(),
 )
 ANY = st.one_of(strategies.cases(), event_strategies.cases, join_strategies.join_cases(), join_strategies.sort_cases())

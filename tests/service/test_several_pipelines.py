@@ -86,6 +86,37 @@ def test_a_folder_is_followed_while_it_changes_and_no_pipeline_disturbs_another(
     assert (code, seconds < 11) == (0, True), several.log()
 
 
+MODULE = """
+import numpy as np
+
+class Sum:
+    signature = "int64 -> int64"
+
+    def results(self, offsets, values):
+        return np.add.reduceat(values.to_numpy(), offsets[:-1]) + {more}
+"""
+
+
+def test_a_changed_module_is_used_between_two_batches(several):
+    """FN15: by the pipelines that use it, and by no other one."""
+    module = several.folder / "summing.py"
+    module.write_text(MODULE.format(more=0))
+    window = {"name": "sum", "aggregate": "in", "window": "tumbling, count(2)"}
+    several.write("a", operators=[window | {"output": {"out": {"sum": 'Custom("summing:Sum", number)'}}}])
+    several.start()
+    several.wait_for(lambda: several.state("a") == several.state("b") == "running")
+    several.send("a", range(9))
+    several.wait_for(lambda: len(several.sums("a")) >= 4)
+    module.write_text(MODULE.format(more=1000))
+    several.wait_for(lambda: "a module of its classes was changed" in several.log())
+    several.wait_for(lambda: several.state("a") == "running")
+    several.send("a", range(9, 12))
+    several.wait_for(lambda: len(several.sums("a")) >= 6)
+    assert several.sums("a") == [1, 5, 9, 13, 1017, 1021]
+    assert several.status("b")["starts"] == 1
+    several.terminated()
+
+
 def test_a_pipeline_whose_input_topic_is_deleted_fails_alone_and_comes_back(several):
     several.start()
     for short in "ab":

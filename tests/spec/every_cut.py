@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
@@ -20,6 +22,16 @@ def check_every_cut(case: Case, expected: list[Record], *cuts: list[int]) -> Non
     for sizes in cuts:
         found = differences(run_case(case, sizes), whole, case)
         assert found == [], f"{found}, cuts {sizes}"
+
+
+def check_expected(
+    oracle: Callable[[Case], Iterable[Record]], case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY
+) -> None:
+    """Whether an operator gives exactly what a calculation says, in one batch and with each of these cuts."""
+    case = case | {"limits": limits}
+    wanted = list(oracle(case))
+    for sizes in (None, *cuts):
+        assert differences(run_case(case, sizes), wanted, case) == [], f"cuts {sizes}"
 
 
 def dead_letters(case: Case) -> list[int]:

@@ -10,23 +10,49 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from sluice.model.engine_limits import EngineLimits
-from tests.spec import dedup_strategies, event_join_strategies, event_strategies, session_strategies
+from tests.spec import (
+    dedup_strategies,
+    early_strategies,
+    event_join_strategies,
+    event_strategies,
+    quiet_strategies,
+    session_strategies,
+)
+from tests.spec import test_barriers_against_oracle as barriers
+from tests.spec import test_calendar_panes_against_oracle as calendar_panes
 from tests.spec import test_dedups_against_oracle as dedups
+from tests.spec import test_delays_against_oracle as delays
+from tests.spec import test_early_against_oracle as early
+from tests.spec import test_empty_panes_against_oracle as empty_panes
 from tests.spec import test_event_joins_against_oracle as event_joins
 from tests.spec import test_joins_against_oracle as joins
+from tests.spec import test_key_sessions_against_oracle as key_sessions
+from tests.spec import test_key_times_against_oracle as key_times
+from tests.spec import test_marks_by_key as marks_by_key
+from tests.spec import test_previous_against_oracle as previous
+from tests.spec import test_quiet_against_oracle as quiet
+from tests.spec import test_ranks_against_oracle as ranks
+from tests.spec import test_recent_duplicates_against_oracle as recent_duplicates
+from tests.spec import test_rest_at_the_end as rest
+from tests.spec import test_row_windows_against_oracle as row_windows
 from tests.spec import test_sessions_against_oracle as sessions
+from tests.spec import test_since_first_against_oracle as since_first
+from tests.spec.every_cut import check_expected
 from tests.spec.join_oracle import run_join, run_sort
 from tests.spec.join_strategies import join_cases, sort_cases
 from tests.spec.null_strategies import with_nulls
+from tests.spec.row_windows_strategies import cases as row_windows_cases
 from tests.spec.strategies import Case, cases, cuts
 from tests.spec.table_oracle import run as run_table
 from tests.spec.table_strategies import cases as table_cases
 from tests.spec.test_against_oracle import check
+from tests.unit.engine.operators import test_split as splits
 from tests.unit.engine.operators.aggregate import test_event_time_aggregate as event_time
 
 ROUND = 50
@@ -42,8 +68,28 @@ OPERATORS: list[tuple[SearchStrategy[Case], Callable[..., None]]] = [
     (event_join_strategies.cases, event_joins.check),
     (table_cases(), partial(joins.check, oracle=run_table)),
 ]
+#: whose oracles have no null
+WITHOUT_NULL: list[tuple[SearchStrategy[Any], Callable[..., None]]] = [
+    (early_strategies.cases, early.check),
+    (quiet_strategies.cases, quiet.check),
+    (empty_panes.cases(), partial(check_expected, empty_panes.expected)),
+    (calendar_panes.cases(), partial(check_expected, calendar_panes.expected)),
+    (key_times.cases(), partial(check_expected, key_times.expected)),
+    (key_sessions.cases(), partial(check_expected, key_sessions.expected)),
+    (recent_duplicates.cases(), partial(check_expected, recent_duplicates.expected)),
+    (since_first.cases(), partial(check_expected, since_first.expected)),
+    (rest.cases(), partial(check_expected, rest.expected)),
+    (marks_by_key.cases(), partial(check_expected, marks_by_key.expected)),
+    (previous.cases(), partial(check_expected, previous.oracle)),
+    (ranks.cases(), partial(check_expected, ranks.oracle)),
+    (row_windows_cases(), row_windows.check),
+    (barriers.cases(), barriers.compared),
+    (delays.cases(), partial(delays.compared, "", delays.in_one_line)),
+    (delays.cases(), partial(delays.compared, ", partition_by: [k]", delays.in_a_line_of_each_key)),
+    (splits.cases(), splits.compared),
+]
 #: each as it is, and with optional attributes
-KINDS = [*OPERATORS, *((with_nulls(operators), compared) for operators, compared in OPERATORS)]
+KINDS = [*WITHOUT_NULL, *OPERATORS, *((with_nulls(operators), compared) for operators, compared in OPERATORS)]
 
 
 def fuzz(minutes: float) -> int:
@@ -62,16 +108,17 @@ def one_round(number: int, limits: EngineLimits) -> int:
     return sum(compare(number, limits, *kind) for kind in KINDS)
 
 
-def compare(number: int, limits: EngineLimits, strategy: SearchStrategy[Case], compared: Callable[..., None]) -> int:
+def compare(number: int, limits: EngineLimits, strategy: SearchStrategy[Any], compared: Callable[..., None]) -> int:
     ran = 0
 
     @seed(number)
     @given(strategy, cuts)
     @settings(max_examples=ROUND, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    def of(case: Case, batches: list[int]) -> None:
+    def of(case: Any, batches: list[int]) -> None:
         nonlocal ran
         ran += 1
-        compared(case, [1] * len(case["input"]), batches, limits=limits)
+        events = case["input"] if isinstance(case, dict) else case[-1]
+        compared(case, [1] * len(events), batches, limits=limits)
 
     of()
     return ran

@@ -17,6 +17,7 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.items import MAX_TIME
 from sluice.model.changes.operator_changes import changes_of
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.errors import PipelineError
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import layout
@@ -167,16 +168,22 @@ def kind(letter: dict[str, Any]) -> int:
     return next(place for place, word in enumerate(words) if word in ("already", "within", "final"))
 
 
+def compared(
+    case: tuple[str, int, int, float, list[Event]], *cuts: list[int], limits: EngineLimits = CLEANED_EARLY
+) -> None:
+    *of, events = case
+    pipeline, expected = limited(pipeline_of(*of), limits), oracle(*of, events)
+    for sizes in (None, *cuts):
+        outputs, letters = run(pipeline, events, sizes)
+        assert equal([list(one) for one in outputs], [list(one) for one in expected[0]]), f"cuts {sizes}"
+        assert letters == expected[1], f"cuts {sizes}"
+
+
 @given(cases(), cuts)
 @settings(max_examples=30, derandomize=True, deadline=None)
 def test_random_barriers_and_events(case: tuple[str, int, int, float, list[Event]], batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
-    *of, events = case
-    pipeline, expected = limited(pipeline_of(*of), CLEANED_EARLY), oracle(*of, events)
-    for sizes in (None, [1] * len(events), batches):
-        outputs, letters = run(pipeline, events, sizes)
-        assert equal([list(one) for one in outputs], [list(one) for one in expected[0]]), f"cuts {sizes}"
-        assert letters == expected[1], f"cuts {sizes}"
+    compared(case, [1] * len(case[-1]), batches)
 
 
 @given(cases(), divisions())

@@ -37,8 +37,15 @@ from tests.spec import (
     quiet_strategies,
     session_strategies,
     table_strategies,
+    test_calendar_panes_against_oracle,
+    test_empty_panes_against_oracle,
+    test_key_sessions_against_oracle,
+    test_key_times_against_oracle,
     test_previous_against_oracle,
     test_ranks_against_oracle,
+    test_recent_duplicates_against_oracle,
+    test_rest_at_the_end,
+    test_since_first_against_oracle,
 )
 from tests.spec.buckets import plan_of
 from tests.spec.every_cut import CLEANED_EARLY
@@ -210,12 +217,19 @@ CASES = {
     "handler": cases().map(of_a_handler),
     "earlier tuples": test_previous_against_oracle.cases(),
     "ranks": test_ranks_against_oracle.cases(),
+    "empty panes": test_empty_panes_against_oracle.cases(),
+    "panes of a zone": test_calendar_panes_against_oracle.cases(),
+    "times of keys": test_key_times_against_oracle.cases(),
+    "sessions of keys": test_key_sessions_against_oracle.cases(),
+    "dedup by tuples": test_recent_duplicates_against_oracle.cases(),
+    "since the first": test_since_first_against_oracle.cases(),
+    "a rest": test_rest_at_the_end.cases(),
 }
 
 
 @pytest.mark.parametrize("kind", CASES)
 @given(st.data(), whens)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 def test_operators_stay_come_and_go(kind: str, data: st.DataObject, when: When):
     check(data.draw(CASES[kind]), when)
 

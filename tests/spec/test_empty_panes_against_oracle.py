@@ -23,7 +23,7 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec.comparing import differences
+from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -185,9 +185,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 @given(cases(), cuts)
 @settings(max_examples=40, derandomize=True, deadline=None)
 def test_random_panes(case: Case, batches: list[int]):
-    whole = expected(case)
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+    check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

@@ -13,11 +13,10 @@ from sluice.config.load import load_text
 from sluice.engine.stream.items import KEY_MARK
 from sluice.model.spreading import spread_by
 from sluice.replayer.player import replay
-from sluice.testing import on_stream, pipeline_of, run_case
+from sluice.testing import on_stream, pipeline_of
 from tests.service.test_spread import check as check_buckets
 from tests.service.test_spread import records_with
-from tests.spec.comparing import differences
-from tests.spec.every_cut import CLEANED_EARLY
+from tests.spec.every_cut import CLEANED_EARLY, check_expected
 from tests.spec.oracle import key_bytes
 from tests.spec.strategies import Case, cuts, events
 from tests.spec.test_split_and_merge import Division, check_case, divisions
@@ -78,9 +77,7 @@ def cases(draw: st.DrawFn) -> Case:
 @given(cases(), cuts)
 @settings(max_examples=75, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
-    wanted = list(expected(case))
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), wanted, case) == [], f"cuts {sizes}"
+    check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

@@ -26,8 +26,7 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec.comparing import differences
-from tests.spec.every_cut import CLEANED_EARLY
+from tests.spec.every_cut import CLEANED_EARLY, check_expected
 from tests.spec.strategies import VALUES, Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -126,9 +125,7 @@ def seconds(time: Any) -> float:
 @settings(max_examples=25, derandomize=True, deadline=None)
 def test_random_maps_and_events(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
-    expected, case = oracle(case), case | {"limits": CLEANED_EARLY}
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), expected, case) == [], f"cuts {sizes}"
+    check_expected(oracle, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

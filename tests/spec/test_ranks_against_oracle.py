@@ -19,8 +19,7 @@ from sluice.model.lateness.late_words import findings
 from sluice.model.spreading import layout
 from sluice.planning.explain_plan import plan
 from sluice.testing import pipeline_of, run_case
-from tests.spec.comparing import differences
-from tests.spec.every_cut import CLEANED_EARLY
+from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -106,9 +105,7 @@ def one(value: Any) -> Any:
 @settings(max_examples=30, derandomize=True, deadline=None)
 def test_random_sorts_and_events(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
-    expected, case = oracle(case), case | {"limits": CLEANED_EARLY}
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), expected, case) == [], f"cuts {sizes}"
+    check_expected(oracle, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.model.engine_limits import EngineLimits
-from sluice.testing import run_case
-from tests.spec.comparing import differences
+from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -61,8 +60,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 @given(cases(), cuts)
 @settings(max_examples=60, derandomize=True, deadline=None)
 def test_random_batches_by_count(case: Case, batches: list[int]):
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), expected(case), case) == [], f"cuts {sizes}"
+    check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

@@ -16,8 +16,8 @@ from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player
-from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec.comparing import differences
+from sluice.testing import on_stream, pipeline_of
+from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -93,8 +93,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 @given(cases(), cuts)
 @settings(max_examples=80, derandomize=True, deadline=None)
 def test_random_batches_by_count_or_age(case: Case, batches: list[int]):
-    for sizes in (None, [1] * len(case["input"]), batches):
-        assert differences(run_case(case, sizes), expected(case), case) == [], f"cuts {sizes}"
+    check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())

@@ -65,7 +65,7 @@ FLOORS = {
     "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
     "page": {"model", "ops", "svg", "columns", "engine/windows", "planning", "wire", "kafka", "inspect"},
     "spark": {"model", "api", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},
-    "running": {"model", "ops", "planning", "config", "page", "spark"},
+    "running": {"model", "api", "ops", "planning", "config", "page", "spark"},
     "commands": {
         "model", "config", "draft", "compiler", "columns", "batch", "replayer", "pictures", "lab", "planning", "ops",
         "running", "checkpoint", "inspect",

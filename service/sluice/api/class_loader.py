@@ -10,7 +10,8 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,10 @@ from sluice.model.errors import SluiceError, nearest
 C = TypeVar("C")
 #: the modules that this process has loaded for their classes: the digest of the file of each, None without a file
 _DIGESTS: dict[str, str | None] = {}
+#: the files of these modules, also of those that were forgotten
+_FILES: dict[str, str | None] = {}
+#: the sets of names that `recording` gives
+_RECORDS: list[set[str]] = []
 
 
 class ClassChangedError(SluiceError):
@@ -58,7 +63,32 @@ def loaded() -> dict[str, str | None]:
 def changed() -> dict[str, str]:
     """The modules whose files have another content than when this process loaded them, with the paths of the files."""
     digests = {module: digest for module, digest in _DIGESTS.items() if digest is not None}
-    return {module: str(_file(module)) for module, digest in digests.items() if _digest(module) not in (digest, None)}
+    return {module: str(_FILES[module]) for module, digest in digests.items() if _digest(module) not in (digest, None)}
+
+
+@contextmanager
+def recording() -> Iterator[set[str]]:
+    """The names of the modules whose classes are asked for in this context, also of those that cannot be imported."""
+    names: set[str] = set()
+    _RECORDS.append(names)
+    try:
+        yield names
+    finally:
+        _RECORDS.remove(names)
+
+
+def digests_of(modules: Iterable[str]) -> dict[str, str | None]:
+    """The digests of the files of these modules as they are now; None if a file cannot be read."""
+    return {module: _digest(module) for module in modules}
+
+
+def forget_changed(modules: Iterable[str]) -> None:
+    """Lets `resolve` import those of the modules again whose files have changed. Objects of their classes stay."""
+    for module in modules:
+        if _DIGESTS.get(module) != _digest(module):
+            _DIGESTS.pop(module, None)
+            sys.modules.pop(module, None)
+    importlib.invalidate_caches()
 
 
 def require_same(modules: Mapping[str, str | None]) -> None:
@@ -68,7 +98,7 @@ def require_same(modules: Mapping[str, str | None]) -> None:
     for module, digest in _DIGESTS.items():
         if modules.get(module, digest) != digest:
             raise ClassChangedError(
-                f"the module {module} ({_file(module)}) has changed since the service started, and one start runs one "
+                f"the module {module} ({_FILES[module]}) has changed since the service started, and one start runs one "
                 "version of it. No output of the batch is visible; the next start uses the changed module"
             )
 
@@ -88,8 +118,11 @@ def resolve(name: str, base: type[C]) -> type[C]:
     module, colon, attribute = name.partition("#")[0].partition(":")
     if not (module and colon and attribute.isidentifier()):
         raise ClassError('a Python class as "package.module:Class"')
+    for names in _RECORDS:
+        names.add(module)
     try:
         members = vars(importlib.import_module(module))
+        _FILES[module] = getattr(sys.modules[module], "__file__", None)
         _DIGESTS.setdefault(module, _digest(module))
     except Exception as error:
         raise ClassError(f"a Python module that can be imported ({type(error).__name__}: {error})") from error
@@ -100,13 +133,9 @@ def resolve(name: str, base: type[C]) -> type[C]:
     return classes[attribute]
 
 
-def _file(module: str) -> str | None:
-    return getattr(sys.modules[module], "__file__", None)
-
-
 def _digest(module: str) -> str | None:
     """The digest of the module's file as it is now; None if it cannot be read."""
     try:
-        return hashlib.sha256(Path(_file(module) or "").read_bytes()).hexdigest()
+        return hashlib.sha256(Path(_FILES.get(module) or "").read_bytes()).hexdigest()
     except OSError:
         return None

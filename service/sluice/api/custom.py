@@ -36,6 +36,14 @@ A class with `lift` and a `combine` of its own combines the numbers of many pair
             return np.minimum(older[0], younger[0]), np.maximum(older[1], younger[1]), rise
         def result(self, least, greatest, rise): return rise
 
+In the output of a map, a class with the method `values` gets the tuples of a batch as arrays, and returns an array:
+
+    class Score:
+        signature = "float64, float64 -> float64"
+
+        def values(self, heights, weights):
+            return np.tanh(heights.to_numpy() * 0.2 - weights.to_numpy())
+
 docs/reference/spl-windows.md, section 7.2, and docs/reference/functions.md have the rules. The class is imported when
 the pipeline file is checked and in each process that runs the pipeline, so importing it must have no side effects. Its
 results must depend only on the values: a batch may be computed again after a failure.
@@ -52,7 +60,7 @@ from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, ne
 from sluice.model.types import parse_type
 
 if TYPE_CHECKING:  # the check of a file imports none of them
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -60,6 +68,8 @@ if TYPE_CHECKING:  # the check of a file imports none of them
 METHODS = ("init", "add", "result")
 #: the method of a class that computes all windows at once (FN6)
 AT_ONCE = "results"
+#: the method of a class that computes a value for each tuple (FN16)
+OF_TUPLES = "values"
 #: the methods of a class that lifts the tuples (FN11, FN13), and the words that say how its numbers are combined
 LIFTING = ("lift", "result")
 COMBINED = ("sum", "min", "max", "first", "last")
@@ -100,6 +110,18 @@ class CustomArrays(Protocol):
         columns  the arguments, in the order of the windows, and inside of a window in order of arrival. A timestamp is
                  in nanoseconds, a null of a parameter with a `?` is null
         offsets  window n has the tuples from offsets[n], inclusive, to offsets[n + 1], exclusive. No window is empty
+        """
+
+
+class CustomValues(Protocol):
+    """The interface of the class of a `Custom` function in the output of a map (FN16)."""
+
+    #: as that of `Custom`, with at least one argument
+    signature: str
+
+    def values(self, *columns: pa.Array) -> pa.Array | np.ndarray:
+        """The value for each tuple, in their order, as an array; null is as None of `Custom.result`. `columns` are the
+        arguments of some tuples: without those of which an argument is null, unless its parameter has a `?`.
         """
 
 
@@ -164,6 +186,25 @@ def load(name: str) -> type[Custom]:
     return _checked(resolve(name, object))
 
 
+def load_of_tuples(name: str) -> type[CustomValues]:
+    """As `load`, for the output of a map (FN16)."""
+    given: type[Any] = resolve(name, object)
+    if not callable(getattr(given, OF_TUPLES, None)):
+        raise ClassError(f"a class with the method {OF_TUPLES}, in the output of a map (rule FN16)")
+    if not _signature(given).parameters:
+        raise ClassError(f"a class whose signature has an argument ({given.__name__})")
+    return _fitting(given, {OF_TUPLES: len(_signature(given).parameters)})
+
+
+def function_of_tuples(given: type[CustomValues]) -> Function:
+    """The function that the class implements for a tuple. Null in an argument gives null (NU7), unless the class asks
+    for it by a parameter with a `?`.
+    """
+    signature = read_signature(given.signature)
+    asks = any(word.endswith("?") for word in signature.parameters)
+    return Function("Custom", (signature,), given.__name__, nulls=not asks)
+
+
 def function(given: type[Custom]) -> Function:
     """The function that the class implements, as the checks of expressions read it: its name and its signature."""
     return Function("Custom", (read_signature(given.signature),), given.__name__, optional=never, nulls=False)
@@ -174,21 +215,31 @@ def _checked(given: type[Any]) -> type[Custom]:
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
+    signature = _signature(given)
+    count, numbers = len(signature.parameters), _numbers(given, signature) if lifts(given) else 0
+    counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count, "combine": 2}
+    return _fitting(given, {name: counts[name] for name in methods})
+
+
+def _signature(given: type[Any]) -> Signature:
+    """The signature of a class. Raises ClassError if it has none, or a wrong one."""
     text = getattr(given, "signature", None)
     signature = read_signature(text) if isinstance(text, str) and text.count("->") == 1 else None
     if signature is None or not _known(signature):
         raise ClassError(
             f'a class with a signature such as "float64, int64 -> float64" ({given.__name__} has {text!r})'
         )
-    numbers = _numbers(given, signature) if lifts(given) else 0
+    return signature
+
+
+def _fitting(given: type[Any], counts: Mapping[str, int]) -> type[Any]:
+    """The class, if it can be made without arguments, and each of the methods be called with so many."""
     try:
         inspect.signature(given).bind()
-        count = len(signature.parameters)
-        counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count, "combine": 2}
-        for name, count in ((name, counts[name]) for name in methods):
+        for name, count in counts.items():
             inspect.signature(getattr(given, name)).bind(*range(1 + count))
     except TypeError as error:
-        raise ClassError(f"methods that fit the signature {signature} ({given.__name__}: {error})") from error
+        raise ClassError(f"methods that fit the signature {given.signature} ({given.__name__}: {error})") from error
     return given
 
 

@@ -14,7 +14,7 @@ from sluice.engine.graph import Graph
 from sluice.engine.operators.window_operators import SAMPLES
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, TUPLE, Items
-from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
 from sluice.model.spec import (  # fmt: skip
     STORES_NOTHING,
     Aggregate,
@@ -26,6 +26,7 @@ from sluice.model.spec import (  # fmt: skip
     Delta,
     EventTime,
     Join,
+    Map,
     Operator,
     Order,
     Output,
@@ -97,10 +98,10 @@ def main() -> None:
 
 
 def without_user_code(operator: Operator) -> Operator | None:
-    """The operator without its custom aggregation functions; None for an operator that is the user's own code."""
+    """The operator without its calls of users' classes; None for an operator that is the user's own code."""
     if isinstance(operator, Custom):
         return None
-    if not isinstance(operator, Aggregate):
+    if not isinstance(operator, Aggregate | Map):
         return operator
     outputs = tuple(
         replace(output, attributes=tuple(pair for pair in output.attributes if not _calls_user_code(pair[1])))
@@ -110,7 +111,7 @@ def without_user_code(operator: Operator) -> Operator | None:
 
 
 def _calls_user_code(expression: Expression) -> bool:
-    return any(isinstance(part, AggregateCall) and part.function == "Custom" for part in walk(expression))
+    return any(isinstance(part, AggregateCall | Call) and part.function == "Custom" for part in walk(expression))
 
 
 def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:

@@ -231,6 +231,9 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("regexExtract", "the first match of the regular expression, or the group of it that the third argument numbers "
         "from 1; no value without a match",
         "string, regex -> string : regex_extract", "string, regex, group -> string : regex_extract"),
+    row("regexExtractAll", "all matches of the regular expression, or a group of each; no value for a text with the "
+        "code point U+10FFFF", "string, regex -> list<string> : regex_extract_all",
+        "string, regex, group -> list<string> : regex_extract_all"),
     row("regexCount", "the number of matches of the regular expression", "string, regex -> int64 : regex_count"),
     row("regexReplace", r"the string with all matches replaced by the third, in which \1 is the first group",
         "string, regex, replacement -> string : regex_replace"),
@@ -332,8 +335,11 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
         "list<scalar> -> list<scalar> : list_sort"),
     row("distinct", "each element once, in its first place; all NaN are one",
         "list<scalar> -> list<scalar> : list_distinct"),
-    row("without", "the elements that do not equal the second argument",
-        "list<scalar>, scalar -> list<scalar> : list_without"),
+    row("without", "the elements that do not equal the second argument, or one of its elements",
+        "list<scalar>, scalar -> list<scalar> : list_without",
+        "list<scalar>, list<scalar> -> list<scalar> : list_without_all"),
+    row("common", "the elements of the first list that equal one of the second",
+        "list<scalar>, list<scalar> -> list<scalar> : list_common"),
     row("concatenate", "the elements of both lists", "list<any>, list<any> -> list<any> : list_concatenate"),
     row("sumOf", "the sum of the elements; 0 for an empty list", "list<int64> -> int64 : list_sum",
         "list<float64> -> float64 : list_sum"),
@@ -344,12 +350,18 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("maxOf", "",
         "list<scalar> -> scalar : list_max"),
     row("keys", "the keys of a map, in their order", "map<key, any> -> list<key> : map_keys"),
+    row("merge", "the entries of both maps; of two with one key that of the second",
+        "map<key, any>, map<key, any> -> map<key, any> : map_merge"),
+    row("splitToMap", "the map of a text such as `a=1,b=2`: entries are between the first separator, key and value "
+        "around the second; a part without the second is left out, and the last of equal keys counts",
+        "string, separator, separator -> map<string, string> : split_to_map"),
     row("values", "the values of a map, in the order of their keys", "map<key, any> -> list<any> : map_values"),
     row("jsonText", "the text of the member with this path, such as `a.b` or `items.0.price`: a string without its "
         "quotes, other values as JSON; null without the member, for null, and if the text is not JSON",
         "json, path -> string? : json_text", "string, path -> string? : json_text"),
     row("json", "the JSON value with this text; no value if the text is not JSON", "string -> json : to_json"),
     row("bytes", "the bytes of a base64 text; no value for other texts", "string -> bytes : to_bytes"),
+    row("unhex", "the bytes of a text of hexadecimal digits; no value for other texts", "string -> bytes : from_hex"),
 )}  # fmt: skip
 
 #: functions that the engine alone calls: a sum of wide decimals is a sum of both halves

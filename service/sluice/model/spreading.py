@@ -449,12 +449,14 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
 
 
 def _of_one_tuple(operator: Map | Sort, expression: Expression) -> bool:
-    """Whether the expression reads the tuple of the input alone: no element of `each`, no earlier tuple, no rank."""
+    """Whether the expression reads the tuple of the input alone: no element of `each`, no earlier tuple, no rank; and
+    calls no class, which the readers of records do not load.
+    """
     each = operator.each if isinstance(operator, Map) else None
     elements = {name for name, _ in each.attributes} if each else set()
     return not any(
         (isinstance(part, Attribute) and part.name in elements)
-        or (isinstance(part, Call) and part.function in (PREVIOUS, *RANKS))
+        or (isinstance(part, Call) and part.function in (PREVIOUS, "Custom", *RANKS))
         for part in walk(expression)
     )
 

@@ -44,7 +44,8 @@ def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, inspection: Sta
     if window.panes is not None:
         return _pane(window.panes, shown, _progress(operator, inspection))
     if isinstance(window, Session) and isinstance(window.gap, int):
-        return _session(window, shown, inspection.clock if window.clock else _progress(operator, inspection).watermark)
+        watermark = _watermark(shown, _progress(operator, inspection))
+        return _session(window, shown, inspection.clock if window.clock else watermark)
     return f"It fires {firing(operator, pipeline)[0]}."
 
 
@@ -95,17 +96,23 @@ def _when(due: float, inspection: StageInspection) -> str:
 # ---- event time ------------------------------------------------------------------------------------------------------
 
 
+def _watermark(shown: Shown, progress: StreamProgress) -> int | None:
+    """The watermark of the key, where it has its own (KT1); else that of the stream."""
+    own = shown.get("policy", {}).get("watermark")
+    return progress.watermark if own is None else from_seconds(own)
+
+
 def _pane(panes: Panes, shown: Shown, progress: StreamProgress) -> str:
     times = [from_seconds(entry["time"]) for entry in shown.get("policy", {}).get("at", ())]
     if not times:
         return "It fires when the watermark reaches the end of a pane that holds tuples."
-    first = next_end(panes, times[0])
-    if progress.watermark is None:
+    first, watermark = next_end(panes, times[0]), _watermark(shown, progress)
+    if watermark is None:
         return f"Its first pane ends at {moment(first)}; it fires when the watermark, which has no value yet, is there."
-    end = max(first, next_end(panes, progress.watermark))
-    missing = nanoseconds(end - progress.watermark)
+    end = max(first, next_end(panes, watermark))
+    missing = nanoseconds(end - watermark)
     return (
-        f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(progress.watermark)}, so "
+        f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(watermark)}, so "
         f"{missing} of event time are missing{_slowest_topic_partition(progress)}."
     )
 

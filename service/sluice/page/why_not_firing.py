@@ -248,8 +248,8 @@ def _holds(stream: Stream, times: EventTime, furthest: int | None, facts: StageF
 def _no_watermark(stream: Stream, times: EventTime, facts: StageFacts) -> Answer:
     seconds = (facts.now - facts.since) / SECOND
     if times.per_key is not None:
-        remedy = "with `idle_after` the panes of a silent key close"
-        return _silence(f"no tuple of {stream.name} has completed a pane of its key for", seconds, remedy)
+        remedy = "with `idle_after` the windows of a silent key close"
+        return _silence(f"no tuple of {stream.name} has completed a window of its key for", seconds, remedy)
     if times.lag is not None:
         return _silence(f"no tuple has come from {stream.name} for", seconds)
     remedy = "declare a `lag`, or let its producer send watermark marks"

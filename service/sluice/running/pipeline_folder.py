@@ -3,7 +3,8 @@
 After each change of the folder, `PipelineFolder` returns which pipelines should run. A change counts only when two
 consecutive scans have found the same content, so a file that is being written is not read halfway. A wrong file changes
 nothing: the pipeline of its last right version continues. The same holds for a file that is right by itself and
-conflicts with another pipeline (planning/pipeline_set.py).
+conflicts with another pipeline (planning/pipeline_set.py). The modules of the classes that a file names belong to its
+content (FN15).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from sluice.api import class_loader
 from sluice.config.load import load
 from sluice.files import read_file
 from sluice.model.errors import PipelineError, Problem, SluiceError
@@ -26,10 +29,11 @@ LOGGER = logging.getLogger("sluice")
 
 
 class Wanted(NamedTuple):
-    """A pipeline that should run, and the path of its file."""
+    """A pipeline that should run, the path of its file, and the digests of the modules of its classes."""
 
     file: str
     pipeline: Pipeline
+    modules: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass
@@ -85,6 +89,13 @@ class Found(NamedTuple):
         return cls({pipeline.name: Wanted(file, pipeline) for file, pipeline in pipelines.items()}, dict(wrong or {}))
 
 
+class _Content(NamedTuple):
+    """The bytes of a file, and the digests of the modules of its classes."""
+
+    data: bytes
+    modules: Mapping[str, str | None]
+
+
 @dataclass(slots=True)
 class _File:
     """A file of the folder.
@@ -95,14 +106,18 @@ class _File:
     newest     the pipeline of that content; None if the content is wrong
     problem    what is wrong with it
     accepted   the pipeline that should run: the newest one that was right and conflicted with no other
+    modules    the names of the modules that `loaded` needs
+    used       the digests of the modules of the last right content
     """
 
-    read: bytes | None
+    read: _Content | None = None
     missing: bool = False
-    loaded: bytes | None = None
+    loaded: _Content | None = None
     newest: Pipeline | None = None
     problem: str = ""
     accepted: Pipeline | None = None
+    modules: Collection[str] = ()
+    used: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class PipelineFolder:
@@ -119,7 +134,7 @@ class PipelineFolder:
         """The pipelines at the start. Raises FolderError if the folder cannot be read."""
         try:
             for path in files_in(self._folder):
-                self._files[path] = _File(_content(path))
+                self._files[path] = _File(_content(path, ()))
                 self._read(path, self._files[path])
         except OSError as error:
             message = f"{self._folder}: expected a folder that can be read ({error.strerror})"
@@ -137,8 +152,8 @@ class PipelineFolder:
         changed = bool(self._unreadable) or self._dropped(paths)
         self._unreadable = ""
         for path in paths:
-            file = self._files.setdefault(path, _File(None))
-            before, file.read = file.read, _content(path)
+            file = self._files.setdefault(path, _File())
+            before, file.read = file.read, _content(path, file.modules)
             if file.read == before and (file.read != file.loaded or (file.read is None and not file.problem)):
                 self._read(path, file)
                 changed = True
@@ -164,11 +179,16 @@ class PipelineFolder:
         return self._chosen()
 
     def _read(self, path: Path, file: _File) -> None:
-        file.loaded = file.read
+        class_loader.forget_changed(file.modules)
         try:
-            file.newest, file.problem = self._load(path), ""
+            with class_loader.recording() as file.modules:
+                file.newest, file.problem = self._load(path), ""
         except SluiceError as error:
             file.newest, file.problem = None, str(error)
+        loaded = class_loader.digests_of(file.modules) | class_loader.loaded()
+        modules = {module: loaded[module] for module in file.modules}
+        file.read = file.loaded = None if file.read is None else file.read._replace(modules=modules)
+        file.used = modules if file.newest is not None else file.used
 
     def _chosen(self) -> Found:
         """Accepts the newest right version of each file that conflicts with no pipeline that was accepted before it.
@@ -196,7 +216,9 @@ class PipelineFolder:
             file.accepted = accepted.get(str(path))
         self._log_changes(wrong, accepted)
         folder = {str(self._folder): self._unreadable} if self._unreadable else {}
-        return Found.of(accepted, wrong | folder)
+        chosen = Found.of(accepted, wrong | folder)
+        used = {name: item._replace(modules=self._files[Path(item.file)].used) for name, item in chosen.wanted.items()}
+        return chosen._replace(wanted=used)
 
     def _log_changes(self, wrong: Mapping[str, str], accepted: Mapping[str, Pipeline]) -> None:
         """Logs what is wrong with each file, once, and which files are right again."""
@@ -210,8 +232,8 @@ class PipelineFolder:
         self._logged = dict(wrong)
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path, modules: Collection[str]) -> _Content | None:
     try:
-        return read_file(path)
+        return _Content(read_file(path), class_loader.digests_of(modules))
     except OSError:
         return None

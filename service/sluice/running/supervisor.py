@@ -106,6 +106,8 @@ class Member:
     leaving: bool = False
     #: the pipeline that its file has now; None: the file was removed
     wanted: Pipeline | None = None
+    #: the digests of the modules of its classes, for which it is started again, too (FN15)
+    modules: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -132,9 +134,10 @@ class Supervisor:
         for name, member in list(self._members.items()):
             if name not in wanted and member.wanted is not None:
                 self._replace(name, member, None)
-        for name, (file, pipeline) in wanted.items():
+        for name, (file, pipeline, modules) in wanted.items():
             if name not in self._members:
-                added = Member(file, pipeline, self._new_metrics(pipeline), self._now(), wanted=pipeline)
+                metrics = self._new_metrics(pipeline)
+                added = Member(file, pipeline, metrics, self._now(), wanted=pipeline, modules=modules)
                 self._members[name] = added
                 self._register(added)
                 continue
@@ -142,7 +145,8 @@ class Supervisor:
             if member.file != file:
                 member.file = file
                 self._pipelines.update(name, file=file)
-            if member.wanted != pipeline:
+            if member.wanted != pipeline or member.modules != modules:
+                member.modules = modules
                 self._replace(name, member, pipeline)
 
     def tick(self) -> None:
@@ -182,7 +186,8 @@ class Supervisor:
         """Stops the pipeline. `pipeline` is started when it has ended; None: nothing is."""
         member.wanted, member.leaving = pipeline, True
         about = {"pipeline": name, "file": member.file}
-        LOGGER.info("stopping: its file was %s", "removed" if pipeline is None else "changed", extra=about)
+        what = "was removed" if pipeline is None else "or a module of its classes was changed"
+        LOGGER.info("stopping: its file %s", what, extra=about)
         if member.run is None:
             self._replaced(name, member)
         else:

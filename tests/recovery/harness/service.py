@@ -26,7 +26,7 @@ from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
-from sluice.model.spec import Dedup, Map, Pipeline
+from sluice.model.spec import Dedup, Delay, Map, Pipeline
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.recovery.harness.output_reader import OutputReader, Record, shown, topic_partition
@@ -89,15 +89,20 @@ class Service(SluiceProcess):
     def write_file(self) -> None:
         """Writes the pipeline file, which the next start reads."""
         file: dict[str, Any] = yaml.safe_load(self.text)
+        inside = {stream for stream, settings in file["streams"].items() if (settings or {}).get("topic", "") is None}
         for stream, settings in file["streams"].items():
-            file["streams"][stream] = {
-                "topic": self.topic(stream),
-                "partitions": TOPIC_PARTITIONS,
-                "marks": "record",
-                **(settings or {}),
-            }
+            file["streams"][stream] = (
+                {}
+                if stream in inside
+                else {
+                    "topic": self.topic(stream),
+                    "partitions": TOPIC_PARTITIONS,
+                    "marks": "record",
+                    **(settings or {}),
+                }
+            )
         written = {one for operator in file["operators"] for one in _outputs(operator)} | {file.get("dead_letters")}
-        for stream in set(file["streams"]) - written:
+        for stream in set(file["streams"]) - written - inside:
             del file["streams"][stream]["partitions"]
         file |= {"pipeline": self.name, "kafka": self._through, "checkpoint": str(self.checkpoint)}
         file.setdefault("buckets", 2)
@@ -243,7 +248,8 @@ class Service(SluiceProcess):
         read = {stream.name for stream in self.pipeline.inputs}
         for operator in self.pipeline.operators:
             first = isinstance(operator, Dedup) and operator.keep == "first"
-            if (first or isinstance(operator, Map)) and operator.input in read:
+            alone = isinstance(operator, Delay) and self._partitions.get(operator.input) == 1
+            if (first or alone or isinstance(operator, Map)) and operator.input in read:
                 yield from (output.stream for output in operator.outputs)
 
     def replayed(self, events: Sequence[Record] | None = None) -> Iterator[Record]:
@@ -332,5 +338,6 @@ def _number(batch: int | None) -> int:
 
 
 def _outputs(operator: Mapping[str, Any]) -> list[str]:
-    named = [operator["output"], *(operator.get(key) for key in ("unmatched_left", "unmatched_right"))]
+    keys = ("output", "to", "otherwise", "unmatched_left", "unmatched_right")
+    named = [operator.get(key) for key in keys]
     return [stream for one in named if one for stream in ([one] if isinstance(one, str) else one)]

@@ -117,6 +117,12 @@ def test_a_session_is_over_after_its_gap(stream: str, expected: str):
     assert sentence("session, inactivityGap(30)", stream, policy=SESSIONS) == expected
 
 
+def test_a_session_of_a_key_that_has_its_own_time():
+    policy = SESSIONS | {"watermark": float(START + 25)}
+    expected = "The first session is over when the watermark passes 2024-05-01 10:00:50; it is 2024-05-01 10:00:25."
+    assert sentence("session, inactivityGap(30)", EVENT_TIME, policy=policy) == expected
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [

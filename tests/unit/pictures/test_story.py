@@ -126,6 +126,57 @@ def test_a_map_shows_the_earlier_tuples_of_each_key():
     assert built.ports[0].clause == "the tuple before by k: x"
 
 
+def firings(of: Story) -> list[tuple[float, Any, Any, list[int]]]:
+    """The clock at each firing, the start and the end of its window in seconds, and the tuples in it."""
+    return [
+        (step.at / 1e9, *(None if time is None else time / 1e9 for time in (change.window.start, change.window.end)),
+         [int(chip.label) for chip in chips])
+        for step in of.steps for change in step.changes for chips in change.fired
+    ]  # fmt: skip
+
+
+OF_KEY = {"event_time": "ts", "watermarks": {"per": "key", "lag": 1, "idle_after": 5}, "partition_by": ["k"]}
+
+
+def test_a_batch_by_age_is_flushed_at_its_own_time():
+    built = story({"window": "tumbling, count(3) or time(5) since first"}, x(1, 1), x(2, 2), {"at": 30}, x(31, 3))
+    assert firings(built) == [(6.0, None, None, [1, 2])]
+
+
+def test_panes_that_grow_begin_together():
+    operator = {"window": "cumulate, maximumDuration(30), step(10)", "event_time": "ts"}
+    built = story(
+        operator, x(0, 1, ts=91.0), x(1, 2, ts=115.0), {"at": 2, "watermark": 112}, {"at": 3, "watermark": 120}
+    )
+    assert firings(built) == [(2.0, 90.0, 100.0, [1]), (2.0, 90.0, 110.0, [1]), (3.0, 90.0, 120.0, [1, 2])]
+
+
+def test_an_empty_pane_is_a_window_without_tuples():
+    operator = {
+        "window": "timeInterval, intervalDuration(10), partitioned", "event_time": "ts", "partition_by": ["k"],
+        "empty_panes": {"fill": "zero", "forget_after": "20s"}, "output": {"n": "Count()"},
+    }  # fmt: skip
+    built = story(operator, x(0, 1, k="a", ts=101.0), {"at": 1, "watermark": 120})
+    assert firings(built) == [(1.0, 100.0, 110.0, [1]), (1.0, 110.0, 120.0, [])]
+
+
+def test_the_panes_of_a_key_with_its_own_time_close_with_its_tuples_and_by_the_clock():
+    operator = OF_KEY | {"window": "timeInterval, intervalDuration(10), partitioned"}
+    built = story(operator, x(0, 1, k="b", ts=505.0), x(1, 2, k="a", ts=5.0), x(2, 3, k="a", ts=12.0), {"at": 30})
+    assert firings(built) == [(2.0, 0.0, 10.0, [2]), (5.0, 500.0, 510.0, [1]), (7.0, 10.0, 20.0, [3])]
+
+
+def test_the_sessions_of_a_key_with_its_own_time_end_with_its_tuples_and_by_the_clock():
+    operator = OF_KEY | {"window": "session, inactivityGap(3)"}
+    built = story(operator, x(0, 1, k="b", ts=505.0), x(1, 2, k="a", ts=5.0), x(2, 3, k="a", ts=12.0), {"at": 30})
+    assert firings(built) == [(2.0, 5.0, 5.0, [2]), (5.0, 505.0, 505.0, [1]), (7.0, 12.0, 12.0, [3])]
+
+
+def test_a_sort_with_a_rank_shows_its_batches():
+    operator = {"kind": "sort", "window": "tumbling, count(2)", "order_by": {"x": "desc"}, "output": {"r": "rank()"}}
+    assert changes(story(operator, x(0, 1), x(1, 2))) == [["[1]"], ["[] ![1, 2]"]]
+
+
 STREAMS = """
 pipeline: p
 streams:
@@ -146,6 +197,27 @@ def test_a_barrier_shows_what_waits_at_each_input():
     built = build_story(pipeline, [sent(0, "a", x=1), sent(1, "a", x=2), sent(2, "b", y=3), sent(3, "b", y=4)])
     assert changes(built) == [["[1]"], ["[1, 2]"], ["-1 [2]"], ["-2 []"]]
     assert [port.clause for port in built.ports] == ["a waits", "b waits"]
+
+
+def test_a_pair_shows_what_waits_at_each_input():
+    text = STREAMS.replace("y: int64", "x: int64") % "pair: [a, b], output: [out]"
+    built = build_story(
+        load_text(text, "p", environment=None), [sent(0, "a", x=1), sent(1, "a", x=2), sent(2, "b", x=3)]
+    )
+    assert changes(built) == [["[1]"], ["[1, 2]"], ["-1 [2]"]]
+
+
+def test_a_split_stores_nothing_and_shows_its_outputs():
+    pipeline = load_text(STREAMS % "split: a, to: {out: x > 1}", "p", environment=None)
+    built = build_story(pipeline, [sent(0, "a", x=1), sent(1, "a", x=2)])
+    assert (changes(built), [len(step.outputs) for step in built.steps]) == ([[], []], [0, 1])
+
+
+def test_a_throttle_by_key_shows_what_waits_of_each_key():
+    pipeline = load_text(STREAMS % "throttle: a, rate: 0.5, partition_by: [x], output: [out]", "p", environment=None)
+    built = build_story(pipeline, [sent(0, "a", x=1), sent(1, "a", x=1), sent(1, "a", x=2), {"at": 9}])
+    shown = [(step.at / 1e9, change.window.key, words(change)) for step in built.steps for change in step.changes]
+    assert shown == [(1.0, "1", "[1]"), (2.0, "1", "-1 []")]
 
 
 def test_a_delay_shows_what_waits():

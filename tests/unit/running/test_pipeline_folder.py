@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sluice.api import class_loader
 from sluice.config.load import load
 from sluice.running.pipeline_folder import PipelineFolder
 from sluice.running.service_options import FolderError, files_in
@@ -215,3 +219,60 @@ def test_a_file_that_cannot_be_read_keeps_its_last_version(folder):
 
 def test_files_are_in_the_order_of_their_names(folder):
     assert [path.name for path in files_in(folder.path)] == ["a.yaml", "b.yml"]
+
+
+# ---- modules of classes ----------------------------------------------------------------------------------------------
+
+CLASS = """
+class Made:
+    signature = "string -> int64"
+
+    def results(self, offsets, values):
+        return offsets[1:] * 0 + {number}
+"""
+
+
+def with_class(name: str, module: str) -> str:
+    window = "window: 'tumbling, count(2)'"
+    return text(name).replace("map: in, output: [out]", f"""aggregate: in, {window}, output:
+      {{out: {{n: 'Custom("{module}:Made", k)'}}}}""")  # fmt: skip
+
+
+def digests(folder: Folder) -> dict[str, tuple[str | None, ...]]:
+    """The digests of the modules of each pipeline, after as many scans as a change needs."""
+    found = None
+    for _ in range(2):
+        found = folder.folder.scan() or found
+    return {} if found is None else {name: tuple(one.modules.values()) for name, one in found.wanted.items()}
+
+
+@pytest.fixture
+def module(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module beside the pipeline files, which the pipeline `a` uses."""
+    name = "module_of_a_folder"
+    monkeypatch.setattr(class_loader, "_DIGESTS", {})
+    monkeypatch.syspath_prepend(folder.path)
+    folder.write(f"{name}.py", CLASS.format(number=1))
+    folder.write("a.yaml", with_class("a", name))
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_changed_module_changes_the_pipelines_that_use_it(folder: Folder, module: str):
+    assert folder.first() == {"a": "in of a.yaml", "b": "in of b.yml"}
+    assert folder.scanned() is None
+    folder.write(f"{module}.py", CLASS.format(number=22))
+    after = digests(folder)
+    assert ([len(one) for one in after.values()], class_loader.loaded()) == ([1, 0], {module: after["a"][0]})
+    assert sys.modules[module].Made().results(np.arange(3), None).tolist() == [22, 22]
+    assert folder.scanned() is None
+
+
+def test_a_wrong_module_changes_nothing_until_it_is_right(folder: Folder, module: str):
+    before = folder.folder.first().wanted["a"]
+    folder.write(f"{module}.py", "class Made")
+    assert digests(folder)["a"] == tuple(before.modules.values())
+    folder.scanned()
+    folder.write(f"{module}.py", CLASS.format(number=333))
+    (digest,) = digests(folder)["a"]
+    assert digest not in (None, before.modules[module])

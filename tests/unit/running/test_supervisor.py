@@ -352,6 +352,18 @@ def test_a_file_with_another_name_and_the_same_pipeline_changes_nothing(service)
     assert service.pipelines.members[0].status.file == "other.yaml"
 
 
+def test_a_changed_module_of_its_classes_starts_a_pipeline_again(service):
+    def wanted(digest: str) -> dict[str, Wanted]:
+        return {name: Wanted(f"{name}.yaml", pipeline(name), {"m": digest} if name == "a" else {}) for name in "ab"}
+
+    service.supervisor.set_wanted(wanted("1"))
+    service.wait(1)
+    service.supervisor.set_wanted(wanted("1"))
+    service.supervisor.set_wanted(wanted("2"))
+    service.end("a")
+    assert service.starts() == {"a": 2, "b": 1}
+
+
 def test_a_pipeline_that_is_removed_and_comes_back_before_it_has_ended_starts_again(service):
     service.set_wanted(pipeline("a"))
     service.set_wanted()

@@ -582,6 +582,8 @@ class Typing:
         name = self.of(given[0]) if given else None
         if not isinstance(name, Literal) or name.type != STRING:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
+        if self.scope.no_earlier is None:
+            return self.custom_of_tuples(tree, str(name.value), given)
         try:
             custom_class = custom.load(str(name.value))
         except ClassError as error:
@@ -590,6 +592,20 @@ class Typing:
         if not isinstance(call, AggregateCall):
             return None
         return replace(call, arguments=(Literal(versioned(str(name.value), custom_class), STRING), *call.arguments))
+
+    def custom_of_tuples(self, tree: Tree[Token], name: str, given: list[Tree[Token]]) -> Expression | None:
+        """`Custom` in the output of a map: a value for each tuple (FN16)."""
+        try:
+            custom_class = custom.load_of_tuples(name)
+        except ClassError as error:
+            return self.fault(given[0], error.expected, error.hint)
+        for condition in (argument for argument in given if argument.data == "where"):
+            return self.fault(condition, "where: in aggregation functions alone (rule FN1); a map has a key where")
+        function = custom.function_of_tuples(custom_class)
+        call = self.apply(tree, function, [self.of(argument) for argument in given[1:]], Call)
+        if not isinstance(call, Call):
+            return None
+        return replace(call, arguments=(Literal(versioned(name, custom_class), STRING), *call.arguments))
 
     def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""

@@ -24,6 +24,7 @@ from sluice.api.custom import AT_ONCE, Custom, at_once, numbers_of
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, or_null
 from sluice.engine.aggregates.aggregate_function import Finish, Results
+from sluice.engine.aggregates.class_calls import Compute, divided, of_length
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.stream.expression_eval import OWN
 from sluice.model.expressions import Call, Expression
@@ -33,8 +34,6 @@ from sluice.model.types import FLOAT64, Type, optional_of
 LOG = logging.getLogger(__name__)
 #: the numbers of some rows, one array for each number that `lift` gives
 Numbers = Sequence[np.ndarray]
-#: computes the values of the rows in a slice
-Compute = Callable[[slice], pa.Array]
 
 
 def results(custom_class: Callable[[], Custom], arguments: Sequence[Type], result: Type) -> Finish:
@@ -73,9 +72,9 @@ def _of_all(custom_class: Callable[[], Any], sizes: np.ndarray, columns: Sequenc
         offsets = starts[part.start : part.stop + 1]
         first, end = int(offsets[0]), int(offsets[-1])
         values = custom_class().results(offsets - first, *[column[first:end] for column in columns])
-        return _of_length(values, len(offsets) - 1, AT_ONCE)
+        return of_length(values, len(offsets) - 1, AT_ONCE)
 
-    return _divided(custom_class, compute, slice(0, len(sizes)), type_)
+    return _results(custom_class, compute, slice(0, len(sizes)), type_)
 
 
 # ---- classes that lift the tuples (FN11, FN13) -----------------------------------------------------------------------
@@ -111,14 +110,14 @@ class _Lifted:
         def compute(part: slice) -> pa.Array:
             return self._of(given, part)[number]
 
-        lifted = _divided(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
+        lifted = _results(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
         return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
 
     def _of(self, given: list[pa.Array], part: slice) -> list[pa.Array]:
         columns, count = [column[part.start : part.stop] for column in given], part.stop - part.start
         known, lifted = self._last
         if len(known) != len(columns) or not all(map(pa.Array.equals, known, columns)):
-            lifted = [_of_length(column, count, "lift") for column in self._made().lift(*columns)]
+            lifted = [of_length(column, count, "lift") for column in self._made().lift(*columns)]
             self._last = columns, lifted
         return lifted
 
@@ -127,11 +126,9 @@ def of_numbers(custom_class: type[Any], numbers: Numbers, type_: Type) -> Result
     """The results of all windows from their combined numbers."""
 
     def compute(part: slice) -> pa.Array:
-        return _of_length(
-            custom_class().result(*[column[part] for column in numbers]), part.stop - part.start, "result"
-        )
+        return of_length(custom_class().result(*[column[part] for column in numbers]), part.stop - part.start, "result")
 
-    return _divided(custom_class, compute, slice(0, len(numbers[0])), type_)
+    return _results(custom_class, compute, slice(0, len(numbers[0])), type_)
 
 
 def combining(custom_class: type[Any], type_: Type) -> Finish:
@@ -144,9 +141,9 @@ def combining(custom_class: type[Any], type_: Type) -> Finish:
         def compute(part: slice) -> pa.Array:
             own = [column[starts[part.start] : starts[part.stop]] for column in numbers]
             window = _combined(custom_class(), contents.size[part], own)
-            return _of_length(custom_class().result(*window), part.stop - part.start, "result")
+            return of_length(custom_class().result(*window), part.stop - part.start, "result")
 
-        return _divided(custom_class, compute, slice(0, len(contents.size)), type_)
+        return _results(custom_class, compute, slice(0, len(contents.size)), type_)
 
     return finish
 
@@ -185,45 +182,12 @@ def _pairs(custom: Any, older: list[np.ndarray], younger: list[np.ndarray]) -> l
     if len(combined) != len(older):
         msg = f"combine() returned {len(combined)} arrays, not {len(older)}"
         raise TypeError(msg)
-    arrays = [_of_length(column, len(older[0]), "combine").cast(pa.float64()) for column in combined]
+    arrays = [of_length(column, len(older[0]), "combine").cast(pa.float64()) for column in combined]
     return [array.to_numpy() for array in arrays]  # an error if there are nulls
 
 
-# ---- calls over arrays -----------------------------------------------------------------------------------------------
-
-
-def _divided(custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> Results:
-    """The values of the rows in a part. If the class fails, it is called for each half, down to single rows (FN7)."""
-    count = part.stop - part.start
-    if not count:
-        return Results(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
-    values = call_limit.call_over_arrays(custom_class, _tried, compute, part, type_)
-    if isinstance(values, pa.Array):
-        absent = values.is_null().to_numpy(zero_copy_only=False)
-        return Results(values, absent if not type_.optional else np.zeros(count, np.bool_))
-    if count == 1:
-        LOG.warning("a value of %s is missing:", custom_class, exc_info=values)
-        return Results(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
-    middle = part.start + count // 2
-    halves = [
-        _divided(custom_class, compute, half, type_) for half in (slice(part.start, middle), slice(middle, part.stop))
-    ]
-    return Results(pa.concat_arrays([half.values for half in halves]), np.concatenate([half.failed for half in halves]))
-
-
-def _tried(compute: Compute, part: slice, type_: Type) -> pa.Array | Exception:
-    try:
-        return compute(part).cast(form(type_).arrow)
-    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
-        return error
-
-
-def _of_length(contents: Any, count: int, method: str) -> pa.Array:  # noqa: ANN401 - what a user's class returns
-    array = contents.combine_chunks() if isinstance(contents, pa.ChunkedArray) else contents
-    if not isinstance(array, pa.Array | np.ndarray) or len(array) != count:
-        message = f"{method}() returned {type(contents).__name__}, not an array of {count} values"
-        raise TypeError(message)
-    return array if isinstance(array, pa.Array) else pa.array(array)
+def _results(custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> Results:
+    return Results(*divided(custom_class, compute, part, type_))
 
 
 def _listed(contents: FiredContents, type_: Type, columns: Iterator[int]) -> pa.Array:

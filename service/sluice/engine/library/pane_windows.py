@@ -33,7 +33,7 @@ from sluice.engine.library.window_events import (
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
-from sluice.engine.stream.items import TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time import panes
 from sluice.engine.windows.event_time.event_records import EMPTY, FIRE, FORGET, INSERT
 from sluice.model.expressions import AggregateCall, Expression
@@ -85,6 +85,7 @@ class PaneLibrary:
         )  # fmt: skip
         self._windows = EventAggregateOperator(counting, schema, event_time, sources)
         self._ticks, self._when, self._program = self._windows.ticks, self._windows.when, self._windows.program
+        self._of_keys = event_time.per_key is not None
 
     def started(self) -> PaneState:
         return PaneState(self._windows.initial(), {}, 0)
@@ -96,7 +97,7 @@ class PaneLibrary:
         return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in entries}, came)
 
     def due(self, state: PaneState) -> int:
-        """Never, because only watermarks and tuples advance event time."""
+        """When the next key is idle or forgotten (KT3). Else never: only watermarks and tuples advance event time."""
         return self._windows.due(state.windows)
 
     @property
@@ -107,8 +108,8 @@ class PaneLibrary:
     def events(
         self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
-        """The events of these items, which have no final mark. `read` has the values of `reads`, `rows` has the tuples;
-        the operator clock has no effect.
+        """The events of these items, which have no final mark. `read` has the values of `reads`, `rows` has the tuples.
+        The operator clock, which is at `end` then, closes the panes of keys alone (KT3).
         """
         times, bad = self._ticks.of(items.tuples)
         arrivals = self._windows.arrive(
@@ -119,6 +120,7 @@ class PaneLibrary:
         for i, (kind, event, at) in enumerate(
             zip(items.kind.tolist(), items.event.tolist(), items.at.tolist(), strict=True)
         ):
+            yield from self._passed(state, arrivals[:0], at)
             if kind == TUPLE:
                 new = ([column[row] for column in keys], rows[row])
                 if bad is None or not bad[row]:
@@ -130,7 +132,22 @@ class PaneLibrary:
             elif kind == WATERMARK:
                 yield from self._advanced(state, arrivals[i : i + 1], event, at)
                 yield WindowEvent(WATERMARK, event, at, watermark=int(items.watermark[i]))
+        yield from self._passed(state, arrivals[:0], end)
         compact(state.windows)
+
+    # ---- the clock --------------------------------------------------------------------------------------------------
+
+    def _passed(self, state: PaneState, nothing: np.ndarray, now: int) -> Iterator[WindowEvent]:
+        """The events of the panes of keys that are idle or forgotten by `now` (inclusive). `nothing`: no arrivals."""
+        while self._of_keys and (due := self._windows.due(state.windows)) <= now:
+            events, firings, _ = self._windows.window_events(state.windows, nothing, due)
+            yield from self._of_all_keys(state, events, firings, TIMER, due)
+
+    def _of_all_keys(
+        self, state: PaneState, events: np.ndarray, firings: np.ndarray, event: int, at: int
+    ) -> Iterator[WindowEvent]:
+        for k in self._in_order(state, events, firings):
+            yield from self._of_key(state, events[k], firings, event, at)
 
     # ---- a tuple ----------------------------------------------------------------------------------------------------
 
@@ -168,8 +185,12 @@ class PaneLibrary:
             firing = firings[record["slot"]]
             window = int(firing["end"]), name
             self._empty(state, {window: firing})
-            state.contents[window].full, state.contents[window].index = True, 0
-            yield WindowEvent(TRIGGER, event, at, state.contents[window])
+            content = state.contents[window]
+            if not content.full:
+                content.full = True
+                yield WindowEvent(INITIAL_FULL, event, at, content)
+            content.index = 0 if content.index is None else content.index + 1
+            yield WindowEvent(TRIGGER, event, at, content)
             return
         last = panes.last_end(grid, int(record["begin"]), panes.phase_of(grid, int(record["begin"])))
         for window in sorted(w for w in state.contents if w[1] == name and w[0] <= last):
@@ -226,17 +247,24 @@ class PaneLibrary:
     # ---- timeInterval: a watermark ----------------------------------------------------------------------------------
 
     def _advanced(self, state: PaneState, arrival: np.ndarray, event: int, at: int) -> Iterator[WindowEvent]:
-        """The events of a watermark. Each pane becomes complete, fires and is closed (E23), in order of ends, then of
-        keys.
-        """
+        """The events of a watermark."""
         before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
         events, firings, _ = self._windows.window_events(state.windows, arrival, at)
         if not isinstance(self._when, panes.Grid):
             yield from self._closed(state, events, firings, event, at)
-            return
+        elif self._of_keys:  # KT5
+            yield from self._of_all_keys(state, events, firings, event, at)
+        elif now > before:  # E22
+            yield from self._completed(state, firings, (before, now), event, at)
+
+    def _completed(
+        self, state: PaneState, firings: np.ndarray, watermarks: tuple[int, int], event: int, at: int
+    ) -> Iterator[WindowEvent]:
+        """Each pane becomes complete, fires and is closed (E23), in order of ends, then of keys. `watermarks`: the one
+        before, and the new one.
+        """
+        before, now = watermarks
         fired = {(int(f["end"]), self._name(state, int(f["partition"]))): f for f in firings if f["kind"] != WATERMARK}
-        if now <= before:  # E22
-            return
         self._empty(state, fired)
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda entry: entry[0])

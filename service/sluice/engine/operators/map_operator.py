@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data
+from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import computed, evaluate
@@ -31,6 +32,7 @@ class MapOperator:
 
     def __init__(self, spec: Map) -> None:
         self.spec = spec
+        load_classes(e for output in spec.outputs for _, e in output.attributes)
 
     def initial(self) -> None:
         return None

@@ -26,6 +26,8 @@ NO_ERRORS: Errors = {}
 TABLE = {**FUNCTIONS, **OPERATORS, **INTERNAL}
 #: functions of users' classes: name of a call -> the function of the columns of its arguments (FN11)
 OWN: dict[str, Callable[..., pa.Array]] = {}
+#: users' classes that give a value for each tuple, by their names: the function of a call and its arguments (FN16)
+OF_TUPLES: dict[str, Callable[[Call, Sequence[Checked]], Checked]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
     if call.function in OWN:
         columns = [_plain(checked(argument, tuples, errors)) for argument in call.arguments]
         return of_own(OWN[call.function](*[column.values for column in columns]), columns)
+    if call.function == "Custom":
+        class_name, *given = call.arguments
+        assert isinstance(class_name, Literal)  # noqa: S101 - calls are typed where they are made
+        return OF_TUPLES[class_name.value](call, [_plain(checked(argument, tuples, errors)) for argument in given])
     if call.function in INSIDES:
         parts = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
         return of_inside(kernel(INSIDES[call.function])(*[part.values for part in parts]), parts)

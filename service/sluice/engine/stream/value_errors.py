@@ -66,6 +66,12 @@ def of_own(values: pa.Array, arguments: Sequence[Checked]) -> Checked:
     return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own))
 
 
+def of_class(values: pa.Array, failed: np.ndarray, arguments: Sequence[Checked]) -> Checked:
+    """The values that a user's class computed, with an error where it failed; the errors of the arguments stay."""
+    own = np.where(failed, Error.NO_VALUE, Error.NONE)
+    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own))
+
+
 def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
     """A member of a value, or a value that is made of the arguments: it has their errors, and no error of its own."""
     errors = reduce(np.maximum, map(_errors, arguments))

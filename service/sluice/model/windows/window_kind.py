@@ -147,8 +147,7 @@ class WindowKind(ABC):
 
     #: whether the open window can emit early results (F8)
     early: ClassVar[bool] = False
-    #: whether the window has panes of event time, which come without tuples, too: empty ones can have results (EP1),
-    #: and each key can have a time of its own (KT6)
+    #: whether the window has panes of event time, which come without tuples, too: empty ones can have results (EP1)
     paned: ClassVar[bool] = False
     #: why panes of the calendar can have no results if they are empty, for messages; empty if they can (EP8)
     no_empty_panes_of_calendar: ClassVar[str] = ""

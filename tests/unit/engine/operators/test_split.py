@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.load import load_text
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.errors import PipelineError
-from sluice.model.spec import Split
+from sluice.model.spec import Pipeline, Split
 from sluice.planning.explain_plan import plan
-from sluice.replayer.player import replay
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
+from sluice.replayer.player import Player, replay
+from tests.spec.strategies import cuts
 
 FILE = """
 pipeline: p
@@ -39,20 +43,44 @@ events = st.lists(st.one_of(tuples, tuples, tuples, st.just("window")), max_size
 targets = st.lists(st.sampled_from(sorted(CONDITIONS)), min_size=1, max_size=2, unique=True)
 
 
-@given(targets, targets, st.booleans(), st.booleans(), events)
-@settings(max_examples=60, derandomize=True, deadline=None)
-def test_random_splits(first: list[str], second: list[str], several: bool, rest: bool, given_events: list[Any]):  # noqa: FBT001
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[str], list[str], bool, bool, list[Any]]:
+    """The conditions of two outputs, whether there are copies, whether there is an output for the rest, the events."""
+    return draw(targets), draw(targets), draw(st.booleans()), draw(st.booleans()), draw(events)
+
+
+def compared(
+    case: tuple[list[str], list[str], bool, bool, list[Any]], *cuts: list[int], limits: EngineLimits | None = None
+) -> None:
+    """`limits`: a split has no tables."""
+    del limits
+    first, second, several, rest, given_events = case
     more = f"to: {{a: {first}, b: {second}}}" + ", copies: all" * several + ", otherwise: c" * rest
     pipeline = load_text(FILE % more, "p", environment=None)
-    shown = [
+    streams = {"a": first, "b": second} | ({"c": []} if rest else {})
+    for sizes in ([], *cuts):
+        records = run(pipeline, given_events, sizes)
+        for stream in streams:
+            got = [r.get("tuple", "window") for r in records if r["stream"] == stream]
+            assert got == [e for e in given_events if e == "window" or stream in taken(e, streams, several=several)]
+
+
+def run(pipeline: Pipeline, given_events: list[Any], sizes: list[int]) -> list[dict[str, Any]]:
+    """In batches of these sizes, and one of all other events."""
+    placed = list(numbered(
         {"at": float(n), "stream": "orders"} | ({"punct": e} if e == "window" else {"tuple": e})
         for n, e in enumerate(given_events)
-    ]
-    records = list(replay(pipeline, shown, clock_origin=0))
-    streams = {"a": first, "b": second} | ({"c": []} if rest else {})
-    for stream in streams:
-        got = [r.get("tuple", "window") for r in records if r["stream"] == stream]
-        assert got == [e for e in given_events if e == "window" or stream in taken(e, streams, several=several)]
+    ))  # fmt: skip
+    player, cutter, rest = Player(pipeline, {"orders": 1}), Cutter(pipeline.inputs), iter(placed)
+    state = player.graph.initial()
+    batches = ([event for _, event in zip(range(size), rest, strict=False)] for size in [*sizes, len(placed)])
+    return [record for batch in batches for record in player.feed(state, cutter.batch(batch))]
+
+
+@given(cases(), cuts)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_random_splits(case: tuple[list[str], list[str], bool, bool, list[Any]], batches: list[int]):
+    compared(case, [1] * len(case[-1]), batches)
 
 
 def taken(row: dict[str, Any], streams: dict[str, list[str]], *, several: bool) -> list[str]:

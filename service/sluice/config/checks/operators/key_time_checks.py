@@ -8,7 +8,6 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path
 from sluice.model.spec import Aggregate, Dedup, Join, Operator, Pipeline, Union, Windowed
 from sluice.model.spreading import described, sees_all
-from sluice.model.windows.kinds import kinds_with_panes
 
 
 def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -> None:
@@ -37,23 +36,27 @@ def _key(operator: Operator) -> str:
 def _problems(operator: Operator) -> Iterator[str]:
     """Why the operator cannot read such a stream."""
     if isinstance(operator, Join) and operator.window is not None:
-        yield "a join over event time needs one watermark of both sides (rule KT6)"
+        yield (
+            "a join over event time waits for both of its sides, and a key with tuples on one side alone has no "
+            "watermark on the other (rule KT6)"
+        )
     elif isinstance(operator, Dedup) and operator.over == "event_time":
-        yield "its periods end at the watermark of the stream; use within: time(...) (rule KT6)"
+        yield "the few tuples of a key of `by` would end no period; use within: time(...) (rule KT6)"
     elif isinstance(operator, Windowed) and operator.accepts is not None:
         yield from _of_window(operator)
 
 
 def _of_window(operator: Windowed) -> Iterator[str]:
-    if not isinstance(operator, Aggregate) or not operator.window.paned:
+    window = operator.window
+    if window.timed_by_topic_partition:
         yield (
-            f"only an aggregate over {kinds_with_panes()} has a time of each key, not {operator.window.word} of a "
-            f"{_key(operator)} (rule KT6)"
+            f"{window.word} has the stream time of a topic partition (KIP T2); a timeInterval with a creationPeriod "
+            "has panes of each key that overlap (rule KT6)"
         )
-        return
     if not operator.partition_by:
-        yield "a key is what partition_by names, and the aggregate has none; without it leave out per: key (rule KT1)"
+        yield "a key is what partition_by names, and the operator has none; without it leave out per: key (rule KT1)"
     if sees_all(operator):
         yield "CountAll() counts the tuples of all keys in a pane, which fires for each key at another time (rule KT7)"
-    if operator.window.needs_one_bucket(described=described(operator), behind_window=False):
+    indexed = window.needs_one_bucket(described=described(operator), behind_window=False)
+    if isinstance(operator, Aggregate) and indexed:
         yield "paneIndex() and paneTiming() count the firings of a pane over all keys (rule KT7)"

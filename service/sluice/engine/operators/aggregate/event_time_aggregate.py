@@ -23,10 +23,10 @@ from sluice.engine.operators.aggregate.timed_aggregate import TimedAggregate, Wr
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, Outputs, WindowOutputs
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.windows import early_results
-from sluice.engine.windows.early_results import EarlyPolicy, EarlyResults
-from sluice.engine.windows.event_time import event_records, panes, sliding_time
+from sluice.engine.windows.early_results import EarlyResults
+from sluice.engine.windows.event_time import event_records, key_times, panes, sliding_time
 from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
-from sluice.engine.windows.event_time.event_records import ENDLESS, EVENT, KEY_MARK, NEVER, KeyTimes, Window
+from sluice.engine.windows.event_time.event_records import ENDLESS, EVENT, NEVER, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
@@ -67,13 +67,11 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         self._dated = isinstance(self.when, panes.Grid) and self.when.dated
         self._filled = None if spec.empty_panes is None else FilledOutputs(spec, self.program)
         filled = self._filled is not None
-        #: how the time of each key is computed; None: the stream has one
-        self._of_keys, self._nanoseconds = event_time.per_key, event_time.tick
-        keyed, idles = self._of_keys is not None, self._of_keys is not None and self._of_keys.idle_after is not None
+        self._event_time, self._keyed = event_time, event_time.per_key is not None
         #: which tables only some windows need
         self._more = {
             "closings": self._dated, "fillings": filled, "carried": filled,
-            "spans": filled and window.calendar is not None, "key_times": keyed, "idles": idles, "forgets": keyed,
+            "spans": filled and window.calendar is not None, **key_times.needed(event_time.per_key),
         }  # fmt: skip
         #: whether a function counts the tuples of all partitions, and for how many ticks behind the time before which
         #: tuples are late the count of a slice is needed
@@ -99,10 +97,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         """When the next early result is due (F2), or the next key is idle or forgotten (KT3). The clock causes no other
         results, only watermarks do (E1).
         """
-        queues = (
-            (state.earlies, state.early_queue), (state.idles, state.idle_queue), (state.forgets, state.forget_queue)
-        )  # fmt: skip
-        return MAX_TIME if state.finished else min(early_results.next_due(*queue) for queue in queues)
+        early = early_results.next_due(state.earlies, state.early_queue)
+        return MAX_TIME if state.finished else min(early, key_times.next_due(state))
 
     def inspect(self, state: EventState, key: str | None) -> list[InspectedWindow]:
         """How many tuples the window of this key holds at each event time; without `partition_by` `key` is ignored.
@@ -117,6 +113,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             if times or self._life(state, p):
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
                 policy = {"at": at} | early_results.shown_due(state.earlies, p) | self._life(state, p)
+                policy |= key_times.shown(state, p, self.ticks)
                 windows.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
         return windows
 
@@ -179,30 +176,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             state.agenda.matches, state.agenda.starts, state.clocks, state.panes, *written,
             EarlyResults(self.program.clause.early, state.earlies, state.early_queue), state.closings,
             np.array([self.late_before(state)] if self._dated else [], np.int64),
-            state.fillings, self._lives(arrivals), state.spans, self._key_times(state, arrivals),
+            state.fillings, self._lives(arrivals), state.spans,
+            key_times.of_batch(state, self._event_time, self.ticks, arrivals, dated=self._dated),
         )  # fmt: skip
         if isinstance(self.when, panes.Grid):
             return panes.run(window, self.when, arrivals, end, first)
         done = sliding_time.run(window, self.when, arrivals, first)
         return done + 1 if done == len(arrivals) else done
-
-    def _key_times(self, state: EventState, arrivals: np.ndarray) -> KeyTimes:
-        """The times of keys, and the watermark that each tuple gives its key (KT2)."""
-        settings = self._of_keys
-        marks = np.zeros(0 if settings is None else len(arrivals), KEY_MARK)
-        if settings is not None:
-            tuples = arrivals["kind"] == TUPLE
-            times = self.ticks.to_units(arrivals["time"][tuples]) * self._nanoseconds - settings.lag
-            watermarks = self.ticks.of_watermarks(times)
-            marks["made"][tuples], marks["watermark"][tuples] = times, watermarks
-            if self._dated:
-                marks["drop"][tuples] = self.ticks.late_before(watermarks)
-        return KeyTimes(
-            state.key_times, marks,
-            EarlyResults(_wait(settings.idle_after if settings else None), state.idles, state.idle_queue),
-            EarlyResults(_wait(settings.forget_after if settings else None), state.forgets, state.forget_queue),
-            settings.minimum_gap if settings else 0,
-        )  # fmt: skip
 
     def _lives(self, arrivals: np.ndarray) -> np.ndarray:
         """For panes of the calendar: until when the pane of each tuple makes its key live (EP2). Else empty."""
@@ -222,8 +202,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         )  # fmt: skip
 
     def _compact(self, state: EventState) -> None:
-        keyed = self._of_keys is not None
-        compact(state, ENDLESS if keyed else self.late_before(state) if self._filled is not None else NEVER)
+        compact(state, ENDLESS if self._keyed else self.late_before(state) if self._filled is not None else NEVER)
 
     def _outputs(self, state: EventState, rows: Rows, firings: np.ndarray) -> Outputs:
         if self._filled is None:
@@ -261,7 +240,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
         if self.spec.window.paned:
-            of_key = " of its key" if self._of_keys is not None else ""
+            of_key = " of its key" if self._keyed else ""
             return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark{of_key} less discardAge"
         if time < 0:
             return f"{name} is before 1970, where slidingTime has no windows"
@@ -281,11 +260,6 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         needed = known[0] > max(self.late_before(state) - self._longest, NEVER)
         state.totals = known[:, needed].ravel()
         return counts
-
-
-def _wait(time: int | None) -> EarlyPolicy:
-    """The policy of a queue that waits for so many nanoseconds."""
-    return EarlyPolicy(wanted=time is not None, every=0, wait=time or 0)
 
 
 def _when(

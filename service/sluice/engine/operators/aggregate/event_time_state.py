@@ -29,7 +29,7 @@ from sluice.engine.contents import slices
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.windows import early_results
-from sluice.engine.windows.event_time import event_records, timeline_blocks
+from sluice.engine.windows.event_time import event_records, key_times, timeline_blocks
 from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     ENDLESS,
     EPOCH,
@@ -72,11 +72,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         ),
         "carried": words_of("partition", program.carried.columns),
         "spans": Table("node", np.dtype(np.int64)),
-        "key_times": Table("partition", event_records.KEY_TIME, fresh=dict.fromkeys(
-            ("watermark", "made", "drop", "goal"), NEVER
-        )),
-        "idles": early_results.table("partition"),
-        "forgets": early_results.table("partition"),
+        **key_times.tables(),
         "panes": Table("pane", event_records.PANE),
         "group_records": Table("group", slices.GROUP_RECORD, refers={
             **dict.fromkeys(OF_GROUP, "slice"), "younger": "group", "older": "group",
@@ -120,6 +116,9 @@ class EventState(Tables):
     key_times: np.ndarray
     idles: np.ndarray
     forgets: np.ndarray
+    idle_queue: np.ndarray
+    forget_queue: np.ndarray
+    instant: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
@@ -213,9 +212,8 @@ class EventState(Tables):
         """Makes the ends of the queues of panes that wait for an early result, and of keys that wait until they are
         idle or forgotten.
         """
-        self.early_queue, self.idle_queue, self.forget_queue = map(
-            early_results.queue_of, (self.earlies, self.idles, self.forgets)
-        )
+        self.early_queue = early_results.queue_of(self.earlies)
+        key_times.queue(self)
 
     # ---- saving and loading -----------------------------------------------------------------------------------------
 

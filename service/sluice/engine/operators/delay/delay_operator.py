@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.json_columns import shown_values
@@ -16,7 +19,7 @@ from sluice.engine.operators.delay import delay_kernel
 from sluice.engine.operators.delay.delay_kernel import DelaySettings
 from sluice.engine.operators.delay.delay_state import DelayState
 from sluice.engine.operators.one_input import until_final
-from sluice.engine.operators.operator import Stateful
+from sluice.engine.operators.operator import OperatorState, Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated
@@ -26,13 +29,45 @@ from sluice.model.types import Schema
 from sluice.time_units import SECOND
 
 
-class DelayOperator(Stateful[DelayState]):
-    """Runs one `Delay`."""
+class _DelayState(OperatorState, Protocol):
+    """What the states of both operators have."""
+
+    @property
+    def due(self) -> int: ...
+
+
+S = TypeVar("S", bound=_DelayState)
+
+
+class Delaying(Stateful[S], ABC):
+    """What the operators with and without a key have in common."""
 
     def __init__(self, spec: Delay, schema: Schema) -> None:
         """`schema` belongs to the input."""
         self.spec, self._attributes, self._schema = spec, schema, arrow_schema(schema)
         self._rule = DelaySettings(spec.by, spec.gap, spec.buffer)
+
+    def due(self, state: S) -> int:
+        """The time at which the next item leaves; MAX_TIME if none waits."""
+        return state.due
+
+    def _waiting(self, parts: Sequence[pa.RecordBatch], due: int) -> list[InspectedWindow]:
+        """The tuples that wait, with the time in seconds at which the first of them leaves; nothing if none waits."""
+        columns = {
+            name: [value for part in parts for value in shown_values(part.column(name), kind)]
+            for name, kind in self._attributes
+        }
+        held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return [InspectedWindow(self.spec.name, len(held), held, policy={"due": due / SECOND})] if held else []
+
+    def _refused(self, items: Items, refused: np.ndarray, whose: str = "") -> Items | None:
+        """The tuples among the items for which there is no room, as dead letters (DL5). `refused`: by item."""
+        reasons = [f"{self.spec.buffer} tuples {whose}wait already"] * int(np.count_nonzero(refused))
+        return rejected(items.only(refused), self.spec.name, reasons) if reasons else None
+
+
+class DelayOperator(Delaying[DelayState]):
+    """Runs one `Delay`."""
 
     def initial(self) -> DelayState:
         return DelayState(self._schema)
@@ -40,21 +75,9 @@ class DelayOperator(Stateful[DelayState]):
     def load(self, data: Data) -> DelayState:
         return self.initial().read(data)
 
-    def due(self, state: DelayState) -> int:
-        """The time at which the next item leaves; MAX_TIME if none waits."""
-        return state.due
-
     def inspect(self, state: DelayState, key: str | None) -> list[InspectedWindow]:
-        """The tuples that wait, with the time in seconds at which the first of them leaves."""
-        if not state.waiting:
-            return []
-        parts = [items.tuples for items, _ in state.pieces]
-        columns = {
-            name: [value for part in parts for value in shown_values(part.column(name), kind)]
-            for name, kind in self._attributes
-        }
-        held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return [InspectedWindow(self.spec.name, state.waiting, held, policy={"due": state.due / SECOND})]
+        del key
+        return self._waiting([items.tuples for items, _ in state.pieces], state.due)
 
     def feed(self, state: DelayState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """The items that leave by `clock.end`, by stream, and the rejected tuples under REJECTS. The final mark lets
@@ -81,8 +104,7 @@ class DelayOperator(Stateful[DelayState]):
         delay_kernel.times(self._rule, items.at, is_tuple, waiting, len(known), last, due, refused)
         state.last_tuple, state.last_item = last.tolist()
         state.add(items.only(~refused), due[~refused])
-        reasons = [f"{self.spec.buffer} tuples wait already"] * int(np.count_nonzero(refused))
-        return rejected(items.only(refused), self.spec.name, reasons) if reasons else None
+        return self._refused(items, refused)
 
 
 def _leaving(items: Items, due: np.ndarray) -> Items:

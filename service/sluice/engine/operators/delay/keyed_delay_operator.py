@@ -8,33 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.json_columns import json_values
 from sluice.columns.key_bytes import canonical, key_codes
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel
-from sluice.engine.operators.delay.delay_kernel import DelaySettings
+from sluice.engine.operators.delay.delay_operator import Delaying
 from sluice.engine.operators.delay.keyed_delay_state import KeyedDelayState, Waiting
 from sluice.engine.operators.one_input import until_final
-from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated
-from sluice.engine.stream.rejected_tuples import joined, readable, rejected
-from sluice.model.spec import Delay
-from sluice.model.types import Schema
-from sluice.time_units import SECOND
+from sluice.engine.stream.rejected_tuples import joined, readable
 
 
-class KeyedDelayOperator(Stateful[KeyedDelayState]):
+class KeyedDelayOperator(Delaying[KeyedDelayState]):
     """Runs one `Delay` with `partition_by` (DL8)."""
-
-    def __init__(self, spec: Delay, schema: Schema) -> None:
-        """`schema` belongs to the input."""
-        self.spec, self._attributes, self._schema = spec, schema, arrow_schema(schema)
-        self._rule = DelaySettings(spec.by, spec.gap, spec.buffer)
 
     def initial(self) -> KeyedDelayState:
         return KeyedDelayState(self._schema)
@@ -42,23 +31,12 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
     def load(self, data: Data) -> KeyedDelayState:
         return self.initial().read(data)
 
-    def due(self, state: KeyedDelayState) -> int:
-        """The time at which the next tuple leaves; MAX_TIME if none waits."""
-        return state.due
-
     def inspect(self, state: KeyedDelayState, key: str | None) -> list[InspectedWindow]:
-        """The waiting tuples of this key, with the time in seconds at which the first of them leaves."""
         number = window_inspection.code_of(state.keys, key)
         if number < 0 or not state.counts[number]:
             return []
         parts = [piece.only(piece.key == number).tuples for piece in state.pieces]
-        columns = {
-            name: [value for part in parts for value in json_values(part.column(name), kind)]
-            for name, kind in self._attributes
-        }
-        held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        policy = {"due": int(state.times_of(number)[0]) / SECOND}
-        return [InspectedWindow(self.spec.name, len(held), held, policy=policy)]
+        return self._waiting(parts, int(state.times_of(number)[0]))
 
     def feed(self, state: KeyedDelayState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """The items that leave by `clock.end`, by stream, and the rejected tuples under REJECTS. The final mark lets
@@ -70,7 +48,7 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
         key = key_codes(read.columns, state.keys)
         state.make_room()
         due, refused = self._times(state, items.at[items.kind == TUPLE], key)
-        full = self._refused(items, refused)
+        full = self._refused(items, _of_tuples(items, refused), "of its key ")
         at_once = self._add(state, items, key, due, refused)
         leaving = _in_order(self._leaving(state, state.leave(end)), at_once)
         if last is not None:
@@ -107,13 +85,6 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
         due[own], refused[own] = times, without
         state.last[number] = lasts[delay_kernel.LAST_TUPLE]
 
-    def _refused(self, items: Items, refused: np.ndarray) -> Items | None:
-        if not refused.any():
-            return None
-        numbers = np.flatnonzero(items.kind == TUPLE)[refused]
-        reasons = [f"{self.spec.buffer} tuples of its key wait already"] * len(numbers)
-        return rejected(items.take(numbers), self.spec.name, reasons)
-
     def _add(
         self, state: KeyedDelayState, items: Items, key: np.ndarray, due: np.ndarray, refused: np.ndarray
     ) -> Items:
@@ -123,9 +94,7 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
         waits = ~leaves & ~refused
         tuples, source = items.tuples.filter(pa.array(waits)), items.source[is_tuple][waits].astype(np.int64)
         state.add(Waiting.sorted(tuples, due[waits], source, key[waits]))
-        passing = ~is_tuple
-        passing[is_tuple] = leaves & ~refused
-        return items.only(passing)
+        return items.only(~is_tuple | _of_tuples(items, leaves & ~refused))
 
     def _leaving(self, state: KeyedDelayState, waiting: Waiting, *, by_key: bool = False) -> Items:
         """The tuples as items that the clock causes. Those of one time, or all, are in order of their keys."""
@@ -139,6 +108,13 @@ class KeyedDelayOperator(Stateful[KeyedDelayState]):
             waiting.source[order].astype(np.int32), key[order].astype(np.int32), keys,
             waiting.tuples.take(pa.array(order)),
         )  # fmt: skip
+
+
+def _of_tuples(items: Items, chosen: np.ndarray) -> np.ndarray:
+    """Which of the items are these tuples."""
+    mask: np.ndarray = items.kind == TUPLE
+    mask[mask] = chosen
+    return mask
 
 
 def _in_order(timed: Items, passing: Items) -> Items:

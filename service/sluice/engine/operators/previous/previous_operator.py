@@ -16,6 +16,7 @@ from sluice.columns.encoding import WordColumns, or_null
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes, one_key
 from sluice.columns.tables import Data
+from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.map_operator import let_through, written
@@ -50,6 +51,7 @@ class KeyedMapOperator(Stateful[PreviousState]):
 
     def __init__(self, spec: KeyedMap) -> None:
         self.spec = spec
+        load_classes(e for output in spec.outputs for _, e in output.attributes)
         self._columns = WordColumns([value.type for value in spec.values])
         self._names = {call: f"#{number}" for number, call in enumerate(spec.calls)}
         self._places = {call: spec.values.index(call.arguments[0]) for call in spec.calls}

@@ -7,6 +7,10 @@ its reach is less than that of any younger session, also with a maximum duration
 
     key a   |--session--|      |-session-|          times of tuples, without gaps
             first    last  reach                    reach: the latest time of a tuple that can join
+
+Where each key has a time of its own (KT1), its tuples move its watermark, and only its sessions are over then. The
+queue has a key only while the clock closes its sessions: so the sessions of all keys that are idle at one instant come
+out in order (G8).
 """
 
 # The fields of an array's record are attributes, which numpy does not declare to type checkers.
@@ -36,8 +40,10 @@ from sluice.engine.operators.session.session_records import (
 )
 from sluice.engine.stream.items import EARLY_FIRING, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows import early_results
+from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_log import pass_watermark_on
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
+from sluice.engine.windows.event_time.key_times import FORGOTTEN
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
@@ -50,13 +56,7 @@ def run(w: Sessions, r: SessionSettings, arrivals: np.ndarray, first: int, end: 
     sessions that are over by `end`.
     """
     for i in range(first, len(arrivals)):
-        if not _pass_time(w, r, arrivals[i].at):
-            return i
-        if arrivals[i].kind == TUPLE:
-            if not _room(w, w.partitions[arrivals[i].partition].size + 3, 1):
-                return i
-            _arrive(w, r, arrivals, i)
-        elif arrivals[i].kind == WATERMARK and not _advance(w, r, arrivals[i]):
+        if not _pass_time(w, r, arrivals[i].at) or not _handle(w, r, arrivals, i):
             return i
     if not _pass_time(w, r, end):
         return len(arrivals)
@@ -64,10 +64,35 @@ def run(w: Sessions, r: SessionSettings, arrivals: np.ndarray, first: int, end: 
 
 
 @inlined
+def _handle(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> bool:
+    """Handles an item. Returns False if an output table is full, and it has to be handled again."""
+    if arrivals[i].kind == TUPLE:
+        size = w.partitions[arrivals[i].partition].size
+        if not (_room(w, 3 * size + 5, size + 2) if r.keyed else _room(w, size + 3, 1)):
+            return False
+        _arrive(w, r, arrivals, i)
+        if r.keyed:
+            _move_key(w, r, arrivals, i)
+    elif arrivals[i].kind == WATERMARK:
+        return _end_keys(w, r, arrivals[i]) if r.keyed else _advance(w, r, arrivals[i])
+    return True
+
+
+@inlined
 def _pass_time(w: Sessions, r: SessionSettings, now: int) -> bool:
-    """Does what the operator clock causes until `now` (inclusive), in order of time: early results (F2), and over the
-    clock the sessions that are over (G12). A session that is over when its early result is due has none (F3). Returns
-    False if an output table is full and something remains.
+    """Does what the operator clock causes until `now` (inclusive), in order of time: the sessions of keys that are idle
+    or forgotten (KT3, KT4), early results (F2), and over the clock the sessions that are over (G12). Returns False if
+    an output table is full and something remains.
+    """
+    if r.keyed and not _close_keys(w, r, now):
+        return False
+    return _fire_early_by(w, r, now) and (not r.clock or _close(w, r, now, TIMER, now))
+
+
+@inlined
+def _fire_early_by(w: Sessions, r: SessionSettings, now: int) -> bool:
+    """Emits the early results that are due by `now` (inclusive). A session that is over when its early result is due
+    has none (F3). Returns False if an output table is full and some remain.
     """
     while w.early.policy.wait > 0:
         s = early_results.due_by(w.early, now)
@@ -80,13 +105,19 @@ def _pass_time(w: Sessions, r: SessionSettings, now: int) -> bool:
             if not _room(w, 1, 1):
                 return False
             _fire_early(w, r, s, TIMER, due)
-    return not r.clock or _close(w, r, now, TIMER, now)
+    return True
 
 
 @inlined
 def _reach(r: SessionSettings, first: int, until: int) -> int:
     """The latest time of a tuple that could still join a session (G5, G9)."""
     return until if r.longest == ENDLESS else min(until, later(first, r.longest))
+
+
+@inlined
+def _watermark(w: Sessions, r: SessionSettings, p: int) -> int:
+    """The watermark of the key: that of the stream, or its own (KT1)."""
+    return w.keys.times[p].watermark if r.keyed else w.clocks[0]  # type: ignore[no-any-return]
 
 
 @inlined
@@ -127,9 +158,10 @@ def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> No
         first, last = min(first, sessions[y].first), max(last, sessions[y].last)
         until = max(until, sessions[y].until)
         y = sessions[y].younger
-    if not r.clock and w.clocks[0] != NEVER and later(_reach(r, first, until), r.grace) < w.clocks[0]:  # G7
+    now = _watermark(w, r, p)
+    if not r.clock and now != NEVER and later(_reach(r, first, until), r.grace) < now:  # G7
         w.late[w.used[2]].item = i
-        w.late[w.used[2]].behind = w.clocks[0] - r.grace - _reach(r, first, until)
+        w.late[w.used[2]].behind = now - r.grace - _reach(r, first, until)
         w.used[2] += 1
         return
     if s == NIL:
@@ -144,7 +176,7 @@ def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> No
     elif w.early.policy.wanted and early_results.count_tuple(w.early, s, p, arrivals[i].at):
         _fire_early(w, r, s, arrivals[i].event, arrivals[i].at)
     due = _due(w, r, p)
-    if r.clock or due < lists[p].due:
+    if r.clock or (not r.keyed and due < lists[p].due):
         schedule(lists, w.matches, w.starts[0], p, due)
 
 
@@ -224,20 +256,132 @@ def _close(w: Sessions, r: SessionSettings, now: int, event: int, at: int) -> bo
         if not _room(w, 2, 1):
             return False
         p = w.matches[start + ROOT].partition
-        s, due = w.partitions[p].oldest, _due(w, r, p)
+        due = _due(w, r, p)
         if due != w.partitions[p].due:
             schedule(w.partitions, w.matches, start, p, due)
             continue
-        if not r.updates:
-            if w.scalars[LAST] != due:
-                w.scalars[LAST] = due
-                w.scalars[GROUP] += 1
-            _fire(w, r, WINDOW, p, s, event, due + 1 if r.clock else at)
-        if w.early.policy.wanted:
-            early_results.start_again(w.early, s)
-        _note(w, FORGET, s, NIL, 0)
-        _free(w, p, s)
+        _end_oldest(w, r, p, event, due + 1 if r.clock else at)
         schedule(w.partitions, w.matches, start, p, _due(w, r, p))
+    return True
+
+
+@inlined
+def _end_oldest(w: Sessions, r: SessionSettings, p: int, event: int, at: int) -> None:
+    """Emits and removes the oldest session of a key, which is over."""
+    s, due = w.partitions[p].oldest, _due(w, r, p)
+    if not r.updates:
+        if w.scalars[LAST] != due:
+            w.scalars[LAST] = due
+            w.scalars[GROUP] += 1
+        _fire(w, r, WINDOW, p, s, event, at)
+    if w.early.policy.wanted:
+        early_results.start_again(w.early, s)
+    _note(w, FORGET, s, NIL, 0)
+    _free(w, p, s)
+
+
+# ---- a time of each key ---------------------------------------------------------------------------------------------
+
+
+@inlined
+def _move_key(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> None:
+    """Moves the time of the key of a tuple: its sessions that are over come out (KT2)."""
+    k, p = w.keys, arrivals[i].partition
+    w.scalars[LAST] = NEVER
+    key_times.wait_anew(k, p, arrivals[i].at)
+    if key_times.gives_watermark(k, p, i):
+        if k.marks[i].watermark > k.times[p].watermark:
+            while _due(w, r, p) < k.marks[i].watermark:
+                _end_oldest(w, r, p, arrivals[i].event, arrivals[i].at)
+            key_times.advance(k, p, i)
+        k.times[p].made = k.marks[i].made
+
+
+@inlined
+def _close_keys(w: Sessions, r: SessionSettings, now: int) -> bool:
+    """Emits the sessions of the keys that are idle or forgotten by `now` (inclusive), and early results before them.
+    Returns False if an output table is full and some remain.
+    """
+    k = w.keys
+    while True:
+        if k.instant[0] == NEVER:
+            due = key_times.next_instant(k, now)
+            if due == ENDLESS:
+                return True
+            if not _fire_early_by(w, r, due - 1):
+                return False
+            _begin_to_close(w, r, due)
+        if not _end_aimed(w, r, TIMER, k.instant[0]):
+            return False
+        k.instant[0] = NEVER
+
+
+@inlined
+def _begin_to_close(w: Sessions, r: SessionSettings, instant: int) -> None:
+    """All keys whose wait is over at this instant get a goal: behind their sessions, or the end if they are
+    forgotten.
+    """
+    w.keys.instant[0], w.scalars[LAST] = instant, NEVER
+    while True:
+        p = key_times.next_waiting(w.keys.idle, instant)
+        if p == NIL:
+            break
+        youngest = w.partitions[p].youngest
+        _aim(w, r, p, later(_session_reach(w, r, youngest), r.grace) + 1 if youngest != NIL else NEVER)
+    while True:
+        p = key_times.next_waiting(w.keys.forgotten, instant)
+        if p == NIL:
+            break
+        _aim(w, r, p, FORGOTTEN)
+
+
+@inlined
+def _aim(w: Sessions, r: SessionSettings, p: int, goal: int) -> None:
+    """The key is to reach the watermark `goal`, FORGOTTEN if it is forgotten then."""
+    w.keys.times[p].goal = max(goal, w.keys.times[p].watermark)
+    _go_on(w, r, p)
+
+
+@inlined
+def _go_on(w: Sessions, r: SessionSettings, p: int) -> None:
+    """The key waits in the queue until its sessions are over at its goal, and then reaches it."""
+    due = _due(w, r, p)
+    if due < w.keys.times[p].goal:
+        schedule(w.partitions, w.matches, w.starts[0], p, due)
+    else:
+        schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
+        key_times.reach_goal(w.keys, p)
+
+
+@inlined
+def _end_aimed(w: Sessions, r: SessionSettings, event: int, at: int) -> bool:
+    """Ends the sessions of all keys that have a goal, in order. Returns False if an output table is full."""
+    start = w.starts[0]
+    while w.matches[start + ROOT].due != ENDLESS:
+        if not _room(w, 2, 1):
+            return False
+        p = w.matches[start + ROOT].partition
+        _end_oldest(w, r, p, event, at)
+        _go_on(w, r, p)
+    return True
+
+
+@inlined
+def _end_keys(w: Sessions, r: SessionSettings, item: Any) -> bool:
+    """Handles the maximum watermark, the only one of a stream whose keys have times of their own: the sessions of all
+    keys are over (KT5). Returns False, and does nothing, without room for all of them.
+    """
+    count = 0
+    for p in range(len(w.partitions)):
+        count += w.partitions[p].size
+    if not _room(w, 2 * count, count + 1):
+        return False
+    w.scalars[LAST] = NEVER
+    for p in range(len(w.partitions)):
+        if w.partitions[p].size:
+            _aim(w, r, p, item.time)
+    _end_aimed(w, r, item.event, item.at)
+    pass_watermark_on(w, item)
     return True
 
 

@@ -24,6 +24,7 @@ from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.engine.stream.rejected_tuples import without
 from sluice.engine.windows import early_results
 from sluice.engine.windows.early_results import EarlyResults
+from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_records import ENDLESS
 from sluice.engine.windows.event_time.event_ticks import ClockTicks, Ticks
 from sluice.engine.windows.event_time.timer_queue import ROOT
@@ -48,11 +49,14 @@ class SessionOperator(TimedAggregate[SessionState]):
         self.ticks = (
             ClockTicks() if event_time is None else Ticks(event_time, dict(schema)[event_time.attribute], window)
         )
+        self._event_time, self._of_keys = event_time, event_time.per_key if event_time is not None else None
         self._tick = 1 if event_time is None else event_time.tick
         self._gap, longest, grace = self.ticks.sizes(window)
         self._sized = None if isinstance(window.gap, int) else self.program.reads.index(window.gap)
         limit = ENDLESS if window.longest is None else longest
-        self._rule = SessionSettings(limit, grace, window.emit == "updates", event_time is None)
+        self._rule = SessionSettings(
+            limit, grace, window.emit == "updates", event_time is None, self._of_keys is not None
+        )
 
     @property
     def spaces(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -62,18 +66,18 @@ class SessionOperator(TimedAggregate[SessionState]):
         return ("partition", "group", "session", "content"), ["slot"] * self.holding, ()
 
     def initial(self) -> SessionState:
-        return SessionState(self.program)
+        return SessionState(self.program, self._of_keys)
 
     def load(self, data: Data) -> SessionState:
         return self.initial().read(data)
 
     def due(self, state: SessionState) -> int:
-        """When the next early result is due (F2). Over the clock also 1 ns after the reach of the session that is over
-        next (G12). MAX_TIME if neither comes.
+        """When the next early result is due (F2), or the next key is idle or forgotten (KT3). Over the clock also 1 ns
+        after the reach of the session that is over next (G12). MAX_TIME if none of these comes.
         """
         if state.finished:
             return MAX_TIME
-        early = early_results.next_due(state.earlies, state.early_queue)
+        early = min(early_results.next_due(state.earlies, state.early_queue), key_times.next_due(state))
         if not self._rule.clock or not len(state.agenda.matches):
             return early
         due = int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
@@ -90,6 +94,7 @@ class SessionOperator(TimedAggregate[SessionState]):
             start, end = (float(self.ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
             sessions.append({"start": start, "end": end, "tuples": count})
         policy = {"sessions": sessions} | early_results.shown_due(state.earlies, p)
+        policy |= key_times.shown(state, p, self.ticks)
         return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy=policy)]
 
     def _contents_of(self, state: SessionState, session: int) -> list[int]:
@@ -117,6 +122,7 @@ class SessionOperator(TimedAggregate[SessionState]):
         sessions = Sessions(
             state.scalars, state.partitions, state.sessions, state.agenda.matches, state.agenda.starts, state.clocks,
             *written, EarlyResults(self.program.clause.early, state.earlies, state.early_queue),
+            key_times.of_batch(state, self._event_time, self.ticks, arrivals),
         )  # fmt: skip
         return session_kernel.run(sessions, self._rule, arrivals, first, end)
 
@@ -135,7 +141,8 @@ class SessionOperator(TimedAggregate[SessionState]):
     def reason(self, time: int, behind: int) -> str:
         """(G7)"""
         del time
-        return f"late: its session was over {self.ticks.seconds(behind)} s before the watermark less grace"
+        of_key = " of its key" if self._of_keys is not None else ""
+        return f"late: its session was over {self.ticks.seconds(behind)} s before the watermark{of_key} less grace"
 
 
 def gaps(column: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:

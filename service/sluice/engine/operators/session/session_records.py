@@ -8,6 +8,7 @@ import numpy as np
 
 from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time import event_records
+from sluice.engine.windows.event_time.event_records import KeyTimes
 
 #: window events: a tuple enters a session (INSERT), a session takes over another one (MERGE), the content of a session
 #: is emitted (FIRE), a session is closed and removed (FORGET)
@@ -68,6 +69,8 @@ class SessionSettings(NamedTuple):
     updates: bool
     #: whether times are times of the operator clock
     clock: bool
+    #: whether each key has a time of its own (KT1)
+    keyed: bool
 
 
 class Sessions(NamedTuple):
@@ -88,3 +91,4 @@ class Sessions(NamedTuple):
     used: np.ndarray
     #: a row for each session
     early: EarlyResults
+    keys: KeyTimes

@@ -32,9 +32,11 @@ from sluice.engine.operators.session.session_records import (
     SESSIONS,
 )
 from sluice.engine.windows import early_results
+from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
+from sluice.model.spec import KeyTime
 
 ENDS = ("oldest", "youngest")
 NEIGHBOURS = ("older", "younger", "leap")
@@ -52,6 +54,7 @@ def tables(program: Program) -> dict[str, Table]:
             **dict.fromkeys(NEIGHBOURS, "session"), "owner": "partition",
         }),
         "earlies": early_results.table("session"),
+        **key_times.tables(),
         "chains": Table("session", session_records.CHAIN, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
         "group_records": Table(
             "group", session_records.GROUP_RECORD, refers=dict.fromkeys(ENDS, "content"), fresh=no_member
@@ -82,6 +85,12 @@ class SessionState(PartitionedState):
     partitions: np.ndarray
     sessions: np.ndarray
     earlies: np.ndarray
+    key_times: np.ndarray
+    idles: np.ndarray
+    forgets: np.ndarray
+    idle_queue: np.ndarray
+    forget_queue: np.ndarray
+    instant: np.ndarray
     chains: np.ndarray
     group_records: np.ndarray
     contents: np.ndarray
@@ -89,12 +98,13 @@ class SessionState(PartitionedState):
     links: np.ndarray
     words: np.ndarray
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, program: Program, of_keys: KeyTime | None = None) -> None:
+        """`of_keys`: how the time of each key is computed; None: the stream has one (KT1)."""
+        self._program, self._of_keys = program, of_keys
         known = tables(program)
-        self.declare(known, [name for name in known if name != "earlies" or program.clause.early.wanted])
-        #: the ends of the queue of sessions that wait for an early result
-        self.early_queue = early_results.queue_of(self.earlies)
+        optional = {"earlies": program.clause.early.wanted, **key_times.needed(of_keys)}
+        self.declare(known, [name for name in known if optional.get(name, True)])
+        self._queue()
         self.scalars = np.zeros(session_records.SCALARS, np.int64)
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
         self.scalars[LAST] = NEVER
@@ -147,14 +157,27 @@ class SessionState(PartitionedState):
         super().plan()
         contents = self.contents[: self.rows["content"]]
         self.held[0] = contents["count"][contents["owner"] != NIL].sum()
+        self._queue()
+
+    def _queue(self) -> None:
+        """Makes the ends of the queues of sessions that wait for an early result, and of keys that wait until they are
+        idle or forgotten.
+        """
         self.early_queue = early_results.queue_of(self.earlies)
+        key_times.queue(self)
 
     def open_keys(self) -> np.ndarray:
-        """The keys with open sessions. A compaction removes the others (G14)."""
-        return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
+        """The keys with open sessions, and those with a time of their own (KT4). A compaction removes the others
+        (G14).
+        """
+        count = self.rows["partition"]
+        needed = self.partitions["size"][:count] > 0
+        if len(self.key_times):
+            needed |= self.key_times["made"][:count] != NEVER
+        return np.flatnonzero(needed)
 
     def new(self, states: Sequence[SessionState]) -> SessionState:
-        new_state = SessionState(self._program)
+        new_state = SessionState(self._program, self._of_keys)
         new_state.finished = states[0].finished
         new_state.arrived = max(state.arrived for state in states)
         new_state.clocks = np.max([state.clocks for state in states], axis=0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as NotBase64Error
+from binascii import Error as BinasciiError
+from binascii import unhexlify
 
 import numpy as np
 import orjson
@@ -92,11 +93,36 @@ def to_bytes(text: Column) -> Column:
     return by_row(_decoded, BYTES, text)
 
 
+def from_hex(text: Column) -> Column:
+    return by_row(_from_hex, BYTES, text)
+
+
 def _decoded(text: str) -> bytes | None:
     try:
         return b64decode(text, validate=True)
-    except (NotBase64Error, ValueError):
+    except (BinasciiError, ValueError):
         return None
 
 
-KERNELS = by_name(member, struct, json_text, to_json, to_bytes) | {"list_value": list_value, "map_value": map_value}
+def _from_hex(text: str) -> bytes | None:
+    try:
+        return unhexlify(text)
+    except (BinasciiError, ValueError):
+        return None
+
+
+def split_to_map(text: Column, between: Column, inside: Column) -> Column:
+    """The map of the entries that a text lists. The keys are in order, as in every map."""
+    first, second = between.as_py(), inside.as_py()
+
+    def entries(whole: str) -> list[tuple[str, str]]:
+        parts = (part.partition(second) for part in whole.split(first))
+        return sorted({key: value for key, sign, value in parts if sign}.items())
+
+    return by_row(entries, pa.map_(STRING, STRING), text)
+
+
+KERNELS = by_name(member, struct, json_text, to_json, to_bytes, from_hex, split_to_map) | {
+    "list_value": list_value,
+    "map_value": map_value,
+}

@@ -173,6 +173,28 @@ def list_without(values: pa.ListArray, unwanted: pa.Array) -> pa.ListArray:
     return pc.if_else(unwanted.is_valid(), kept, pa.scalar(None, kept.type))
 
 
+def list_without_all(values: pa.ListArray, unwanted: pa.ListArray) -> pa.ListArray:
+    return _chosen(values, unwanted, shared=False)
+
+
+def list_common(values: pa.ListArray, others: pa.ListArray) -> pa.ListArray:
+    return _chosen(values, others, shared=True)
+
+
+def _chosen(values: pa.ListArray, others: pa.ListArray, *, shared: bool) -> pa.ListArray:
+    """The elements that equal one of the other list, or that equal none; NaN equals nothing. Null if a list is."""
+    (_, row, elements), (_, other_row, other_elements) = _elements(values), _elements(others)
+    both = pa.concat_arrays([elements, other_elements])
+    alike = pc.add(both, 0.0) if pa.types.is_floating(both.type) else both
+    codes = pc.fill_null(alike.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_floating(both.type):
+        codes[pc.fill_null(pc.is_nan(both), False).to_numpy(zero_copy_only=False)] = -1  # noqa: FBT003
+    places = np.concatenate([row, other_row]) * (len(codes) + 1) + codes
+    there = np.isin(places[: len(row)], places[len(row) :]) & (codes[: len(row)] >= 0)
+    kept = _of_rows(values, row[there == shared], elements.filter(pa.array(there == shared)))
+    return pc.if_else(others.is_valid(), kept, pa.scalar(None, kept.type))
+
+
 def list_concatenate(values: pa.ListArray, others: pa.ListArray) -> pa.ListArray:
     """Null if one of the lists is."""
     (_, row, elements), (_, other_row, other_elements) = _elements(values), _elements(others)
@@ -202,6 +224,23 @@ def keyed(function: Kernel) -> Kernel:
 
 def map_values(maps: pa.MapArray) -> pa.Array:
     return _of_entries(maps, maps.items)
+
+
+def map_merge(maps: pa.MapArray, others: pa.MapArray) -> pa.MapArray:
+    """The keys are in order, as in every map. Null if one of the maps is."""
+    parts = [(_elements(keys_of(some)), _elements(map_values(some))[2]) for some in (maps, others)]
+    row = np.concatenate([row for (_, row, _), _ in parts])
+    keys = pa.concat_arrays([keys for (_, _, keys), _ in parts])
+    values = pa.concat_arrays([values for _, values in parts])
+    rows = pa.table({"row": row, "key": keys, "place": np.arange(len(row))})
+    order = pc.sort_indices(rows, [(name, "ascending") for name in rows.column_names]).to_numpy()
+    codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)[order]
+    changes = (np.diff(row[order]) != 0) | (np.diff(codes) != 0)
+    last = order[np.append(changes, True)] if len(order) else order
+    offsets = np.searchsorted(row[last], np.arange(len(maps) + 1)).astype(np.int32)
+    missing = pc.or_(maps.is_null(), others.is_null())
+    taken = (column.take(pa.array(last)) for column in (keys, values))
+    return pa.MapArray.from_arrays(pa.array(offsets), *taken, mask=missing)
 
 
 def entry(maps: pa.MapArray, key: pa.Array) -> pa.Array:
@@ -234,7 +273,10 @@ KERNELS = {
             list_distinct,
             list_reverse,
             list_without,
+            list_without_all,
+            list_common,
             list_concatenate,
+            map_merge,
         )
     },
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,10 +16,13 @@ from sluice.engine.stream.functions.column_arguments import (
     constants,
     none,
 )
+from sluice.engine.stream.functions.list_functions import bounds, over_rows
 
 #: the most characters that `replace` and the most bytes of separators that `join` make of arguments of a record: the
 #: product of the lengths of two texts of a megabyte has a terabyte
 LONGEST = 1 << 20
+#: stands around the matches of `regexExtractAll`: a code point that no text has, since it is no character
+MARK = "\U0010ffff"
 
 
 def concatenate(left: Column, right: Column) -> Column:
@@ -129,6 +133,25 @@ def regex_extract(text: Column, pattern: Column, group: Column | None = None) ->
     return pc.if_else(matches, extracted, none(text))
 
 
+def regex_extract_all(text: pa.Array, pattern: pa.Array, group: pa.Array | None = None) -> pa.Array:
+    """All matches: RE2 writes a MARK before and behind each, and the text is split at the marks, so that every second
+    part is a match. No value for a text that has the MARK already.
+    """
+    if not len(text):
+        return pa.array([], pa.list_(STRING))
+    number = 1 if group is None else group[0].as_py() + 1
+    marked = pc.replace_substring_regex(
+        text, pattern=rf"(?s).*?((?-s){pattern[0].as_py()})", replacement=rf"{MARK}\{number}{MARK}"
+    )
+    parts = pc.split_pattern(marked, pattern=MARK)
+    starts, lengths = bounds(parts)
+    counts, ends = lengths // 2, np.cumsum(lengths // 2)
+    places = np.repeat(starts - 2 * (ends - counts), counts) + 2 * np.arange(int(counts.sum())) + 1
+    missing = pc.fill_null(pc.match_substring(text, pattern=MARK), True)  # noqa: FBT003
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, parts.values.take(pa.array(places)), mask=missing)
+
+
 def regex_count(text: Column, pattern: Column) -> Column:
     return pc.cast(pc.count_substring_regex(text, pattern=pattern.as_py()), INT64)
 
@@ -137,4 +160,4 @@ KERNELS = by_name(
     left, right, repeated, regex_count,
     concatenate, characters, substring, contains, starts_with, ends_with, index_of, replace, pad_start, pad_end, split,
     join, regex_contains, regex_extract, regex_replace,
-)  # fmt: skip
+) | {"regex_extract_all": over_rows(regex_extract_all)}  # fmt: skip

@@ -15,10 +15,8 @@ INSERT, FIRE, FORGET = range(3)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
 #: the scalars: GROUP is the number of the last group of firings, LAST the end of the window that fired last, TAKEN
 #: whether the current item was taken in, EPOCH the number of the next watermark; FIRST_PANE and PANES are the index of
-#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6),
-#: INSTANT the time at which the clock closes the panes of keys (TAKEN is CLOSING then)
-GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, INSTANT, SCALARS = range(9)
-CLOSING = 2
+#: the first pane in `panes` and the number of panes there, LEFT_OUT the number of empty panes that were left out (EP6)
+GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, LEFT_OUT, SCALARS = range(8)
 
 #: one record per window partition: its times, and when it has something to do
 PARTITION = np.dtype([
@@ -107,6 +105,8 @@ class KeyTimes(NamedTuple):
     forgotten: EarlyResults
     #: the minimum distance of two watermarks, in nanoseconds
     gap: int
+    #: the time at which the clock closes windows of keys, while it does so (one element); else NEVER
+    instant: np.ndarray
 
 
 class Window(NamedTuple):

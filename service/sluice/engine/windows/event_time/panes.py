@@ -22,13 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.due_times import later
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK
 from sluice.engine.windows import early_results
-from sluice.engine.windows.early_results import EarlyResults
+from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_log import (
     append_early_firing,
     append_event,
@@ -39,21 +38,19 @@ from sluice.engine.windows.event_time.event_log import (
     room,
 )
 from sluice.engine.windows.event_time.event_records import (
-    CLOSING,
     EMPTY,
     ENDLESS,
     EPOCH,
     FIRST_PANE,
     FORGET,
-    INSTANT,
     LAST,
     LEFT_OUT,
     NEVER,
     PANES,
     TAKEN,
-    KeyTimes,
     Window,
 )
+from sluice.engine.windows.event_time.key_times import FORGOTTEN
 from sluice.engine.windows.event_time.timed_items import look_ahead
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after
 from sluice.engine.windows.event_time.timeline_blocks import far
@@ -430,30 +427,18 @@ def _move_key(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     """Moves the time of the key of a tuple, whose panes fire (KT2). Returns False if an output table is full; the tuple
     itself is then taken in.
     """
-    k, p, mark = w.keys, arrivals[i].partition, w.keys.marks[i]
+    k, p = w.keys, arrivals[i].partition
     if not w.scalars[TAKEN]:
         w.scalars[TAKEN], w.scalars[LAST] = 1, NEVER
-        _wait(k.idle, p, arrivals[i].at)
-        _wait(k.forgotten, p, arrivals[i].at)
-    last_mark = k.times[p].made
-    if mark.made > last_mark and (last_mark == NEVER or mark.made >= later(last_mark, k.gap)):  # E3
-        if mark.watermark > k.times[p].watermark:
-            if not _fire_key(w, g, p, arrivals[i].event, arrivals[i].at, mark.watermark):
+        key_times.wait_anew(k, p, arrivals[i].at)
+    if key_times.gives_watermark(k, p, i):
+        if k.marks[i].watermark > k.times[p].watermark:
+            if not _fire_key(w, g, p, arrivals[i].event, arrivals[i].at, k.marks[i].watermark):
                 return False
-            k.times[p].watermark = mark.watermark
-            k.times[p].epoch += 1
-            k.times[p].drop = max(k.times[p].drop, mark.drop)
-        k.times[p].made = mark.made
+            key_times.advance(k, p, i)
+        k.times[p].made = k.marks[i].made
     w.scalars[TAKEN] = 0
     return True
-
-
-@inlined
-def _wait(queue: EarlyResults, p: int, at: int) -> None:
-    """The waits of a key begin anew with each tuple."""
-    if queue.policy.wait > 0:
-        early_results.start_again(queue, p)
-        early_results.count_tuple(queue, p, p, at)
 
 
 @inlined
@@ -476,54 +461,41 @@ def _pass_time(w: Window, g: Grid, now: int) -> bool:
     of keys that are idle, or forgotten, close (KT3, KT4), before early results of the same instant. Returns False if an
     output table is full and something remains.
     """
+    k = w.keys
     while g.keyed:
-        if w.scalars[TAKEN] != CLOSING:
-            due = _next_instant(w.keys, now)
+        if k.instant[0] == NEVER:
+            due = key_times.next_instant(k, now)
             if due == ENDLESS:
                 break
             if w.early.policy.wait > 0 and not _fire_early_by(w, g, due - 1):
                 return False
             _begin_to_close(w, g, due)
-        if not _fire_aimed(w, g, TIMER, w.scalars[INSTANT]):
+        if not _fire_aimed(w, g, TIMER, k.instant[0]):
             return False
-        w.scalars[TAKEN] = 0
+        k.instant[0] = NEVER
     return w.early.policy.wait <= 0 or _fire_early_by(w, g, now)
-
-
-@inlined
-def _next_instant(k: KeyTimes, now: int) -> int:
-    """The next time by `now` at which a key is idle or forgotten; ENDLESS if there is none."""
-    idle, forgotten, due = early_results.due_by(k.idle, now), early_results.due_by(k.forgotten, now), ENDLESS
-    if idle != NIL:
-        due = k.idle.windows[idle].due
-    if forgotten != NIL:
-        due = min(due, k.forgotten.windows[forgotten].due)
-    return due
 
 
 @inlined
 def _begin_to_close(w: Window, g: Grid, instant: int) -> None:
     """All keys whose wait is over at this instant get a goal: behind their panes, or the end if they are forgotten."""
-    k = w.keys
-    w.scalars[TAKEN], w.scalars[INSTANT], w.scalars[LAST] = CLOSING, instant, NEVER
+    w.keys.instant[0], w.scalars[LAST] = instant, NEVER
     while True:
-        p = early_results.due_by(k.idle, instant)
+        p = key_times.next_waiting(w.keys.idle, instant)
         if p == NIL:
             break
-        early_results.start_again(k.idle, p)
         youngest = w.partitions[p].youngest
         _aim(w, g, p, _last_end(w, g, youngest) if youngest != NIL else NEVER)
     while True:
-        p = early_results.due_by(k.forgotten, instant)
+        p = key_times.next_waiting(w.keys.forgotten, instant)
         if p == NIL:
             break
-        early_results.start_again(k.forgotten, p)
-        _aim(w, g, p, ENDLESS - 1)
+        _aim(w, g, p, FORGOTTEN)
 
 
 @inlined
 def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
-    """The partition is to reach the watermark `goal`, ENDLESS - 1 if it is forgotten then."""
+    """The partition is to reach the watermark `goal`, FORGOTTEN if it is forgotten then."""
     key_time = w.keys.times[p]
     key_time.goal = max(goal, key_time.watermark)
     due = _due(w, g, p)
@@ -536,14 +508,9 @@ def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
 @inlined
 def _reach(w: Window, p: int) -> None:
     """The partition has reached its goal."""
-    key_time = w.keys.times[p]
-    key_time.watermark = key_time.goal
-    key_time.epoch += 1
-    if key_time.goal == ENDLESS - 1:
-        key_time.watermark = key_time.made = key_time.drop = NEVER
-        if len(w.fillings):
-            w.fillings[p].next = NEVER + 1
-            w.fillings[p].until = w.fillings[p].last = NEVER
+    if key_times.reach_goal(w.keys, p) and len(w.fillings):
+        w.fillings[p].next = NEVER + 1
+        w.fillings[p].until = w.fillings[p].last = NEVER
 
 
 @inlined
