@@ -4,6 +4,7 @@ import io
 import json
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -11,7 +12,9 @@ from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import form
 from sluice.model.avro_schema import AvroError, attributes_of, check_reading, parse, schema_of
 from sluice.model.types import parse_type
+from sluice.wire.avro.avro_program import Compiler, Fault
 from sluice.wire.avro.avro_read import Reader
+from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.avro.avro_write import Writer
 from tests.unit.columns.test_composite_forms import VALUES
 
@@ -110,3 +113,22 @@ def test_a_text_that_is_no_json_is_a_string_of_it():
     values = Writer.of(texts, schema_of("r", texts)).write(tuples)
     decoded = Reader.of(schema, parse(schema_of("r", texts)), None, {}).read(values)
     assert decoded.tuples.column(0).to_pylist() == ['{"a": 1}', '"free text"']
+
+
+def test_the_first_reading_of_a_batch_writes_only_where_it_has_room():
+    """It counts the items of lists, whose buffers have no room yet; what is kept by its place has an end, too."""
+    items = {"type": "array", "items": {"type": "map", "values": "long"}}
+    avro = parse(json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": items}]}))
+    program = Compiler(avro, None, (("x", parse_type("list<json>")),), {}, {}).program()
+    record = np.array([4, 2, 2, ord("a"), 2, 0, 2, 2, ord("b"), 4, 0, 0], np.uint8)
+    room = np.where(np.isin(np.arange(program.buffers), program.items), 0, 1)
+    words, ends = np.full((2, 8), -7)
+    to = Buffers(words, words.view(np.float64), ends, np.cumsum(room) - room, room, np.zeros(program.buffers, np.int64))
+    bits = np.zeros(1, np.int32)
+    scratch = Scratch(np.zeros(program.buffers, np.int64), np.zeros(STACK, np.int64), bits, bits.view(np.float32))
+    faults = np.zeros((2, 1), np.int64)
+    scan(record, np.array([0, len(record)]), 0, program.code, program.constants, np.frombuffer(b"", np.uint8), to,
+         scratch, faults)  # fmt: skip
+    assert faults.tolist() == [[Fault.NONE], [-1]]
+    assert to.filled[list(program.items)].tolist() == [2]
+    assert (ends[1:] == -7).all()
