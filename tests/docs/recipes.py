@@ -84,15 +84,13 @@ def functions_elsewhere(_: str) -> str:
 
 
 def function_group(group: str, members: list[Elsewhere]) -> str:
-    """The functions with equal names in a sentence, and a list of the others; those with one answer are together."""
-    same = [name for row in members if row.here == "=" for name in row.names]
+    """A list of the functions with other names; those with one answer are together."""
     others = defaultdict[str, list[str]](list)
     for row in members:
         if row.here != "=":
             others[row.here or f"none: {row.reason}"] += row.names
-    sentence = f"Equal, in small letters: {', '.join(f'`{name}`' for name in same)}.\n\n" if same else ""
     lines = [f"* {', '.join(f'`{name}`' for name in names)}: {code_of(here)}\n" for here, names in others.items()]
-    return f"### {group}\n\n{sentence}{''.join(lines)}"
+    return f"### {group}\n\n{''.join(lines)}"
 
 
 def code_of(text: str) -> str:

@@ -58,4 +58,4 @@ def test_table(written: dict[str, Any], table: list[dict[str, str]]):
 
 
 def test_examples_stand_in_the_page():
-    assert len(examples("join.md")) == 7
+    assert len(examples("join.md")) == 6

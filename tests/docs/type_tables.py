@@ -116,11 +116,13 @@ def in_python(_: str) -> str:
 
 def conversions(_: str) -> str:
     """What each conversion gives for each value: the value as JSON, or that it has none. Empty: `check` refuses it."""
-    rows = (
-        [f"`{word}` `{json.dumps(value)}`", *(_converted(word, value, to) for to in CONVERSIONS)]
-        for word, value in GIVEN
-    )
-    return table(["x", *(f"`{conversion}`" for conversion in CONVERSIONS)], *rows)
+    rows = [["x", *CONVERSIONS]]
+    rows += [
+        [f"{word} {json.dumps(value)}", *(_converted(word, value, to) for to in CONVERSIONS)] for word, value in GIVEN
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(["```text", *lines, "```\n"])
 
 
 def _converted(word: str, value: Any, conversion: str) -> str:
@@ -133,7 +135,7 @@ def _converted(word: str, value: Any, conversion: str) -> str:
     except PipelineError:
         return ""
     records = list(replay(pipeline, [{"at": 0.0, "tuple": {"x": value}}]))
-    return next((f"`{json.dumps(record['tuple']['y'])}`" for record in records if "tuple" in record), "no value")
+    return next((json.dumps(record["tuple"]["y"]) for record in records if "tuple" in record), "no value")
 
 
 TABLES: dict[str, Callable[[str], str]] = {
