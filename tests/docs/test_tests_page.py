@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluice.files import PACKAGE, project_file
+from tests.conftest import LONGEST
 from tests.unit.test_architecture import FLOOR_MODULES, FLOORS, floor_of, imported, name_of
 
 TESTS = project_file("tests/README.md").parent
@@ -49,6 +50,10 @@ def test_every_folder_of_tests_is_on_the_page():
 
 def files_of_tests(place: Path) -> list[Path]:
     return [place] if place.is_file() else list(place.rglob("*.py"))
+
+
+def test_the_files_that_begin_first_exist():
+    assert set(LONGEST) <= {path.name for path in TESTS.rglob("test_*.py")}
 
 
 def reached_from(files: Iterable[Path]) -> set[Path]:
