@@ -366,6 +366,7 @@ def page(result: Result) -> str:
 def lines_of(result: Result) -> list[str]:
     """The result for the documentation: the kinds of faults in one paragraph."""
     head, _, behind = page(result).partition("\n| fault |")
+    behind = behind.partition("\nMode ")[0]
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in behind.splitlines() if row.startswith("| ")]
     kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in (row for row in rows if len(row) == 4)
                       if count.isdecimal())  # fmt: skip

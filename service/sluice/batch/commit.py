@@ -119,7 +119,7 @@ def _written_in_time(
     held = list(in_memory(plan.checkpoint, rows))
     reads = planned(plan.store, batch), before_all(plan.store) if batch == 0 else None
     while True:
-        gathered = BatchResult(plan, held, writing.bucket)
+        gathered = BatchResult(plan, held, writing.bucket, at=reads[0].time)
         try:
             return gathered, _written(gathered, writing, batch, *reads, observe=observe)
         except TakenOverError:
@@ -202,9 +202,12 @@ class WrittenStream:
 class BatchResult:
     """The outputs of all tasks of a batch. Its report is complete when `records` has been read to the end."""
 
-    def __init__(self, plan: Plan, rows: list[Packed], bucket: int | None = None) -> None:
-        """With `bucket`, they are those of this bucket alone, for its own topic partitions."""
+    def __init__(self, plan: Plan, rows: list[Packed], bucket: int | None = None, *, at: int | None = None) -> None:
+        """With `bucket`, they are those of this bucket alone, for its own topic partitions. `at`: when the batch was
+        planned, in nanoseconds since 1970; now, if it was not.
+        """
         self._plan, self._bucket = plan, bucket
+        self._at = time.time_ns() if at is None else at
         self._rows = rows
         self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None
         self.report = Report()
@@ -348,9 +351,9 @@ class BatchResult:
             partitions = (
                 np.array([letter.partition for letter in letters]) % self._plan.topic_partitions[self._dead.name]
             )
-            # A broker may refuse a record whose timestamp lies in the future.
-            now = time.time_ns() // MILLISECOND
-            timestamps = np.array([min(letter.timestamp, now) for letter in letters])
+            # A broker may refuse a record whose timestamp lies in the future. A repeated batch has the same records.
+            planned_at = self._at // MILLISECOND
+            timestamps = np.array([min(letter.timestamp, planned_at) for letter in letters])
             yield records(
                 topic, pa.array(values, pa.binary()), pa.array(keys, pa.binary()), partitions, timestamps, headers
             )

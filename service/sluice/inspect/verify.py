@@ -240,11 +240,11 @@ class BatchReplay:
 
     def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
         """The records that `batch` writes. `before` is the batch before it, at whose offsets it starts."""
-        return self._records(*input_again(self._plan, before, batch))
+        return self._records(*input_again(self._plan, before, batch), batch.time)
 
-    def _records(self, plan: Plan, arrived: Arrived) -> Iterator[Records]:
+    def _records(self, plan: Plan, arrived: Arrived, at: int) -> Iterator[Records]:
         rows = [row for number, packed in sorted(arrived.items()) for row in self._outputs_of(plan, number, packed)]
-        gathered = BatchResult(plan, rows)
+        gathered = BatchResult(plan, rows, at=at)
         return within(dict(plan.limits), gathered.records(), gathered.too_large)
 
     def _outputs_of(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:

@@ -47,10 +47,10 @@ class Gathered:
 def commit(monkeypatch):
     def run(writer):
         monkeypatch.setattr(committing, "writer", lambda _: writer)
-        monkeypatch.setattr(committing, "BatchResult", lambda *_: Gathered())
+        monkeypatch.setattr(committing, "BatchResult", lambda *_, **__: Gathered())
         monkeypatch.setattr(committing, "settings_of", lambda _: SETTINGS)
         monkeypatch.setattr(committing, "time", writer_time(writer))
-        monkeypatch.setattr(committing, "planned", lambda *_: None)
+        monkeypatch.setattr(committing, "planned", lambda *_: SimpleNamespace(time=0))
         monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
         monkeypatch.setattr(committing, "remove_files", lambda *_: None)
         return committing.commit(SimpleNamespace(forced=False, checkpoint="", store=None), 7, [])

@@ -112,6 +112,17 @@ def test_the_mark_of_a_tuple_that_is_too_large_stays_where_it_was(dead_letters):
     assert result.report.written["out"]["tuple"] == 2
 
 
+def test_a_dead_letter_has_no_time_after_that_of_its_batch():
+    """So a batch that is written again has the same records."""
+    plan = replace(plan_of(load_text(PIPELINE, "p"), [], 1), topic_partitions={"in": 1, "out": 1, "dead": 1})
+    values = pa.array([b"x" * 3000] * 2, pa.binary())
+    large = records("out", values, pa.array([b"k"] * 2, pa.binary()), np.zeros(2), np.array([5, 9_000]), [None] * 2)
+    result = BatchResult(plan, [], at=7_000_000_000)
+    result.report.written["out"] = {"tuple": 2}
+    found = [row for some in within({"out": 2000}, [large], result.too_large) for row in rows(some)]
+    assert [at for topic, _, _, at, _ in found if topic == "dead"] == [5, 7_000]
+
+
 @pytest.mark.parametrize(("value", "kind"), [(b"x", "tuple"), (b"", "window")])
 def test_a_mark_whose_key_alone_is_too_large_is_a_header_of_the_dead_letter(value, kind):
     """A record of the mark would be refused again and again."""
