@@ -37,16 +37,22 @@ class Stream:
     passed: int = 0
 
     def moments(self, now: int) -> Iterator[int]:
-        """The watermarks that time brings until `now`, inclusive."""
+        """The watermarks that time brings until `now`, inclusive: one for each instant."""
         while (moment := self.next_moment()) <= now:
-            at = int(moment)
-            if len(self.idle) < len(self.heard):
-                self.idle |= {source for source, heard in self.heard.items() if heard + self.idle_after <= at}
-                yield from self.advanced(self.least())
-            else:
-                self.passed += max(self.gap, LEAST_STEP) << (self.steps // STEPS)  # Q3
-                self.steps += 1
-                yield from self.advanced(at - self.lag)  # Q1
+            before = self.watermark
+            while self.next_moment() == moment:
+                self.watermark = max(before, self.watermark, self.stepped(int(moment)))
+            if self.watermark > before:  # E5
+                yield int(self.watermark)
+
+    def stepped(self, at: int) -> float:
+        """What the watermark becomes: topic partitions have become idle, or the next step is due."""
+        if len(self.idle) < len(self.heard):
+            self.idle |= {source for source, heard in self.heard.items() if heard + self.idle_after <= at}
+            return self.least()
+        self.passed += max(self.gap, LEAST_STEP) << (self.steps // STEPS)  # Q3
+        self.steps += 1
+        return at - self.lag  # Q1
 
     def next_moment(self) -> float:
         """When a topic partition becomes idle, or the next step is due."""
