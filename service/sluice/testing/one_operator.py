@@ -48,6 +48,8 @@ PARAMETERS = {
 UNMATCHED = ("unmatched_left", "unmatched_right")
 #: patterns for expressions: a string literal, and a name that is not called as a function
 STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b(?!where\s*:)[^\W\d]\w*\b(?!\s*\()"
+#: pattern for a case with a class of Python
+CLASSES = re.compile(r'Custom\(|"handler"')
 TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
 
 
@@ -130,13 +132,14 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
         "operators": [{"name": "case"} | operator_of(operator)],
     }
     origin = operator.get("clock_origin")
-    pipeline = with_origin(_loaded(orjson.dumps(file).decode()), origin)
+    text = orjson.dumps(file).decode()
+    pipeline = with_origin(_loaded.__wrapped__(text) if CLASSES.search(text) else _loaded(text), origin)
     return limited(pipeline, case["limits"]) if "limits" in case else pipeline
 
 
 @lru_cache(maxsize=16)
 def _loaded(text: str) -> Pipeline:
-    """A case is often run several times, in other batches."""
+    """A case is often run several times, in other batches. Not for a case with classes, which may have changed."""
     return load_text(text, "case", environment=None)
 
 

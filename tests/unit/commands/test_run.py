@@ -35,7 +35,9 @@ def called(tmp_path, monkeypatch):
     monkeypatch.setattr(service, "serve", lambda pipeline, file, how, _: ran.append(({file: pipeline}, None, how)))
     monkeypatch.setattr(
         service, "serve_several",
-        lambda found, scan, how, _, **__: ran.append((dict(found.wanted.values()), scan is not None, how)),
+        lambda found, scan, how, _, **__: ran.append((
+            {item.file: item.pipeline for item in found.wanted.values()}, scan is not None, how,
+        )),
     )  # fmt: skip
 
     def call(*arguments, a="", b=""):
