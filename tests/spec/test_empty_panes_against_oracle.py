@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,7 +24,7 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec.every_cut import check_expected
+from tests.spec.every_cut import CLEANED_EARLY, check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -180,6 +181,12 @@ def expected(case: Case) -> list[dict[str, Any]]:
                 ordered = {name: row[name] for name in OUTPUT}
                 records += [{"after": number, "tuple": ordered}, {"after": number, "punct": "window"}]
     return records
+
+
+def compared(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
+    """As `check_expected`, with few empty panes that follow each other."""
+    with patch.object(empty_panes, "MOST", MOST):
+        check_expected(expected, case, *cuts, limits=limits)
 
 
 @given(cases(), cuts)

@@ -5,7 +5,7 @@ of the oracle for itself, and at each event everything is looked up anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,11 +107,14 @@ class Slow:
         if not early:
             self.records.append({"after": after, "punct": "window"})
 
-    def ended(self, after: int, gone: list[tuple[float, str, Session]]) -> None:
-        """Sessions that are over, in the order of their reach, then of keys (G8)."""
-        for _, name, session in sorted(gone, key=lambda entry: (entry[0], key_bytes((entry[1],)))):
-            if self.operator["emit"] == "final":
-                self.write(after, name, session)
+    def ended(
+        self, after: int, gone: list[tuple[float, str, Session]], early: Sequence[tuple[float, str, Session]] = ()
+    ) -> None:
+        """Sessions that are over, and early results, in the order of their reach, then of keys (G8, F5)."""
+        entries = [(*entry, False) for entry in gone] + [(*entry, True) for entry in early]
+        for _, name, session, is_early in sorted(entries, key=lambda entry: (entry[0], key_bytes((entry[1],)))):
+            if is_early or self.operator["emit"] == "final":
+                self.write(after, name, session, early=is_early)
             for t in session.tuples:
                 self.keys[name].new.pop(t.stored.arrived, None)
 
@@ -124,7 +127,7 @@ class Slow:
                     yield min(came) + self.wait, key.sessions.reach(session), name, session
 
     def pass_time(self, after: int, now: float) -> None:
-        """Keys become idle and are forgotten, before early results of the same instant (KT3)."""
+        """Keys become idle and are forgotten; a session that is over has no early result of the same instant (KT3)."""
         while True:
             dues = [key.heard + self.idle_after for key in self.keys.values() if not key.idle]
             dues += [key.heard + self.forget_after for key in self.keys.values()]
@@ -138,14 +141,11 @@ class Slow:
                 if forgotten or (not key.idle and key.heard + self.idle_after <= instant):
                     key.idle = True
                     gone += [(reach, name, session) for reach, session in key.over(key.last_reach())]
-            self.ended(after, gone)
+            early = [(reach, name, session) for due, reach, name, session in self.early_dues() if due <= instant]
+            self.ended(after, gone, early)
             for name, key in list(self.keys.items()):
                 if key.heard + self.forget_after <= instant:
                     del self.keys[name]
-            results = sorted(self.early_dues(), key=lambda entry: (entry[1], key_bytes((entry[2],))))
-            for due, _, name, session in results:
-                if due <= instant:
-                    self.write(after, name, session, early=True)
 
     def insert(self, number: int, at: float, values: dict[str, Any]) -> None:
         name, time = values["k"], values["t"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from sluice.model.engine_limits import EngineLimits
 from tests.spec import quiet_oracle, quiet_strategies
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
@@ -15,8 +16,8 @@ from tests.spec.test_split_and_merge import Division, check_case, divisions
 pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
-def check(case: Case, *cuts: list[int]) -> None:
-    case = case | {"limits": CLEANED_EARLY}
+def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
+    case = case | {"limits": limits}
     expected, dropped = quiet_oracle.run(case)
     check_every_cut(case, expected, *cuts)
     assert sorted(dead_letters(case)) == dropped

@@ -84,10 +84,20 @@ def digests_of(modules: Iterable[str]) -> dict[str, str | None]:
 
 def forget_changed(modules: Iterable[str]) -> None:
     """Lets `resolve` import those of the modules again whose files have changed. Objects of their classes stay."""
+    _forget(module for module in modules if _DIGESTS.get(module) != _digest(module))
+
+
+def forget_others(modules: Mapping[str, str | None]) -> None:
+    """Lets `resolve` import those of the modules again of which this process has another content than the service: a
+    forked process has what its parent had loaded, which may be an earlier content.
+    """
+    _forget([module for module, digest in _DIGESTS.items() if modules.get(module, digest) != digest])
+
+
+def _forget(modules: Iterable[str]) -> None:
     for module in modules:
-        if _DIGESTS.get(module) != _digest(module):
-            _DIGESTS.pop(module, None)
-            sys.modules.pop(module, None)
+        _DIGESTS.pop(module, None)
+        sys.modules.pop(module, None)
     importlib.invalidate_caches()
 
 

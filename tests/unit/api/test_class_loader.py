@@ -52,6 +52,13 @@ def test_a_process_that_loads_another_content_refuses_it(module: Path):
         class_loader.require_same(of_service | {module.stem: "digest of an earlier content"})
 
 
+def test_a_process_that_inherited_an_earlier_content_loads_that_of_the_service(module: Path):
+    module.write_text(SECOND)
+    class_loader.forget_others(class_loader.loaded() | class_loader.digests_of([module.stem]))
+    assert vars(class_loader.resolve(f"{module.stem}:Named", object))["number"] == 2
+    class_loader.require_same(class_loader.digests_of([module.stem]))
+
+
 def test_each_change_is_logged_once(caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO")
     now, changed = [0.0], {}

@@ -94,6 +94,7 @@ def _served(connection: socket.socket, request: Message, bucket: Bucket | None) 
 
 def _started(pickled: bytes | memoryview, number: int) -> Bucket:
     plan: Plan = pickle.loads(pickled)  # noqa: S301 - only tasks of this service send plans
+    class_loader.forget_others(plan.modules)
     bucket = Bucket(plan, number)  # this loads users' classes
     class_loader.require_same(plan.modules)
     return bucket

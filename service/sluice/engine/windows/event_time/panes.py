@@ -458,8 +458,8 @@ def _fire_key(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> bool
 @inlined
 def _pass_time(w: Window, g: Grid, now: int) -> bool:
     """Does what the operator clock causes until `now` (inclusive), in order of time: early results (F2), and the panes
-    of keys that are idle, or forgotten, close (KT3, KT4), before early results of the same instant. Returns False if an
-    output table is full and something remains.
+    of keys that are idle, or forgotten, close (KT3, KT4). A pane that fires has no early result of the same instant.
+    Returns False if an output table is full and something remains.
     """
     k = w.keys
     while g.keyed:
