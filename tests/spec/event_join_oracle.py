@@ -67,7 +67,7 @@ class EventJoin(JoinedRows, ABC):
             yield from marked(list(self.arrive(Seen(name, values, time, number))))
         elif "watermark" in event:
             mine = self.watermarks[name]
-            mine[source] = max(mine[source], event["watermark"] * 10**9)
+            mine[source] = max(mine[source], milliseconds(event["watermark"]) * MILLISECOND)
             clock = min(min(of.values()) for of in self.watermarks.values()) - self.sizes.get("grace", 0)
             if clock > self.clock:
                 self.clock = clock
