@@ -23,7 +23,7 @@ from tests.spec.strategies import CALLS, Case, cases, operators, times
 SMALL_BLOCKS = replace(CLEANED_EARLY, min_block=1, block=2)
 #: calls that list tuples, which a ring does not
 LISTING = re.compile(
-    r"Collect|CountByDistinct|Median|Percentile|M..N\(|(First|Last)\(\w,|Sum\(s|(Sum|Average|Min|Max)\([vw]|CountDistinct\(v"
+    r"Collect|CountByDistinct|Median|Percentile|M..N\(|(First|Last)\(\w,|Sum\(s|(Sum|Average|Min|Max)\([vw]|CountDistinct\([vm]"
 )
 ungrouped = st.just(list[str]())
 

@@ -18,6 +18,7 @@ happens however the service ends.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -135,6 +136,7 @@ def forked(pool: int, daemons: int, control: int, stderr: int) -> int:
         stream.flush()
 
     def work() -> None:
+        gc.freeze()  # garbage of this process must stay: the end of a Kafka client, whose threads are not here, crashes
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for number, stream in enumerate((control, stderr, stderr)):
             os.dup2(stream, number)

@@ -51,11 +51,15 @@ def children(pid: int) -> list[int]:
     return [int(number) for number in of_process(pid, f"task/{pid}/children").split()]
 
 
+def parent(pid: int) -> int:
+    """0 if the process has ended."""
+    return int((of_process(pid, "stat").rpartition(")")[2].split() or "00")[1])
+
+
 def fork_servers() -> list[int]:
-    """The children of this process that are fork servers."""
-    mine = [pid for pid in descendants(os.getpid()) if running(pid)]
-    found = [pid for pid in mine if of_process(pid, "comm") == "sluice-fork\n"]
-    return [pid for pid in found if not any(pid in children(other) for other in found)]
+    """The children of this process that are fork servers. What these fork has their name until it has another."""
+    mine = [pid for pid in descendants(os.getpid()) if running(pid) and parent(pid) == os.getpid()]
+    return [pid for pid in mine if of_process(pid, "comm") == "sluice-fork\n"]
 
 
 def open_files(pid: int) -> Iterator[str]:
@@ -114,6 +118,27 @@ def test_a_fork_server_has_no_files_of_the_service_and_ends_with_the_context_bef
         (pid,) = set(fork_servers()) - {*others}
         assert str(file) not in set(open_files(pid))
     assert not running(pid)
+
+
+def test_garbage_of_this_process_is_not_collected_in_the_fork_server():
+    class Client:
+        """As a Kafka client that has no threads in a forked process: its end is the end of the process."""
+
+        def __init__(self):
+            self.itself, self.owner = self, os.getpid()
+
+        def __del__(self):
+            if os.getpid() != self.owner:
+                os._exit(3)
+
+    ended = []
+    Client()  # garbage from now on
+    with named_sockets() as sockets, fork_server(sockets, fork=True) as one:
+        one.begin(PIPELINES)
+        others = fork_servers()
+        await_true(lambda: any(map(children, fork_servers())))
+        ended += {*others} - {*fork_servers()}
+    assert ended == []
 
 
 def test_two_daemons_have_environments_of_their_own(server):
