@@ -190,13 +190,14 @@ def _means(times: Iterator[tuple[int, float]], group: int = 5) -> Iterator[tuple
 
 
 def _shown(name: str, axes: tuple[str, str], lines: Mapping[str, Points], *, draw: bool) -> Iterator[str]:
-    """The tables of the lines; with `draw` the plot is written, and shown above them."""
+    """The tables of the lines; with `draw` the plot of them, which is written."""
     title = f"{axes[1].capitalize()} by {axes[0]}"
     yield ""
     if draw:
         drawn = [Line(line, points, points) for line, points in lines.items()]
         project_file(f"docs/growth-{name}.svg").write_text(svg(title, axes, drawn))
-        yield from (f"![{title}](growth-{name}.svg)", "")
+        yield f"![{title}](growth-{name}.svg)"
+        return
     for values, names in _by_values(lines).items():
         yield f"| {axes[1]} by {axes[0]} | {' | '.join(f'{value:,.0f}' for value in values)} |"
         yield f"|{' --- |' * (len(values) + 1)}"
