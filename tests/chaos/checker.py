@@ -217,7 +217,7 @@ def _of_ledger(seen: Seen) -> Iterator[str]:
 
 
 def _of_counts(seen: Seen) -> Iterator[str]:
-    """The tuples that the entries of the ledger count are those that are visible."""
+    """The entries of the ledger count the visible tuples."""
     counted, visible = Counter[str](), Counter[str]()
     for entry in (one for entries in seen.entries.values() for one in entries):
         for stream, by_kind in entry["report"]["written"].items():

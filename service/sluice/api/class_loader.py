@@ -20,7 +20,7 @@ from sluice.model.errors import SluiceError, nearest
 C = TypeVar("C")
 #: the modules that this process has loaded for their classes: the digest of the file of each, None without a file
 _DIGESTS: dict[str, str | None] = {}
-#: the files of these modules, also of those that were forgotten
+#: the files of these modules, and of forgotten modules
 _FILES: dict[str, str | None] = {}
 #: the sets of names that `recording` gives
 _RECORDS: list[set[str]] = []
@@ -68,7 +68,7 @@ def changed() -> dict[str, str]:
 
 @contextmanager
 def recording() -> Iterator[set[str]]:
-    """The names of the modules whose classes are asked for in this context, also of those that cannot be imported."""
+    """The names of the modules whose classes are requested in this context, whether or not they can be imported."""
     names: set[str] = set()
     _RECORDS.append(names)
     try:
