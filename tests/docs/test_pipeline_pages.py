@@ -87,7 +87,7 @@ def default(field):
 
 
 def function_list(functions):
-    """An item for each function, and one for those that have a meaning together."""
+    """An item for each function; functions that share a meaning have one together."""
     items = []
     for f in functions.values():
         takes = takes_and_gives(f.signatures)

@@ -220,7 +220,7 @@ def read_by(operator: dict[str, Any]) -> set[str]:
     return {*words, *operator["partition_by"], *operator["group_by"]}
 
 
-#: attributes that an operator passes on beside those that it reads: a few of all types
+#: attributes that an operator passes on and does not read: a few of all types
 passed = st.sets(st.sampled_from(sorted(SCHEMA)), max_size=4)
 
 

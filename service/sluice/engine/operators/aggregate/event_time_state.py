@@ -89,7 +89,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
     }  # fmt: skip
 
 
-class EventState(Tables):
+class EventState(Tables, key_times.KeyTimesState):
     """The state of one aggregate over event time.
 
     The number of a partition is the code of its key in `keys`, or, where each topic partition has windows of its own,
@@ -113,12 +113,6 @@ class EventState(Tables):
     fillings: np.ndarray
     carried: np.ndarray
     spans: np.ndarray
-    key_times: np.ndarray
-    idles: np.ndarray
-    forgets: np.ndarray
-    idle_queue: np.ndarray
-    forget_queue: np.ndarray
-    instant: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray

@@ -69,7 +69,7 @@ def tables(program: Program) -> dict[str, Table]:
     }  # fmt: skip
 
 
-class SessionState(PartitionedState):
+class SessionState(PartitionedState, key_times.KeyTimesState):
     """The state of one Aggregate over sessions.
 
     The number of a partition is the code of its key in `keys`. The number of a group is that of its partition or, with
@@ -85,12 +85,6 @@ class SessionState(PartitionedState):
     partitions: np.ndarray
     sessions: np.ndarray
     earlies: np.ndarray
-    key_times: np.ndarray
-    idles: np.ndarray
-    forgets: np.ndarray
-    idle_queue: np.ndarray
-    forget_queue: np.ndarray
-    instant: np.ndarray
     chains: np.ndarray
     group_records: np.ndarray
     contents: np.ndarray

@@ -7,7 +7,6 @@ one instant get a goal, and the kernel of the windows fires what is due by it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import numpy as np
 
@@ -29,7 +28,7 @@ FORGOTTEN = ENDLESS - 1
 # ---- the state ------------------------------------------------------------------------------------------------------
 
 
-class KeyTimesState(Protocol):
+class KeyTimesState:
     """The part of a state that has the times of keys. The queues follow from the tables. `instant` has an element: the
     time at which the clock closes windows of keys, while a batch runs; NEVER between batches.
     """
