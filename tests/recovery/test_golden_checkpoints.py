@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from sluice.kafka.embedded_broker import EmbeddedBroker
 from tests.recovery.golden_checkpoint import FOLDER, NAME, inputs, outputs, records
 from tests.recovery.harness.output_reader import Record
 from tests.recovery.harness.service import Place, Service
@@ -19,15 +20,22 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 CHECKPOINTS = sorted(FOLDER.glob("*.tar.gz"))
 
 
+@pytest.fixture
+def own_broker() -> Iterator[dict[str, str]]:
+    """All checkpoints are of a pipeline with the same name, so their topics and ledger entries have the same names."""
+    with EmbeddedBroker() as embedded:
+        yield {"bootstrap.servers": embedded.bootstrap}
+
+
 def behind(whole: dict[Place, list[Record]], before: dict[Place, list[Record]]) -> dict[Place, list[Record]]:
     """What comes out after the outputs that came out before."""
     return {place: some[len(before.get(place, ())) :] for place, some in whole.items()}
 
 
-def unpacked(services: Callable[..., Service], checkpoint: Path, number: int) -> Service:
+def unpacked(services: Callable[..., Service], kafka: dict[str, str], checkpoint: Path, number: int) -> Service:
     """A service on the checkpoint, whose input topics have the records that its first batches have read."""
     text = (FOLDER / checkpoint.name.replace(".tar.gz", ".yaml")).read_text()
-    service = services(text, name=NAME)
+    service = services(text, name=NAME, kafka=kafka)
     with tarfile.open(checkpoint) as packed:
         packed.extractall(service.folder, filter="data")
     service.create(*inputs(text), partitions=1)
@@ -41,9 +49,9 @@ def test_there_is_a_golden_checkpoint():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=lambda path: path.name)
-def test_a_service_goes_on_from_it_and_then_with_a_changed_file(services, tmp_path: Path, checkpoint: Path):
+def test_a_service_goes_on_from_it_and_then_with_a_changed_file(services, own_broker, tmp_path: Path, checkpoint: Path):
     """The ledger of then is gone, so the first start sets it to the position of the checkpoint."""
-    service = unpacked(services, checkpoint, 0)
+    service = unpacked(services, own_broker, checkpoint, 0)
     before, streams = service.expected(), inputs(service.text)
     assert {stream for stream, _ in before} == outputs(service.text)
     service.start("--reset-ledger")
