@@ -10,6 +10,7 @@ import logging
 import re
 import signal
 import subprocess
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -122,6 +123,13 @@ CAUSES = (
     Cause(r"(No resolvable bootstrap urls[^\n]*)", UnavailableError, "the brokers do not answer ({0})"),
 )  # fmt: skip
 
+#: with these words the text of an error of Java begins in a stack trace of Python
+JAVA_ERROR = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+#: the exceptions of Java by which Spark recognises that it has stopped a query itself
+INTERRUPTIONS = (
+    "java.lang.InterruptedException", "java.io.InterruptedIOException", "java.nio.channels.ClosedByInterruptException",
+)  # fmt: skip
+
 #: an error class of this package in a stack trace from another process, and its message
 SLUICE_ERROR = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
 
@@ -209,6 +217,32 @@ def require_java() -> None:
     """Raises JavaEndedError if the Java process has ended."""
     if (ended := _java_ended(0.0)) is not None:
         raise ended
+
+
+class CallError(Exception):
+    """What went wrong in a function that Spark has called, as the text of a stack trace."""
+
+
+@contextmanager
+def shown_to_spark() -> Iterator[None]:
+    """Raises errors of Java, in a function that Spark calls for a batch, as a CallError that Spark can read.
+
+    When a query is stopped, Spark searches the text after JAVA_ERROR for INTERRUPTIONS, by a regular expression that
+    recurses for each character (`StreamExecution.isInterruptionException`). A text of some thousand characters
+    overflows the stack, and a thousand lines are printed. So the text of an interruption is short, and others are
+    without these words.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        if JAVA_ERROR not in text:
+            raise
+        if interruption := next((name for name in INTERRUPTIONS if name in text), None):
+            text = f"{JAVA_ERROR} Spark: {interruption}"
+        else:
+            text = text.replace(JAVA_ERROR, "an error of Java while calling")
+        raise CallError(text) from None
 
 
 def _java_ended(seconds: float) -> JavaEndedError | None:

@@ -21,7 +21,7 @@ from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import StartLog
 from sluice.ops.pipelines import Health
 from sluice.spark import idle_clock, quiet_wait
-from sluice.spark.failures import explained, explaining, stopped, unexpected
+from sluice.spark.failures import AGAIN, QueryError, explained, explaining, stopped, unexpected
 from sluice.spark.spark_internals import kept_reports, newest_report
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
@@ -128,7 +128,7 @@ def watch(
         wake()
         _stop(queries, stop_s)
         raise
-    failure = _failure(queries, stop, restarts)
+    failure = _failure(queries, stop, restarts) or _end_without_error(queries, stop)
     if not isinstance(failure, restarts):
         ending(failure)
     since = time.monotonic()
@@ -169,6 +169,13 @@ def _failure(queries: Sequence[WatchedQuery], stop: StopRequest, restarts: Kinds
     ended = (watched.query.exception() for watched in queries if not watched.query.isActive)
     errors = (explained(str(error)) for error in ended if error)
     return next((e for e in errors if not (stop.is_set() and isinstance(e, restarts))), None)
+
+
+def _end_without_error(queries: Sequence[WatchedQuery], stop: StopRequest) -> SluiceError | None:
+    """An error if a query has ended that was not stopped: its thread in Spark failed before it could say why."""
+    if stop.is_set() or all(watched.query.isActive for watched in queries):
+        return None
+    return QueryError(f"a query has ended without an error of Spark; what Java has printed may say why; {AGAIN}")
 
 
 def _stop(queries: Sequence[WatchedQuery], seconds: float) -> list[WatchedQuery]:

@@ -23,7 +23,17 @@ from sluice.kafka.kafka_errors import (
     UnavailableError,
 )
 from sluice.model.errors import SluiceError
-from sluice.spark.failures import JavaEndedError, QueryError, explained, explaining, log_failures_once, stopped
+from sluice.spark.failures import (
+    JAVA_ERROR,
+    CallError,
+    JavaEndedError,
+    QueryError,
+    explained,
+    explaining,
+    log_failures_once,
+    shown_to_spark,
+    stopped,
+)
 from tests.recovery.harness.waiting import PATIENCE
 
 PYTHON = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
@@ -187,3 +197,33 @@ def test_py4j_does_not_log_a_failure_beside_it(caplog):
     logging.getLogger("py4j.clientserver").error("There was an exception while executing the Python Proxy.")
     logging.getLogger("py4j.clientserver").error("the connection is gone")
     assert [record.getMessage() for record in caplog.records] == ["the connection is gone"]
+
+
+def shown(text):
+    """What Spark reads about an error of Java with this text."""
+    with pytest.raises(CallError) as error, shown_to_spark():
+        raise RuntimeError(f"{JAVA_ERROR} o1.collect: {text}")
+    return str(error.value)
+
+
+def test_spark_finds_an_interruption_in_a_short_text():
+    text = shown("SparkException " + "x" * 100_000 + " caused by java.lang.InterruptedException")
+    assert text == f"{JAVA_ERROR} Spark: java.lang.InterruptedException"
+
+
+def test_spark_has_nothing_to_search_in_the_text_of_another_error_of_java():
+    text = shown("NumberFormatException")
+    assert JAVA_ERROR not in text
+    assert "an error of Java while calling o1.collect: NumberFormatException" in text
+
+
+def test_errors_without_java_are_shown_as_they_are():
+    with pytest.raises(TopicError, match="as it is"), shown_to_spark():
+        raise TopicError("as it is")
+
+
+def test_an_error_after_one_of_java_keeps_its_class_for_the_explanation():
+    with pytest.raises(CallError) as error, shown_to_spark():
+        raise TopicError("what happened") from RuntimeError(f"{JAVA_ERROR} o1.collect: x")
+    assert JAVA_ERROR not in str(error.value)
+    assert str(explained(str(error.value))) == "what happened"

@@ -12,6 +12,7 @@ from sluice.kafka.kafka_errors import (
 )
 from sluice.ops.pipelines import Health
 from sluice.spark import idle_clock, quiet_wait
+from sluice.spark.failures import QueryError
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
@@ -72,6 +73,13 @@ def test_a_failed_query_is_reported_though_another_does_not_stop():
         watch(watched(Query(stopping=hangs), failed, other), StopRequest(), Health(), stop_s=0.05)
     assert other.stopped
     hangs.set()
+
+
+def test_a_query_that_ends_without_an_error_before_a_stop_is_a_failure():
+    silent = Query()
+    silent.stopped = True
+    with pytest.raises(QueryError, match="has ended without an error of Spark"):
+        watch(watched(silent, Query()), StopRequest(), Health())
 
 
 def test_the_end_is_bounded_with_the_failure_before_the_others_are_stopped():

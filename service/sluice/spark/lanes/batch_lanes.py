@@ -38,6 +38,7 @@ from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.requests import clients
 from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
+from sluice.spark.failures import shown_to_spark
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.missing_records import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
@@ -88,10 +89,11 @@ class BatchLanes:
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
-        self.called(records.sparkSession)
-        self._context.run(self._write, records, batch)
-        for call in self._after:
-            self._context.run(call)
+        with shown_to_spark():
+            self.called(records.sparkSession)
+            self._context.run(self._write, records, batch)
+            for call in self._after:
+                self._context.run(call)
         self._pause(0 if self._direct is None else self._direct.offsets)
         self._last = time.monotonic()
 
