@@ -47,6 +47,10 @@ PATTERNS = (
     "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S.%f", "%d/%m/%Y %H:%M:%S.%f", "%m/%d/%Y %H:%M:%S.%f", "%m/%d/%Y %I:%M:%S %p",
     "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%b %d %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S", "%d/%b/%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S",
+    "%a %b %d %H:%M:%S %Y UTC", "%a %b %d %H:%M:%S UTC %Y", "%a %b %d %H:%M:%S GMT %Y", "%Y%m%d %H:%M:%S.%f",
+    "%Y%m%d %H:%M:%S", "%Y%m%d %H%M%S", "%Y%m%d %H%M%S%f", "%Y%m%dT%H%M%SZ", "%Y%m%dT%H%M%S.%fZ", "%Y%m%dT%H%M%S%z",
+    "%Y%m%dT%H%M%S", "%Y.%m.%d %H:%M:%S.%f", "%Y.%m.%d %H:%M:%S", "%Y.%m.%d %H:%M", "%Y-%m-%d-%H.%M.%S.%f",
+    "%d-%b-%y %I.%M.%S.%f %p", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y",
 )  # fmt: skip
 #: the form of a time in digits alone, which looks like a number but for the name of the attribute
 DIGITS_OF_TIME, COUNT_OF_DIGITS = "%Y%m%d%H%M%S", 14

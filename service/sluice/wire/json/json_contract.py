@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sluice.json_texts import text_with_digits
 from sluice.model.members import STRICT, Spelling
 from sluice.model.types import Type
 from sluice.time_units import SECOND
-from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, require
+from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, require, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,6 +74,10 @@ class JsonForm(ABC):
         """The forms of the types inside."""
         return ()
 
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        """The values inside of a value: the step of a path that leads there, the form, the value; null if missing."""
+        return ()
+
     @property
     def digits(self) -> bool:
         """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
@@ -102,6 +108,26 @@ class JsonForm(ABC):
     def written(self, column: pl.Expr) -> pl.Expr | None:
         """What is written in place of the column; None: the column itself."""
         return None
+
+
+def fault_inside(form: JsonForm, value: Any, place: str) -> str:  # noqa: ANN401
+    """The first value inside of a value that is not of its type, for the end of a message; empty if there is none.
+
+    `place` is the path of the value itself.
+    """
+    for step, inner, part in form.parts(value):
+        if not _fits(inner, part):
+            got = "nothing" if part is None else f"{shown(part)}{inner.remark(part)}"
+            return fault_inside(inner, part, place + step) or f"; at {place}{step}: expected {inner.type}, got {got}"
+    return ""
+
+
+def _fits(form: JsonForm, value: Any) -> bool:  # noqa: ANN401
+    try:
+        form.read_text(text_with_digits(value))
+    except (NotOfTypeError, RecursionError):
+        return False
+    return True
 
 
 def number_in(text: str) -> Decimal:
