@@ -31,7 +31,7 @@ KEYS = frozenset(WORD.findall(
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
     "attempt attempts quality terminal node shard thread process errno level lsn pos row server timezone ordinal "
-    "second namespace time identity"
+    "second namespace time identity slave addr rack slot bay"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
@@ -67,7 +67,7 @@ THINGS = frozenset(WORD.findall(
     "host hostname node instance user customer account client tenant shop store branch merchant city region country "
     "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player camera sku article "
     "item repository repo project job queue charger turbine inverter pump robot truck patient merchant driver courier "
-    "asset"
+    "asset slave"
 ))  # fmt: skip
 #: things of which a whole number may also say how many there are, or how large one is
 COUNTED = frozenset(("s", "queue", "token", "pump"))

@@ -116,10 +116,14 @@ def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Att
 
 def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
-    constant = len(attribute.values) >= MIN_RECORDS and len(set(map(str, attribute.values))) == 1
     named = measures(attribute.meaning)
     whole = attribute.form.type == "int64"
-    return constant, attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
+    return is_constant(attribute), attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
+
+
+def is_constant(attribute: Attribute) -> bool:
+    """Whether the values are always the same, in enough records."""
+    return len(attribute.values) >= MIN_RECORDS and len(set(map(str, attribute.values))) == 1
 
 
 class RecordKey(NamedTuple):
