@@ -166,7 +166,7 @@ def _ends_as_key(name: str) -> bool:
 
 def _numbers_things(name: str, values: Sequence[Any]) -> bool:
     """Whether these are the numbers of things, such as `project: 7`."""
-    return not (THINGS - COUNTED).isdisjoint(words(name)[-1:]) and _whole(values)
+    return bool(values) and _whole(values) and not (THINGS - COUNTED).isdisjoint(words(name)[-1:])
 
 
 def _all_differ(values: Sequence[Any]) -> bool:
