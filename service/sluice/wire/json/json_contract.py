@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluice.json_texts import text_with_digits
 from sluice.model.members import STRICT, Spelling
@@ -30,6 +30,8 @@ SCANNED_EXACT, DIGITS = 64, 64
 BARE = "\ufdd0"
 #: the pattern of the texts of a number
 NUMBER_PATTERN = "^[-+.0-9eE]+$"
+#: in place of a value inside of a value: an object has no such member
+MISSING: Final = object()
 #: a number of JSON
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
 
@@ -75,7 +77,7 @@ class JsonForm(ABC):
         return ()
 
     def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
-        """The values inside of a value: the step of a path that leads there, the form, the value; null if missing."""
+        """The values inside of a value: the step of a path that leads there, the form, the value or MISSING."""
         return ()
 
     @property
@@ -117,14 +119,14 @@ def fault_inside(form: JsonForm, value: Any, place: str) -> str:  # noqa: ANN401
     """
     for step, inner, part in form.parts(value):
         if not _fits(inner, part):
-            got = "nothing" if part is None else f"{shown(part)}{inner.remark(part)}"
+            got = "nothing" if part is MISSING else f"{shown(part)}{inner.remark(part)}"
             return fault_inside(inner, part, place + step) or f"; at {place}{step}: expected {inner.type}, got {got}"
     return ""
 
 
 def _fits(form: JsonForm, value: Any) -> bool:  # noqa: ANN401
     try:
-        form.read_text(text_with_digits(value))
+        form.read_text(text_with_digits(None if value is MISSING else value))
     except (NotOfTypeError, RecursionError):
         return False
     return True

@@ -37,6 +37,7 @@ from sluice.model.types.decimal_type import DecimalType
 from sluice.wire.json import json_decimals, time_patterns
 from sluice.wire.json.json_contract import (
     JSON_NUMBER,
+    MISSING,
     NUMBER_PATTERN,
     SCANNED_BOOLEAN,
     SCANNED_INT64,
@@ -251,7 +252,7 @@ class StructForm(JsonForm):
 
     def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
         there = self.members if type(value) is dict else []
-        return ((f".{name}", form, value.get(name)) for name, form in there)
+        return ((f".{name}", form, value.get(name, MISSING)) for name, form in there)
 
     @property
     def schema(self) -> dict[str, Any]:
