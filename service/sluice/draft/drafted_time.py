@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sluice.draft.choices import Roles
 from sluice.draft.envelopes import UPSERT
-from sluice.draft.name_words import OTHER_TIMES, words
+from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, words
 from sluice.draft.roles import MOST_DISORDER, disorder_of, seconds
 from sluice.draft.sampled_attributes import CHANGE, Attribute
 
@@ -97,7 +97,9 @@ def _doubt(time: Attribute) -> str:
     """Why the time may be another one than that of an event; empty if nothing says so."""
     if time.is_date:
         return "its values are dates"
-    return "" if OTHER_TIMES.isdisjoint(words(time.last_name)) else "its name may be that of another time"
+    listed = words(time.last_name)
+    of_event = "".join(listed) in EVENT_TIMES or OTHER_TIMES.isdisjoint(listed)
+    return "" if of_event else "its name may be that of another time"
 
 
 def _lag(disorder: float) -> str:

@@ -31,7 +31,7 @@ KEYS = frozenset(WORD.findall(
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
     "attempt attempts quality terminal node shard thread process errno level lsn pos row server timezone ordinal "
-    "second namespace time"
+    "second namespace time identity slave addr rack slot bay"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
@@ -67,13 +67,15 @@ THINGS = frozenset(WORD.findall(
     "host hostname node instance user customer account client tenant shop store branch merchant city region country "
     "service app entity room zone token mmsi hex wiki net venue tag id key source src dev player camera sku article "
     "item repository repo project job queue charger turbine inverter pump robot truck patient merchant driver courier "
-    "asset"
+    "asset slave"
 ))  # fmt: skip
+#: things of which a whole number may also say how many there are, or how large one is
+COUNTED = frozenset(("s", "queue", "token", "pump"))
 #: names of the time at which something happened, without signs between their words
 EVENT_TIMES = frozenset(WORD.findall(
     "timestamp time ts tsms tsus tsns eventtime eventtimestamp t tst dt at when created createdat timeunixnano "
     "occurredat happenedat occurred now obstime observationtime measuredat measuretime recordedat capturedat sampledat "
-    "loggedat eventdatetime eventdate effectivedatetime"
+    "loggedat eventdatetime eventdate effectivedatetime observed observedat dateobserved"
 ))  # fmt: skip
 #: words of the names of other times: what was done with the record, or when something else is due
 OTHER_TIMES = frozenset(WORD.findall(
@@ -150,7 +152,7 @@ def is_key(name: str, values: Sequence[Any]) -> bool:
     if measures(name) or _ends_as_key(name):
         return not measures(name)
     differ = _all_differ(values) and (min(values) >= MIN_KEY or _grow(values))
-    return differ or not KEYS.isdisjoint(words(name))
+    return differ or not KEYS.isdisjoint(words(name)) or _numbers_things(name, values)
 
 
 def names_thing(name: str) -> bool:
@@ -162,9 +164,17 @@ def _ends_as_key(name: str) -> bool:
     return last in KEYS or name.lower().endswith(KEY_ENDS)
 
 
+def _numbers_things(name: str, values: Sequence[Any]) -> bool:
+    """Whether these are the numbers of things, such as `project: 7`."""
+    return bool(values) and _whole(values) and not (THINGS - COUNTED).isdisjoint(words(name)[-1:])
+
+
 def _all_differ(values: Sequence[Any]) -> bool:
-    whole = all(type(value) is int for value in values)
-    return whole and len(values) >= MIN_RECORDS and len(set(values)) == len(values)
+    return _whole(values) and len(values) >= MIN_RECORDS and len(set(values)) == len(values)
+
+
+def _whole(values: Sequence[Any]) -> bool:
+    return all(type(value) is int for value in values)
 
 
 def _grow(values: Sequence[Any]) -> bool:

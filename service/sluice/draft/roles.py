@@ -51,7 +51,8 @@ Origins = Sequence[tuple[int, float | None]]
 def best_time(attributes: Sequence[Attribute], origins: Origins) -> Attribute | None:
     """The attribute that is most likely the event time: one that all records have, then that of a change event, then
     one whose times are not out of order by hours, then one by its name, then one of what is and not of what was, then
-    one that is no creation, then one that is finer than seconds, then the first one. None if there is no time.
+    one that is no creation, then one without a pattern, then one that is finer than seconds, then the first one. None
+    if there is no time.
     """
     times = [attribute for attribute in attributes if attribute.is_time]
     return min(times, key=partial(_time_rank, origins=origins), default=None)
@@ -87,18 +88,20 @@ def _is_aside(attribute: Attribute) -> bool:
     return not ASIDE.isdisjoint(attribute.path)
 
 
-def _time_rank(attribute: Attribute, origins: Origins) -> tuple[bool, bool, bool, bool, int, bool, int, bool, bool]:
+def _time_rank(
+    attribute: Attribute, origins: Origins
+) -> tuple[bool, bool, bool, bool, int, bool, int, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a time
     named = "".join(words(attribute.last_name))
     constant = len(attribute.values) > 1 and len(set(attribute.values)) == 1
-    other = attribute.is_date or not OTHER_TIMES.isdisjoint(words(attribute.last_name))
-    by_name = 0 if named in EVENT_TIMES and not attribute.is_date else 1 + other
+    other = not OTHER_TIMES.isdisjoint(words(attribute.last_name))
+    by_name = 3 if attribute.is_date else 0 if named in EVENT_TIMES else 1 + other
     moments = list(seconds(attribute))
     disordered = len(moments) == len(origins) and disorder_of(moments, origins) > MOST_DISORDER
     coarse = attribute.form.unit == "s" and not any(moment % 1 for moment in moments)
     return (
         attribute.optional, constant, attribute.part != CHANGE, disordered, by_name, _is_aside(attribute),
-        len(attribute.path), named in CREATIONS, coarse,
+        len(attribute.path), named in CREATIONS, bool(attribute.form.pattern), coarse,
     )  # fmt: skip
 
 
@@ -113,10 +116,14 @@ def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Att
 
 def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
-    constant = len(attribute.values) >= MIN_RECORDS and len(set(map(str, attribute.values))) == 1
     named = measures(attribute.meaning)
     whole = attribute.form.type == "int64"
-    return constant, attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
+    return is_constant(attribute), attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
+
+
+def is_constant(attribute: Attribute) -> bool:
+    """Whether the values are always the same, in enough records."""
+    return len(attribute.values) >= MIN_RECORDS and len(set(map(str, attribute.values))) == 1
 
 
 class RecordKey(NamedTuple):

@@ -12,7 +12,7 @@ from itertools import chain
 from sluice.draft.choices import Roles
 from sluice.draft.name_words import names_thing
 from sluice.draft.record_tree import Path, places
-from sluice.draft.roles import best_measurement, group_of
+from sluice.draft.roles import best_measurement, group_of, is_constant
 from sluice.draft.sampled_attributes import Attribute, attributes_of, path_text
 from sluice.draft.value_forms import Form
 from sluice.model.types import Type, parse_type
@@ -59,8 +59,10 @@ class Unnested:
 
 
 def unnested(roles: Roles) -> Unnested | None:
-    """The objects of the first list that measure something, if nothing else of the records does; else None."""
-    if roles.measurement is not None:
+    """The objects of the first list that measure something, if nothing else of the records does, or only what is always
+    the same; else None.
+    """
+    if roles.measurement is not None and not is_constant(roles.measurement):
         return None
     kept = [*roles.key, *([roles.time] if roles.time else [])]
     lists = (attribute for attribute in roles.sample.usable_attributes if attribute.is_list_of_objects)

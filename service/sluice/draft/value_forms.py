@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import yaml
@@ -47,6 +47,10 @@ PATTERNS = (
     "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S.%f", "%d/%m/%Y %H:%M:%S.%f", "%m/%d/%Y %H:%M:%S.%f", "%m/%d/%Y %I:%M:%S %p",
     "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%b %d %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S", "%d/%b/%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S",
+    "%a %b %d %H:%M:%S %Y UTC", "%a %b %d %H:%M:%S UTC %Y", "%a %b %d %H:%M:%S GMT %Y", "%Y%m%d %H:%M:%S.%f",
+    "%Y%m%d %H:%M:%S", "%Y%m%d %H%M%S", "%Y%m%dT%H%M%SZ", "%Y%m%dT%H%M%S.%fZ", "%Y%m%dT%H%M%S%z",
+    "%Y%m%dT%H%M%S", "%Y.%m.%d %H:%M:%S.%f", "%Y.%m.%d %H:%M:%S", "%Y.%m.%d %H:%M", "%Y-%m-%d-%H.%M.%S.%f",
+    "%d-%b-%y %I.%M.%S.%f %p", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y",
 )  # fmt: skip
 #: the form of a time in digits alone, which looks like a number but for the name of the attribute
 DIGITS_OF_TIME, COUNT_OF_DIGITS = "%Y%m%d%H%M%S", 14
@@ -201,8 +205,8 @@ def _time_as_text(name: str, values: Sequence[Any]) -> Form | None:
     if all(_is_iso(value) for value in values):
         return None if is_name_of_text(name) else Form("timestamp")
     patterns = [pattern for pattern in PATTERNS if all(_matches(value, pattern) for value in values)]
-    if len(patterns) > 1:  # the day or the month may come first
-        return None
+    if len({tuple(_time_of(value, pattern) for value in values) for pattern in patterns}) > 1:
+        return None  # the day or the month may come first
     if is_name_of_time(name) and all(map(_is_digits_of_time, values)):
         return Form("timestamp", pattern=DIGITS_OF_TIME)
     return Form("timestamp", pattern=patterns[0]) if patterns else _count_as_text(name, values)
@@ -228,8 +232,13 @@ def _is_iso(text: str) -> bool:
 
 def _matches(text: str, pattern: str) -> bool:
     with suppress(ValueError):
-        return bool(datetime.strptime(text, pattern))  # noqa: DTZ007 - only whether it can be read
+        return bool(_time_of(text, pattern))
     return False
+
+
+def _time_of(text: str, pattern: str) -> datetime:
+    time = datetime.strptime(text, pattern)  # noqa: DTZ007 - the next line has the zone
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _number_as_text(name: str, values: Sequence[Any]) -> Form | None:

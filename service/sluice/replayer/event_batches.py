@@ -34,7 +34,7 @@ from sluice.replayer.event_file import (
     too_large,
 )
 from sluice.replayer.replayed_records import UNKNOWN, Recorded, RejectedRecord, Spread, decoded
-from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_contract import JsonForm, fault_inside
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError
 
@@ -314,9 +314,9 @@ def _has_digits(form: JsonForm) -> bool:
 def _wrong(location: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
     if name not in values:
         return EventError(location, f"attribute {quoted(name)} is missing{nearest(name, values)}")
-    value = values[name]
-    remark = json_form(type_).remark(value)
-    return EventError(location, f"attribute {quoted(name)} must be {type_}, got {quoted(value)}{remark}")
+    value, form = values[name], json_form(type_)
+    got = f"{quoted(value)}{form.remark(value)}{fault_inside(form, value, name)}"
+    return EventError(location, f"attribute {quoted(name)} must be {type_}, got {got}")
 
 
 def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
-from sluice.wire.json.json_contract import JsonForm
+from sluice.wire.json.json_contract import JsonForm, fault_inside
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import NotOfTypeError, as_written, at_path, parsed, shown, text_at
 
@@ -143,7 +143,8 @@ def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) 
     try:
         return _read(document, wanted, value)
     except NotOfTypeError:
-        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {shown(value)}{form.remark(value)}")) from None
+        got = f"{shown(value)}{form.remark(value)}{fault_inside(form, value, wanted.name)}"
+        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {got}")) from None
 
 
 def _read(document: Document, wanted: Wanted, value: Any) -> Any:  # noqa: ANN401

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from sluice.json_texts import text_with_digits
 from sluice.model.members import STRICT, Spelling
 from sluice.model.types import Type
 from sluice.time_units import SECOND
-from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, require
+from sluice.wire.json.json_values import NotOfTypeError, as_written, parsed, require, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,8 @@ SCANNED_EXACT, DIGITS = 64, 64
 BARE = "\ufdd0"
 #: the pattern of the texts of a number
 NUMBER_PATTERN = "^[-+.0-9eE]+$"
+#: in place of a value inside of a value: an object has no such member
+MISSING: Final = object()
 #: a number of JSON
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
 
@@ -72,6 +76,10 @@ class JsonForm(ABC):
         """The forms of the types inside."""
         return ()
 
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        """The values inside of a value: the step of a path that leads there, the form, the value or MISSING."""
+        return ()
+
     @property
     def digits(self) -> bool:
         """Whether `read` needs the digits of a number: a number with a point or an exponent is then a Decimal."""
@@ -102,6 +110,26 @@ class JsonForm(ABC):
     def written(self, column: pl.Expr) -> pl.Expr | None:
         """What is written in place of the column; None: the column itself."""
         return None
+
+
+def fault_inside(form: JsonForm, value: Any, place: str) -> str:  # noqa: ANN401
+    """The first value inside of a value that is not of its type, for the end of a message; empty if there is none.
+
+    `place` is the path of the value itself.
+    """
+    for step, inner, part in form.parts(value):
+        if not _fits(inner, part):
+            got = "nothing" if part is MISSING else f"{shown(part)}{inner.remark(part)}"
+            return fault_inside(inner, part, place + step) or f"; at {place}{step}: expected {inner.type}, got {got}"
+    return ""
+
+
+def _fits(form: JsonForm, value: Any) -> bool:  # noqa: ANN401
+    try:
+        form.read_text(text_with_digits(None if value is MISSING else value))
+    except (NotOfTypeError, RecursionError):
+        return False
+    return True
 
 
 def number_in(text: str) -> Decimal:

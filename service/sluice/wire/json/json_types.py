@@ -37,6 +37,7 @@ from sluice.model.types.decimal_type import DecimalType
 from sluice.wire.json import json_decimals, time_patterns
 from sluice.wire.json.json_contract import (
     JSON_NUMBER,
+    MISSING,
     NUMBER_PATTERN,
     SCANNED_BOOLEAN,
     SCANNED_INT64,
@@ -56,6 +57,7 @@ from sluice.wire.json.json_values import (
     nanoseconds,
     parsed,
     require,
+    shown,
     text_at,
     within_int64,
 )
@@ -248,6 +250,10 @@ class StructForm(JsonForm):
     def inside(self) -> tuple[JsonForm, ...]:
         return tuple(form for _, form in self.members)
 
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        there = self.members if type(value) is dict else []
+        return ((f".{name}", form, value.get(name, MISSING)) for name, form in there)
+
     @property
     def schema(self) -> dict[str, Any]:
         return object_schema([(name, form) for name, form in self.members])
@@ -285,6 +291,10 @@ class MapForm(JsonForm):
     @property
     def inside(self) -> tuple[JsonForm, ...]:
         return (self.key, self.value)
+
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        there = value if type(value) is dict and self.pairs is None else {}
+        return ((f"[{shown(name)}]", self.value, part) for name, part in there.items())
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -361,6 +371,10 @@ class ListForm(JsonForm):
     def inside(self) -> tuple[JsonForm, ...]:
         return (self.element,)
 
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        there = value if type(value) is list else []
+        return ((f"[{number}]", self.element, part) for number, part in enumerate(there))
+
     @property
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": self.element.schema}
@@ -395,6 +409,9 @@ class OptionalForm(JsonForm):
     @property
     def inside(self) -> tuple[JsonForm, ...]:
         return (self.present,)
+
+    def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
+        return self.present.parts(value)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_value_inside_has_its_own_spelling(given: str, value: object, expected
 
 def test_a_value_beside_a_coerced_one_stays_strict():
     reason = read("{n: {type: int64, coerce: true}, s: string}", {"n": "7", "s": 7})
-    assert reason == 'wrong type: x: expected tuple<n: int64, s: string>, got {"n":"7","s":7}'
+    assert reason.startswith('wrong type: x: expected tuple<n: int64, s: string>, got {"n":"7","s":7}; at x.s: ')
 
 
 def test_a_value_inside_is_coerced_as_the_stream_is_unless_it_says_otherwise():

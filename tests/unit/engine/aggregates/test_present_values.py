@@ -174,3 +174,13 @@ def test_a_failing_function_is_an_error_also_where_its_result_may_be_null():
     assert [record["dead_letter"]["reason"] for record in run_case(case) if "dead_letter" in record] == [
         "output.out has no value"
     ]
+
+
+@pytest.mark.parametrize("call", ["Count(i!)", "Count(10 % n)", "isPresent(Count(10 % n))", "Count(i!, where: n == 0)"])
+def test_an_argument_of_count_without_a_value_is_a_dead_letter(call: str):
+    """NU14: also where it cannot be null, so that nothing of it is stored. A condition names the tuples of a part."""
+    operator = {"window": "tumbling, count(1)", "output": {"out": call, "all": "Count()"}, "schema": SCHEMA}
+    rows = [{**ABSENT, "n": 0}, {**ABSENT, "i": 1, "n": 1}]
+    case = {"operator": operator, "dead_letters": True, "input": [{"at": 0.0, "tuple": row} for row in rows]}
+    written = [kind for record in run_case(case) for kind in ("dead_letter", "tuple") if kind in record]
+    assert written == ["dead_letter", "tuple"]

@@ -84,7 +84,11 @@ def test_nan_is_read_from_its_word():
         ('{"a": 1}', BOOLEAN, "wrong type: a: expected boolean, got 1"),
         ('{"a": 1}', STRING, "wrong type: a: expected string, got 1"),
         ('{"a": {"b": 1}}', STRING, 'wrong type: a: expected string, got {"b":1}'),
-        ('{"a": [1, null]}', list_of(INT64), "wrong type: a: expected list<int64>, got [1,null]"),
+        (
+            '{"a": [1, null]}',
+            list_of(INT64),
+            ("wrong type: a: expected list<int64>, got [1,null]; at a[1]: expected int64, got null"),
+        ),
         ('{"a": 1}', list_of(INT64), "wrong type: a: expected list<int64>, got 1"),
         ('{"a": "2013-02-30"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "2013-02-30"'),
         ('{"a": "2013-01-01T25:00Z"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "2013-01-01T25:00Z"'),

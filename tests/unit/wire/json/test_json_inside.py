@@ -11,6 +11,7 @@ from sluice.model.members import Member, Pairs, Spelling
 from sluice.model.types import StructType, Type, parse_type
 from sluice.wire import csv_rows, plain_text
 from sluice.wire.json.json_codec import decode, decode_exactly
+from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_write import encode
 
 #: type -> texts that are read, with the values as events have them
@@ -86,6 +87,22 @@ def test_what_is_not_read(type_, text):
     records = pa.array([f'{{"v": {text}}}'.encode()], pa.binary())
     ((_, reason),) = decode(records, (("v", parse_type(type_)),)).bad
     assert reason.startswith(f"wrong type: v: expected {type_}, got ")
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "where"),
+    [
+        ("list<tuple<sku: string, price: decimal(2)>>", '[{"sku": "a", "price": 1}, {"sku": "b", "price": 1.005}]',
+         f"v[1].price: expected decimal(2), got 1.005{json_form(parse_type('decimal(2)')).remark(1.005)}"),
+        ("list<tuple<sku: string, n: int64>>?", '[{"n": 1}]', "v[0].sku: expected string, got nothing"),
+        ("map<string, list<int64>>", '{"a b": [1, "2"]}', 'v["a b"][1]: expected int64, got "2"'),
+        ("tuple<a: tuple<b: tuple<c: boolean>?>>", '{"a": {"b": {"c": 0}}}', "v.a.b.c: expected boolean, got 0"),
+        ("tuple<a: int64>", f'{{"a": {"[" * 900}{"]" * 900}}}', "v.a: expected int64, got a deeply nested value"),
+    ],
+)  # fmt: skip
+def test_the_reason_names_the_place_of_a_wrong_value_inside(type_, text, where):
+    ((_, reason),) = decode(pa.array([f'{{"v": {text}}}'.encode()], pa.binary()), (("v", parse_type(type_)),)).bad
+    assert reason.partition("; at ")[2] == where
 
 
 @pytest.mark.parametrize("type_", READ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isqrt
 
@@ -92,7 +93,7 @@ class Program:
         functions = [function(call, counting=spec.window.in_arrival_order) for call in calls]
         stored = _stored(spec, schema, functions)
         columns = WordColumns([e.type for e in stored])
-        reads = list(dict.fromkeys((*stored, *spec.partition_by, *spec.group_by)))
+        reads = list(dict.fromkeys((*stored, *spec.partition_by, *spec.group_by, *_counted(calls))))
         where = {e: i for i, e in enumerate(reads)}
         words_of = _Words(columns, where)
         compared = _compared(spec, schema)
@@ -159,6 +160,12 @@ def _stored(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[
     """The expressions that are stored for a tuple: arguments of functions, attributes and sizes of policies."""
     arguments = [aggregate_function.stored(e) for f in functions for e in f.reads]
     return list(dict.fromkeys([*arguments, *_compared(spec, schema).values()]))
+
+
+def _counted(calls: Iterable[AggregateCall]) -> list[Expression]:
+    """The arguments of Count that are never null, but may have an error: they are not stored, only computed."""
+    counts = (call for call in calls if call.function == "Count" and call.where is None)
+    return [e for call in counts for e in call.arguments if isinstance(e, Call) and not e.type.optional]
 
 
 def _compared(spec: Aggregate, schema: Schema) -> dict[str | Expression, Expression]:
