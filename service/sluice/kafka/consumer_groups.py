@@ -42,8 +42,9 @@ SESSION_VARIABLE = "SLUICE_LEAD_SECONDS"
 SESSION_S = float(os.environ.get(SESSION_VARIABLE, "6"))
 #: seconds between two heartbeats. A member learns from the answer that it has to join again, so this delays a take-over
 HEARTBEAT_S = 0.3
-#: seconds without a call of `poll` after which the client library leaves the group: the process hangs
-MAX_POLL_S = 30.0
+#: seconds without a call of `poll` after which the client library leaves the group: the process hangs. The client also
+#: waits so long, and 3 s more, for the answer to its request to join, which may be lost, so this bounds a take-over
+MAX_POLL_S = 12.0
 #: seconds that a call of `poll` waits, and the longest time that a member may take to leave the group
 WAIT_S, LEAVE_S = 0.1, 3.0
 #: seconds between two requests by which a member that waits finds out whether a broker answers its client

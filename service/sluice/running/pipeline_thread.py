@@ -13,11 +13,14 @@ from sluice.ops.log_lines import PIPELINE
 from sluice.processes import ExitDeadline
 from sluice.running.supervisor import Outcome
 from sluice.spark.failures import JavaEndedError, UnexpectedError, explaining, unexpected
+from sluice.spark.lanes.batch_lanes import HungBatchError
 from sluice.spark.pipeline.pipeline_run import PipelineRun
 from sluice.spark.pipeline.standby import Standby
 from sluice.spark.watch import FINISH, StopRequest
 
 LOGGER = logging.getLogger("sluice")
+#: errors after which no pipeline can start again in this process
+FATAL = (JavaEndedError, HungBatchError)
 
 
 @contextmanager
@@ -67,7 +70,8 @@ class PipelineThread:
             with self._started() as may_run:
                 if may_run:
                     outcome = self._ended()
-                    self._run.wait_for_queries()
+                    if not isinstance(outcome.error, HungBatchError):
+                        self._run.wait_for_queries()
             if not (self._service_ends or outcome.fatal):
                 self._run.release()
         except Exception as error:  # noqa: BLE001 - the supervisor gets it
@@ -114,6 +118,6 @@ def arm(exit_deadline: ExitDeadline, failure: SluiceError | None) -> None:
 
 def _outcome_of(error: Exception) -> Outcome:
     if isinstance(error, SluiceError):
-        return Outcome(error, fatal=isinstance(error, JavaEndedError))
+        return Outcome(error, fatal=isinstance(error, FATAL))
     LOGGER.error("an unexpected error", exc_info=error)
     return Outcome(unexpected(error))

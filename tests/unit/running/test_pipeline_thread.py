@@ -9,9 +9,11 @@ import pytest
 
 from sluice.kafka.kafka_errors import FencedError, UnavailableError
 from sluice.running.pipeline_thread import PipelineThread
+from sluice.spark.lanes.batch_lanes import HungBatchError
 
 LOST = UnavailableError("no broker answers")
 FENCED = FencedError("another instance has started")
+HUNG = HungBatchError("the last batch has not ended")
 
 
 class Run:
@@ -21,7 +23,7 @@ class Run:
 
     def __init__(self, failure=None, locks=None):
         self._failure, self._locks = failure, locks
-        self.release = self.wait_for_queries = Mock()
+        self.release, self.wait_for_queries = Mock(), Mock()
 
     @contextmanager
     def locks(self):
@@ -70,6 +72,22 @@ def test_which_ends_of_a_run_bound_the_end_of_the_service(failure, lost, armed):
     exit_deadline = Mock()
     assert ended(Run(failure), Standby(lost=lost), exit_deadline).lost_lead is (armed == [call.disarm()])
     assert exit_deadline.mock_calls == armed
+
+
+@pytest.mark.parametrize("failure", [None, LOST])
+def test_a_batch_that_hangs_at_the_end_of_a_run_ends_the_service(failure):
+    run = Run(failure)
+    run.wait_for_queries = Mock(side_effect=HUNG)
+    outcome = ended(run)
+    assert (outcome.error, outcome.fatal) == (HUNG, True)
+    assert not run.release.mock_calls, "the batch uses what the run has"
+
+
+def test_a_run_that_failed_because_its_batch_hangs_ends_the_service_at_once():
+    run = Run(HUNG)
+    outcome = ended(run)
+    assert (outcome.error, outcome.fatal) == (HUNG, True)
+    assert not run.wait_for_queries.mock_calls
 
 
 def test_an_unexpected_error_before_the_run_is_its_outcome():

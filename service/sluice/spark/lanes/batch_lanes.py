@@ -25,6 +25,7 @@ from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from inotify_simple import INotify, flags
 from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +59,14 @@ class HungBatchError(SluiceError):
     """The work of a batch does not end. None of its outputs is visible, and the next start repeats it."""
 
     exit_code = 6
+
+    @classmethod
+    def after_a_stop(cls) -> Self:
+        """Of a query that was stopped MAX_WORK_S ago."""
+        return cls(
+            f"the last batch has not ended for {MAX_WORK_S:.0f} seconds since its query was stopped: it hangs, and the "
+            "query cannot start again beside it; the next start of the service repeats it, unless it is written"
+        )
 
 
 class BatchLanes:
@@ -179,9 +188,10 @@ class BatchLanes:
     def close(self) -> None:
         """Closes the Kafka clients and the connection that this process has for the query, which has ended.
 
-        Waits without a limit for a batch that has begun early, which uses the clients.
+        Waits for a batch that has begun early, which uses the clients; raises HungBatchError after MAX_WORK_S.
         """
-        self.end(float("inf"))
+        if not self.end(MAX_WORK_S):
+            raise HungBatchError.after_a_stop()
         if self._direct is not None:
             self._direct.close()
         self._topics.close()

@@ -33,7 +33,7 @@ from sluice.ops.pipelines import Registered
 from sluice.page.history import Batch, History
 from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.failures import stopped
-from sluice.spark.lanes.batch_lanes import OpenLanes
+from sluice.spark.lanes.batch_lanes import MAX_WORK_S, HungBatchError, OpenLanes
 from sluice.spark.lanes.direct_lane import load_early
 from sluice.spark.pipeline.class_changes import ClassChanges
 from sluice.spark.pipeline.shared_session import SharedSession
@@ -131,11 +131,11 @@ class PipelineRun:
             LOGGER.info("ended", extra={"pipeline": name})
 
     def wait_for_queries(self) -> None:
-        """Waits until no batch of this run is in progress, without a limit: Spark cannot kill a batch that hangs.
-
-        Until then no other run of the pipeline may start, here or in another instance.
+        """Waits until no batch of this run is in progress. Until then no other run of the pipeline may start, here
+        or in another instance. Raises HungBatchError after MAX_WORK_S: a batch that hangs ends only with its process.
         """
-        _have_ended(self._queries, self._opened, float("inf"))
+        if not _have_ended(self._queries, self._opened, MAX_WORK_S):
+            raise HungBatchError.after_a_stop()
 
     def release(self) -> None:
         """Closes the Kafka clients and ends the state servers of the queries, which have ended.

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
 from sluice.spark.cluster import is_cluster
-from sluice.spark.failures import stopped
+from sluice.spark.failures import JavaEndedError, stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.placement import Placement
 from sluice.spark.session import session
@@ -24,6 +24,9 @@ LOGGER = logging.getLogger("sluice")
 #: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch
 #: come first, so that a long batch of one pipeline would stop all others.
 SEVERAL = {"spark.scheduler.mode": "FAIR"}
+#: seconds within which Spark must be up. The bounds of its own waits are shorter: two minutes for Java, one for a Spark
+#: master, one for the first executor
+MAX_START_S = 600.0
 #: the session and, on a cluster, the placement of buckets on executors
 Opened = tuple[SparkSession, Placement | None]
 
@@ -66,9 +69,17 @@ class SharedSession:
     def opened(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Opened:
         """The session, once Spark is up. Begins its start if nothing has; the arguments are those of `begin`.
 
-        Raises the error that ended the start, as `session` does.
+        Raises the error that ended the start, as `session` does; JavaEndedError after MAX_START_S.
         """
-        return self.begin(pipelines, pause).result()
+        begun = self.begin(pipelines, pause)
+        try:
+            return begun.result(MAX_START_S)
+        except TimeoutError as error:
+            if begun.done():  # the start itself has raised it
+                raise
+            raise JavaEndedError(
+                f"Spark has not started for {MAX_START_S:.0f} seconds: Java hangs, or the Spark master does not answer"
+            ) from error
 
     def _started(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Opened:
         early, text = self._early, to_text(pipelines)

@@ -11,7 +11,8 @@ import pytest
 
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
-from sluice.spark.lanes.batch_lanes import BatchLanes, OpenLanes
+from sluice.spark.lanes import batch_lanes
+from sluice.spark.lanes.batch_lanes import BatchLanes, HungBatchError, OpenLanes
 
 FILE = """
 pipeline: lanes
@@ -108,6 +109,16 @@ def test_the_clients_stay_open_while_a_batch_that_spark_never_calls_is_in_progre
     closing.join(LONG)
     assert world.direct.closed
     assert world.written == [(4, DIRECT)]
+
+
+def test_the_wait_for_a_batch_that_hangs_has_a_bound(world, monkeypatch):
+    world.plan("4")
+    assert world.direct.began.wait(LONG)
+    monkeypatch.setattr(batch_lanes, "MAX_WORK_S", 0.01)
+    with pytest.raises(HungBatchError, match="the last batch has not ended"):
+        world.lanes.close()
+    assert not world.direct.closed, "the batch uses it"
+    monkeypatch.undo()
 
 
 def test_an_error_of_lanes_that_are_closed_keeps_no_others_open():

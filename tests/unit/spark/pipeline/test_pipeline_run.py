@@ -12,7 +12,7 @@ import pytest
 
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.spark.lanes import batch_lanes
-from sluice.spark.lanes.batch_lanes import OpenLanes
+from sluice.spark.lanes.batch_lanes import MAX_WORK_S, HungBatchError, OpenLanes
 from sluice.spark.pipeline import pipeline_run
 from sluice.spark.pipeline.pipeline_run import RESTART_S, PipelineRun, ProgressListener, run
 from sluice.spark.watch import STOP
@@ -173,11 +173,15 @@ def test_queries_do_not_start_again_beside_a_batch_that_has_begun_early_and_does
     assert restarting.events == ["start first", "ended", "early work goes on", "early work goes on"]
 
 
-def test_the_wait_for_a_run_waits_without_limit_for_a_batch_that_has_begun_early(monkeypatch):
-    opened = Mock()
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_wait_for_a_run_waits_for_a_batch_that_has_begun_early_and_has_a_bound(monkeypatch, ends):
+    waits = []
+    opened = SimpleNamespace(end=lambda seconds: waits.append(seconds) or ends)
     monkeypatch.setattr(pipeline_run, "OpenLanes", lambda: opened)
-    PipelineRun(SimpleNamespace(pipeline=None), page=None, session=None).wait_for_queries()
-    assert opened.mock_calls == [call.end(float("inf"))]
+    run = PipelineRun(SimpleNamespace(pipeline=None), page=None, session=None)
+    with nullcontext() if ends else pytest.raises(HungBatchError, match="cannot start again beside it"):
+        run.wait_for_queries()
+    assert waits == [pytest.approx(MAX_WORK_S, abs=60)]
 
 
 @pytest.mark.parametrize("failure", [None, ValueError("a query failed")])

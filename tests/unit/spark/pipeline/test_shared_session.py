@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,22 @@ def test_an_error_of_the_start_is_raised_to_who_needs_the_session_and_to_nobody_
         session.begin([], pytest.fail)
     assert starts.events == ["fork server begins", "started"]
     with pytest.raises(JavaEndedError, match="no Java"):
+        session.opened([], pytest.fail)
+
+
+def test_a_start_that_hangs_has_a_bound(monkeypatch):
+    monkeypatch.setattr(shared_session, "MAX_START_S", 0.01)
+    starts, goes_on = Starts(monkeypatch), threading.Event()
+    monkeypatch.setattr(shared_session, "session", lambda *_: goes_on.wait(30))
+    with pytest.raises(JavaEndedError, match="Spark has not started for 0 seconds: Java hangs") as raised:
+        starts.session.opened([], pytest.fail)
+    assert raised.value.exit_code == 3
+    goes_on.set()
+
+
+def test_a_time_out_of_the_start_itself_stays_what_it_is(monkeypatch):
+    starts = Starts(monkeypatch, TimeoutError("a request was too slow"))
+    with starts.session as session, pytest.raises(TimeoutError, match="a request was too slow"):
         session.opened([], pytest.fail)
 
 
