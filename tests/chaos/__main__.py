@@ -134,7 +134,8 @@ class Campaign:
         watch = threading.Thread(target=self._keep_running, daemon=True)
         topics = [f"{NAME}.{stream}" for flow in self.flows for stream in flow.outputs]
         hidden = OpenTransactions(AdminClient(self._brokers.direct | {"log_level": 0}), topics)
-        resources = {mode: Resources(lambda: self._service, self._folder) for mode in self.modes}
+        listed = lambda: self._surroundings.processes(self._service)  # noqa: E731
+        resources = {mode: Resources(listed, self._folder) for mode in self.modes}
         looking = threading.Thread(target=self._look, args=(hidden, resources), daemon=True)
         watch.start()
         looking.start()

@@ -306,6 +306,8 @@ def master_killed(world: World) -> str:
     return "the Spark master killed and restarted"
 
 
+#: requests that come all along; one to join a group comes at a start alone
+REQUESTS = tuple(api for api in Api if api is not Api.JOIN_GROUP)
 #: roles of processes of the service
 PROCESSES = ("driver", "jvm", "fork server", "pool", "state", "reader")
 #: name of a kind of fault -> the fault. A text that begins with "no" says that there was nothing to harm
@@ -322,7 +324,7 @@ FAULTS: dict[str, Fault] = {
     "restart all brokers": brokers_restarted,
     "stop broker": broker_stopped(),
     "stop broker for long": broker_stopped(long=True),
-    **{f"{api.name} {effect.name}": frame(api, effect) for api in Api for effect in Effect},
+    **{f"{api.name} {effect.name}": frame(api, effect) for api in REQUESTS for effect in Effect},
     "reset connections": connections_reset,
     "one way": one_way,
     "cut off": cut_off,
@@ -359,7 +361,7 @@ OF_BROKERS = ("kill leader", "kill coordinator", "kill controller", "restart bro
 OF_THE_SERVICE = ("kill machine", "second instance", "read-only disk", "other buckets", "changed settings", "upgrade",
                   "standby takes over")  # fmt: skip
 OF_A_STORE = ("store gone", "store slow", "store 500", "store 503")
-OF_A_STANDBY = ("standby takes over",)
+OF_A_STANDBY = ("standby takes over", *(f"HEARTBEAT {effect.name}" for effect in Effect))
 OF_A_CLUSTER = ("kill executor", "stop executor", "kill worker", "kill master")
 #: mode -> faults that have no meaning there: a refused start waits for the lead again; executors have what the service
 #: has alone; a batch may be in parts when the file changes

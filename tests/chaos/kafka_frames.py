@@ -29,6 +29,8 @@ class Api(IntEnum):
     PRODUCE = 0
     FETCH = 1
     METADATA = 3
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26

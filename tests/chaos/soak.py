@@ -149,7 +149,7 @@ class Watch:
     """Looks at the service once a second."""
 
     def __init__(self, service: SluiceProcess, folder: Path) -> None:
-        self._service, self.resources = service, Resources(service, folder)
+        self._service, self.resources = service, Resources(service.processes, folder)
         self.seen: list[Seen] = []
 
     def during(self, seconds: float) -> None:
@@ -277,7 +277,7 @@ def of_watch(watch: Watch, behind: float) -> list[str]:
     behind_looks = sum("catching up" in one.says for one in watch.seen)
     return [
         f"At most {unread:,} records were unread; {behind:.0f} s after the load the service had read all.",
-        f"At most {watch.resources.most_mb:,.0f} MB of memory, in which shared pages count for each process.",
+        f"At most {watch.resources.most_mb:,.0f} MB of memory beside the contents of files.",
         f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms.",
         f"In {behind_looks} looks it said `catching up`; at the end it said `{watch.seen[-1].says.strip()}`.",
     ]

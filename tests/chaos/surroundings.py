@@ -18,6 +18,7 @@ import yaml
 from sluice.processes import ChildProcess
 from tests.cluster.cluster import Standalone, executors, state_servers
 from tests.object_store.s3_server import S3Server
+from tests.recovery.harness.process_table import Process, processes
 from tests.recovery.harness.proxy import Connection, Proxy
 from tests.recovery.harness.sluice_process import SluiceProcess
 
@@ -190,6 +191,12 @@ class Surroundings(ExitStack):
             return ()
         pids = self.spark.executors()
         return pids if role == "executor" else [pid for one in pids for pid in state_servers(one)]
+
+    def processes(self, service: SluiceProcess) -> Sequence[Process]:
+        """`sluice run` and its processes, and those of its executors; none if it does not run."""
+        workers = self.spark.workers if self.mode is Mode.CLUSTER else ()
+        on_executors = [one for worker in workers for one in processes(worker.pid) if one.pid != worker.pid]
+        return [*service.processes(), *on_executors] if service.running else ()
 
     def instance(self, file: Path) -> SluiceProcess:
         arguments = ["--standby"] if self.mode is Mode.STANDBY else []

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import IsolationLevel
 
+from sluice.kafka.embedded_broker import EmbeddedBroker
 from tests.chaos.__main__ import Campaign, page
 from tests.chaos.checker import OpenTransactions, Seen, violations
 from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
+from tests.chaos.resources import INTERVAL_S, Resources, Sample
 from tests.chaos.surroundings import Mode
+from tests.recovery.harness.java_memory import java_memory
 
 
 class Load:
@@ -118,6 +123,64 @@ def test_how_long_open_transactions_hide_records(stable, ends, longest):
         admin.offsets = {IsolationLevel.READ_COMMITTED: committed, IsolationLevel.READ_UNCOMMITTED: end}
         watched.look()
     assert watched.longest == longest
+
+
+# ---- memory and files ------------------------------------------------------------------------------------------------
+
+FLAT = Sample(0.0, 120.0, 210.0, 900.0, 500, 160, 140)
+
+
+def resources_of(*samples: Sample) -> Resources:
+    resources = Resources(list, Path())
+    for number, sample in enumerate(samples):
+        resources.add(sample._replace(at=number * INTERVAL_S))
+    return resources
+
+
+@pytest.mark.parametrize(
+    ("quantity", "growth", "flat"),
+    [
+        ("java_heap_after_a_collection", 1, True),
+        ("java_heap_after_a_collection", 5, False),
+        ("python", 5, True),
+        ("python", 25, False),
+        ("descriptors", 1, True),
+        ("descriptors", 10, False),
+        ("threads", 4, False),
+        ("files", 5, False),
+    ],
+)
+def test_a_quantity_that_grows_with_each_sample(quantity, growth, flat):
+    growing = [FLAT._replace(**{quantity: getattr(FLAT, quantity) + number * growth}) for number in range(30)]
+    rows = resources_of(*growing).grown()
+    assert [row.split("|")[1].split(",")[0].strip() for row in rows] == ([] if flat else [quantity.replace("_", " ")])
+
+
+def test_a_peak_is_no_growth():
+    assert resources_of(*[FLAT] * 14, FLAT._replace(python=4000.0), *[FLAT] * 14).grown() == []
+
+
+def test_the_table_has_the_growth_an_hour():
+    growing = [FLAT._replace(descriptors=500 + number) for number in range(9)]
+    assert resources_of(*growing).slopes()[5] == "| descriptors | 501 | 507 | +360 |"
+
+
+def test_few_samples_say_nothing():
+    assert resources_of(FLAT, FLAT._replace(files=10_000)).grown() == []
+
+
+@pytest.mark.kafka
+def test_what_a_java_process_holds_after_a_collection_is_the_same_each_time():
+    with EmbeddedBroker() as broker:
+        first, second = java_memory(broker.pid), java_memory(broker.pid)
+    assert 5e6 < first.live < 500e6
+    assert 20e6 < first.beside < 1e9
+    assert second.live == pytest.approx(first.live, rel=0.3)
+
+
+def test_a_process_that_is_no_java_has_no_heap():
+    with pytest.raises(OSError, match="No such file"):
+        java_memory(os.getpid())
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------

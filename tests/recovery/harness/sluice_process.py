@@ -187,6 +187,10 @@ class SluiceProcess:
 
     # ---- its processes ----------------------------------------------------------------------------------------------
 
+    def processes(self) -> list[Process]:
+        """Those of the last start that run, `sluice run` first."""
+        return sorted(processes(self.pid), key=lambda one: one.pid != self.pid)
+
     def pids(self, role: str) -> list[int]:
         """Those that do this now (process_table.py), once there is one."""
         return wait_until(lambda: by_role(self.pid)[role], f"a process is {role}", log=self.log)

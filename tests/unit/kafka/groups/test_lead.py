@@ -9,9 +9,14 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from sluice.kafka import consumer_groups as lead_module
+from sluice.kafka import ledger
 from sluice.kafka.consumer_groups import Lead, LeadError
+from sluice.kafka.topics import create
+from tests.chaos.brokers import Brokers
+from tests.chaos.kafka_frames import Api, Effect, FrameFault
 
 pytestmark = pytest.mark.kafka
 #: seconds in which a member that may get the lead has it
@@ -101,6 +106,26 @@ def test_a_killed_leader_is_followed_after_the_session_time_out(broker, kafka, t
             began = time.monotonic()
             assert second.wait(SOON)
             assert time.monotonic() - began > lead_module.SESSION_S / 2, "a short silence is no reason"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effect", [Effect.LOSE, Effect.HALF])
+def test_a_lost_answer_to_the_request_to_join_delays_a_take_over_by_its_bound(effect, name):
+    """Among three brokers, to which only the standby has a way on which the answer is lost."""
+    with Brokers() as brokers, instance(brokers.direct["bootstrap.servers"], name) as first:
+        create(brokers.direct, NewTopic(ledger.TOPIC, 1, 3))
+        assert first.stdout.readline() == "granted\n"
+        with Lead(brokers.through, name) as second:
+            assert not second.wait(5 * WHILE)
+            armed = [FrameFault(Api.JOIN_GROUP, effect) for _ in brokers.nodes]
+            for node, fault in zip(brokers.nodes, armed, strict=True):
+                node.frames.arm(fault)
+            first.kill()
+            began = time.monotonic()
+            assert second.wait(2 * SOON)
+            took = time.monotonic() - began
+    assert any(fault.happened.is_set() for fault in armed)
+    assert took < 2 * lead_module.SESSION_S + lead_module.MAX_POLL_S + 3 + WHILE
 
 
 def test_a_leader_that_stood_still_knows_that_it_has_lost_the_lead(broker, kafka, topic):
