@@ -30,6 +30,8 @@ REASON = "sluice-reason"
 #: seconds that an open transaction may hide records: a broker aborts it after `transaction.timeout.ms`, one minute, and
 #: looks every 10 s; a new writer does so at once
 HIDDEN_S = 80.0
+#: milliseconds after which the reader takes a broker for stopped: the default of a minute would hide what others have
+STOPPED_MS = 10_000
 #: differences that are shown
 SHOWN = 5
 
@@ -54,7 +56,8 @@ class Reader:
 
     def __init__(self, kafka: Mapping[str, str], name: str, flows: Sequence[Flow], *, dead: str) -> None:
         own = {"group.id": "chaos", "isolation.level": "read_committed", "enable.auto.commit": False,
-               "enable.partition.eof": False, "fetch.wait.max.ms": 100, "log_level": 0}  # fmt: skip
+               "enable.partition.eof": False, "fetch.wait.max.ms": 100, "log_level": 0,
+               "socket.timeout.ms": STOPPED_MS}  # fmt: skip
         self._consumer = Consumer(dict(kafka) | own)
         self._name, self._dead = name, f"{name}.{dead}"
         streams = [*(stream for flow in flows for stream in flow.outputs), EXTRA, dead]

@@ -36,7 +36,8 @@ class Outcome(NamedTuple):
 
     fatal       the error ends the whole service, because no pipeline can run without a new start
     lost_lead   the run ended because another instance has the lead: a new start waits for the lead, even if failures
-                are not followed by a new start
+                are not followed by a new start. It is no failure, and delays no start further: this may be the instance
+                that takes over next
     """
 
     error: SluiceError | None = None
@@ -226,7 +227,7 @@ class Supervisor:
             LOGGER.info("not started again until its file or its checkpoint is changed", extra={"pipeline": name})
             self._pipelines.update(name, state=State.FAILED, error=str(failure), next_start=None)
         else:
-            delay = member.backoff.delay(self._now())
+            delay = FIRST_S if outcome.lost_lead else member.backoff.delay(self._now())
             member.error, member.next_start = failure, self._now() + delay
             LOGGER.info("starting again", extra={"pipeline": name, "seconds": delay, "start": member.starts + 1})
             self._pipelines.waits(name, delay, str(failure or ""))

@@ -197,6 +197,18 @@ def test_a_pipeline_that_has_lost_its_lead_waits_for_it_again(restart):
     assert service.supervisor.failure is None
 
 
+def test_a_pipeline_that_loses_its_lead_again_and_again_waits_for_it_after_a_second_each_time(service):
+    service.set_wanted(pipeline("a"))
+    for start in range(2, 9):
+        service.runs["a"][-1].end = Outcome(lost_lead=True)
+        service.wait(0)
+        service.wait(1)
+        assert service.starts() == {"a": start}
+    service.end("a", TopicError("no topic"))
+    service.wait(1)
+    assert service.starts() == {"a": 9}, "a failure after them is a first one"
+
+
 def test_a_pipeline_that_stops_does_not_wait_for_a_lost_lead(service):
     service.set_wanted(pipeline("a"))
     service.supervisor.stop()
