@@ -343,7 +343,8 @@ class Campaign:
     @staticmethod
     def _slopes(resources: Mapping[Mode, Resources]) -> Iterator[str]:
         for mode, own in resources.items():
-            yield from [f"Mode {mode}:", "", *own.slopes(), ""]
+            grown = ", ".join(row.split("|")[1].strip() for row in own.grown())
+            yield from [f"Mode {mode}: {f'not flat: {grown}' if grown else 'flat'}", "", *own.slopes(), ""]
 
 
 def page(result: Result) -> str:

@@ -262,7 +262,7 @@ def steady(
         service.clean_up()
     return [
         f"Peak {most:,.0f} records/s, {sent:,} records, {count:,} outputs. {verdict(sent == count)}",
-        "", *of_watch(watch, behind), "", *watch.resources.slopes(),
+        "", *of_watch(watch, behind), flat(watch.resources), "", *watch.resources.slopes(),
     ]  # fmt: skip
 
 
@@ -277,10 +277,19 @@ def of_watch(watch: Watch, behind: float) -> list[str]:
     behind_looks = sum("catching up" in one.says for one in watch.seen)
     return [
         f"At most {unread:,} records were unread; {behind:.0f} s after the load the service had read all.",
-        f"At most {watch.resources.most_mb:,.0f} MB of memory beside the contents of files.",
+        most_memory(watch),
         f"`/readyz` was 200 in {good} of {len(ready)} looks, after at most {slowest:.0f} ms.",
         f"In {behind_looks} looks it said `catching up`; at the end it said `{watch.seen[-1].says.strip()}`.",
     ]
+
+
+def flat(resources: Resources) -> str:
+    grown = ", ".join(row.split("|")[1].strip() for row in resources.grown())
+    return f"**Not flat: {grown}.**" if grown else "Memory, descriptors, threads and files are flat."
+
+
+def most_memory(watch: Watch) -> str:
+    return f"At most {watch.resources.most_mb:,.0f} MB of memory beside the contents of files."
 
 
 def half(run: Run) -> list[str]:
@@ -312,7 +321,7 @@ def many_keys(run: Run) -> list[str]:
         service.clean_up()
     counts = f"{run.options.keys:,} keys, {sent:,} records, {count:,} outputs"
     took = f"{recovery:.1f} s from SIGKILL to the next output"
-    return [f"{counts}; {took}. {verdict(sent == count)}", "", *watch.resources.slopes()]
+    return [f"{counts}; {took}. {verdict(sent == count)}", most_memory(watch)]
 
 
 def killed(service: SluiceProcess, outputs: Outputs) -> float:
