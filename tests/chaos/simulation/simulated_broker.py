@@ -133,6 +133,8 @@ class Kafka:
         self.partitions: dict[Place, Partition] = {}
         self.transactions: dict[str, Transaction] = {}
         self.groups: dict[str, Group] = defaultdict(Group)
+        #: transactional id, batch and digest of its plan -> what each transaction of it was to write
+        self.attempts: dict[tuple[str, int, str], list[dict[Place, list[Record]]]] = defaultdict(list)
         #: until when the brokers do not answer, and the coordinators
         self.down_until = 0.0
         #: until when readers get answers of a leader that has just been elected: it takes the newest records for unsafe

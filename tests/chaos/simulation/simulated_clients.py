@@ -161,6 +161,8 @@ class Producer(Client):
         self._sent: list[tuple[Place, int, list[Record]]] = []
         self._places: set[Place] = set()
         self._open = False
+        #: the records of the open transaction
+        self._written: dict[Place, list[Record]] = defaultdict(list)
 
     def init_transactions(self, seconds: float) -> None:
         request = lambda: _kafka().init_producer_id(self._name, self._timeout)  # noqa: E731
@@ -169,7 +171,7 @@ class Producer(Client):
     def begin_transaction(self) -> None:
         if self._open:
             raise KafkaException(KafkaError(KafkaError._STATE, "a transaction is open"))  # noqa: SLF001
-        self._open, self._places = True, set()
+        self._open, self._places, self._written = True, set(), defaultdict(list)
 
     def produce(  # noqa: PLR0917
         self, topic: str, value: bytes | None = None, key: bytes | None = None, partition: int = 0,
@@ -181,7 +183,9 @@ class Producer(Client):
             raise KafkaException(KafkaError(KafkaError._STATE, "no transaction is open"))  # noqa: SLF001
         if len(self._queue) >= MOST_QUEUED:
             raise BufferError
-        self._queue.append(((topic, partition), Record(key, value, headers, timestamp)))
+        record = Record(key, value, headers, timestamp)
+        self._queue.append(((topic, partition), record))
+        self._written[topic, partition].append(record)
 
     def poll(self, seconds: float = 0.0) -> int:
         super().poll(seconds)
@@ -226,6 +230,8 @@ class Producer(Client):
         name, epoch = str(self._name), self._epoch
         self.call("ADD_PARTITIONS_TO_TXN", lambda: _kafka().add(name, epoch, groups=[group]), seconds)
         for one in offsets:
+            _, digest, *_ = *(one.metadata or "").split(" "), "", ""
+            _kafka().attempts[name, one.offset - 1, digest].append(self._written)
             place, offset = (one.topic, one.partition), Offset(one.offset, one.metadata or "")
             request = lambda place=place, offset=offset: _kafka().commit_offset(name, epoch, group, place, offset)  # noqa: E731
             self.call("TXN_OFFSET_COMMIT", request, seconds)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from sluice.processes import processors
-from tests.chaos.simulation import campaign
+from tests.chaos.simulation import campaign, verdict
 from tests.chaos.simulation.schedule import KINDS, Simulation
 from tests.chaos.simulation.scheduler import World
 from tests.chaos.simulation.simulated_broker import BrokerError, Kafka, Offset, Record
@@ -39,6 +40,18 @@ def test_no_schedule_loses_doubles_tears_or_reorders_anything():
 def test_no_schedule_of_two_thousand_does():
     result = campaign.run(SLOW_FIRST, SLOW_SCHEDULES, processors())
     assert not result.failed, campaign.line(result.failed[0])
+
+
+@pytest.mark.parametrize(
+    ("second", "right"),
+    [(["a"], True), (["a", "b", "c"], True), (["a", "c"], False), (["b"], False)],
+    ids=["it came less far", "it came further", "another record", "one is left out"],
+)
+def test_a_batch_that_is_written_again_has_the_same_records(second, right):
+    place, written = ("out", 0), lambda keys: [Record(key.encode(), b"", None, 5) for key in keys]
+    attempts = {("sluice.sim", 3, "digest"): [{place: written("ab")}, {place: written(second)}]}
+    simulation = SimpleNamespace(happened=[], kafka=SimpleNamespace(attempts=attempts))
+    assert ([*verdict.repetitions(simulation)] == []) is right
 
 
 def test_a_seed_replays_each_step():

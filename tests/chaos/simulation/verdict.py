@@ -30,7 +30,7 @@ SHOWN = 3
 
 def violations(simulation: Simulation) -> list[str]:
     """In a task of the world, when all services have ended."""
-    found = [*_outputs(simulation), *_ledger(simulation)]
+    found = [*_outputs(simulation), *_ledger(simulation), *repetitions(simulation)]
     return found or ([*_states(simulation)] if simulation.setting.states else [])
 
 
@@ -86,6 +86,17 @@ def _ledger(simulation: Simulation) -> Iterator[str]:
             yield f"the ledger of {name.decode()} has the parts {numbers}"
     yield from _offsets_that_go_back(closed)
     yield from _wrong_counts(simulation, closed)
+
+
+def repetitions(simulation: Simulation) -> Iterator[str]:
+    """Whether each transaction of a batch was to write the same records and timestamps, as far as it came."""
+    if "change buckets" in simulation.happened:  # which then write in another order
+        return
+    for (name, batch, digest), attempts in simulation.kafka.attempts.items():
+        for place in {place for one in attempts for place in one if digest and place[0] != ledger.TOPIC}:
+            records = sorted((one.get(place, []) for one in attempts), key=len)
+            if wrong := [one for one in records if one != records[-1][: len(one)]]:
+                yield f"batch {batch} of {name} is not the same each time in {place}: {wrong[0]}, {records[-1]}"
 
 
 def _offsets_that_go_back(closed: list[Entry]) -> Iterator[str]:

@@ -53,6 +53,8 @@ KEYS = ["a", "b", "c"]
 TOPICS = {"in": INPUTS, "sums": OUTPUTS, "ranks": OUTPUTS, "dead": 1, "sluice.ledger": 1}
 #: timestamp of the first record, milliseconds since 1970
 FIRST_MS = 1_700_000_000_000
+#: how far the timestamps of records that are no JSON are ahead
+AHEAD_MS = 600_000
 
 
 @lru_cache
@@ -93,7 +95,8 @@ class Load:
             junk = json.dumps({"k": KEYS[0], "v": 1_000_000}).encode()
             partition.append(Record(None, junk, None, FIRST_MS + number), committed=False)
             partition.append(None, committed=True)
-        record = Record(None, self.sent[number].data, None, FIRST_MS + number)
+        ahead = 0 if self.sent[number].tuple else AHEAD_MS
+        record = Record(None, self.sent[number].data, None, FIRST_MS + number + ahead)
         partition.append(record, committed=True)
 
 
