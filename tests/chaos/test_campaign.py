@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import IsolationLevel
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from tests.chaos.__main__ import Campaign, page
+from tests.chaos.__main__ import READY_S, Campaign, page
 from tests.chaos.checker import OpenTransactions, Seen, violations
 from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
@@ -203,6 +203,7 @@ def test_a_campaign_has_the_modes_in_which_its_faults_may_happen(tmp_path):
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_five_minutes_of_random_faults(tmp_path):
-    """Without a store, which `make chaos` has."""
-    result = Campaign(random.SystemRandom().randrange(10**6), 5.0, tmp_path, with_store=False).run()
+    """Without a store, which `make chaos` has; beside other tests, so with three times the bound of a ready service."""
+    seed = random.SystemRandom().randrange(10**6)
+    result = Campaign(seed, 5.0, tmp_path, with_store=False, ready_s=3 * READY_S).run()
     assert not result.wrong, page(result)
