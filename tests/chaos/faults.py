@@ -78,10 +78,10 @@ class World:
         return self.seed.choice(self.brokers.nodes)
 
     def pids(self, role: str) -> Sequence[int]:
-        """Of the processes of this role: of the service, or of its executors."""
+        """Of the processes of this role: of the service, or of its cluster."""
         if not self.service.running:
             return ()
-        return by_role(self.service.pid).get(role) or self.surroundings.on_executors(role)
+        return by_role(self.service.pid).get(role) or self.surroundings.of_cluster(role)
 
 
 Fault = Callable[[World], str]
@@ -335,7 +335,7 @@ FAULTS: dict[str, Fault] = {
     "store slow": store(Store.delay, "was slow"),
     **{f"store {code}": store(partial(Store.answer, code=code), f"answered {code}") for code in (500, 503)},
     "kill executor": killed("executor"),
-    "stop executor": stopped("executor"),
+    **{f"stop {role}": stopped(role) for role in ("executor", "Spark worker", "Spark master")},
     "kill worker": worker_killed,
     "kill master": master_killed,
     "set the clock": clock_set,
@@ -362,7 +362,8 @@ OF_THE_SERVICE = ("kill machine", "second instance", "read-only disk", "other bu
                   "standby takes over")  # fmt: skip
 OF_A_STORE = ("store gone", "store slow", "store 500", "store 503")
 OF_A_STANDBY = ("standby takes over", *(f"HEARTBEAT {effect.name}" for effect in Effect))
-OF_A_CLUSTER = ("kill executor", "stop executor", "kill worker", "kill master")
+OF_A_CLUSTER = ("kill executor", "stop executor", "kill worker", "kill master", "stop Spark worker",
+                "stop Spark master")  # fmt: skip
 #: mode -> faults that have no meaning there: a refused start waits for the lead again; executors have what the service
 #: has alone; a batch may be in parts when the file changes
 NOT_IN: dict[Mode, tuple[str, ...]] = {

@@ -124,6 +124,10 @@ class Spark(Standalone):
         workers = self.workers
         workers[int(where * len(workers))].kill()
 
+    @property
+    def master(self) -> ChildProcess:
+        return self._master
+
     def executors(self) -> Sequence[int]:
         return [pid for one in self.workers for pid in executors(one.pid).values()]
 
@@ -185,12 +189,15 @@ class Surroundings(ExitStack):
         finally:
             _mount("-o", "remount,bind,rw", str(machine / DISK))
 
-    def on_executors(self, role: str) -> Sequence[int]:
-        """The executors, or the state servers on them."""
-        if self.mode is not Mode.CLUSTER or role not in ("executor", "state"):
+    def of_cluster(self, role: str) -> Sequence[int]:
+        """Spark's daemons, the executors, or the state servers on them."""
+        if self.mode is not Mode.CLUSTER:
             return ()
-        pids = self.spark.executors()
-        return pids if role == "executor" else [pid for one in pids for pid in state_servers(one)]
+        executors = self.spark.executors()
+        return {
+            "Spark master": [self.spark.master.pid], "Spark worker": [one.pid for one in self.spark.workers],
+            "executor": executors, "state": [pid for one in executors for pid in state_servers(one)],
+        }.get(role, ())  # fmt: skip
 
     def processes(self, service: SluiceProcess) -> Sequence[Process]:
         """`sluice run` and its processes, and those of its executors; none if it does not run."""
