@@ -26,12 +26,13 @@ exec "$@"
 
 
 #: A shell script that waits until the other end of its standard input closes, then at most $2 half seconds for process
-#: $1 to end, and then kills it.
+#: $1 to end, and then kills it and removes the file $3, if one is given.
 WATCH_SCRIPT = """
 read -r _
 n=0
 while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
 kill -9 "$1"
+[ -z "$3" ] || rm -f "$3"
 """
 #: The signals that a terminal or a supervisor sends to the whole group of the service's processes. They are for the
 #: service, which ends the others in order.
@@ -54,14 +55,15 @@ def processors(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return max(known, 1)
 
 
-def end_with_this_process(pid: int, seconds: float) -> None:
-    """Makes sure that process `pid` ends at most `seconds` after this process, however this process ends.
+def end_with_this_process(pid: int, seconds: float, file: str = "") -> None:
+    """Makes sure that process `pid` ends at most `seconds` after this process, however this process ends. `file` is
+    removed then: one that the process would leave if it was killed.
 
     A shell in a session of its own waits for the end of this process. It kills the other process if that still runs
     `seconds` later.
     """
     process = subprocess.Popen(
-        ["/bin/sh", "-c", WATCH_SCRIPT, "sluice-watch", str(pid), str(round(seconds * 2))],
+        ["/bin/sh", "-c", WATCH_SCRIPT, "sluice-watch", str(pid), str(round(seconds * 2)), file],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -164,16 +164,19 @@ def test_the_descendants_of_a_process_are_found() -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_watched_process_ends_some_time_after_this_process() -> None:
+def test_a_watched_process_ends_some_time_after_this_process_and_leaves_no_file(tmp_path: Path) -> None:
+    left = tmp_path / "socket of a watched process"
+    left.touch()
     program = (
         "import os, signal, subprocess; from sluice.processes import end_with_this_process\n"
         "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"
         "process.stdout.readline(); print(process.pid, flush=True)\n"
-        "end_with_this_process(process.pid, 0.5)\n"
+        f"end_with_this_process(process.pid, 0.5, {str(left)!r})\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
     await_true(lambda: not running(int(done.stdout)))
+    await_true(lambda: not left.exists())
 
 
 def test_forked_processes_end_with_their_parents() -> None:

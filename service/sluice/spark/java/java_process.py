@@ -43,6 +43,8 @@ LOG = Path(__file__).with_name("log4j2.properties")
 #: prefix of environment variables that set Spark properties: SLUICE_SPARK_driver_memory=4g sets spark.driver.memory
 OVERRIDE = "SLUICE_SPARK_"
 
+#: the socket on which Java listens for `jcmd` from its start on, because of -Xrs
+LISTENER = "/tmp/.java_pid{}"  # noqa: S108 - Java always uses this folder
 #: seconds that the JVM has to remove its temporary files and end after the service was killed
 GRACE = 2.0
 #: seconds after which a Java that takes no calls is ended
@@ -81,7 +83,7 @@ class JavaProcess:
             )
         finally:
             os.close(stderr)
-        end_with_this_process(self.process.pid, GRACE)
+        end_with_this_process(self.process.pid, GRACE, LISTENER.format(self.process.pid))
         self._connected = False
         #: once Java takes calls and has loaded classes, where; None if it has ended instead
         self._gateway: Future[Gateway | None] = Future()
