@@ -370,20 +370,32 @@ def page(result: Result) -> str:
     return "\n".join([*lines, head, "| --- | --- | --- | --- |", *rows, "", *result.slopes])
 
 
-def lines_of(result: Result) -> list[str]:
-    """The result for the documentation: the kinds of faults in one paragraph."""
-    head, _, behind = page(result).partition("\n| fault |")
-    behind = behind.partition("\nMode ")[0]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in behind.splitlines() if row.startswith("| ")]
-    kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in (row for row in rows if len(row) == 4)
-                      if count.isdecimal())  # fmt: skip
+def lines_of(text: str) -> list[str]:
+    """The page for the documentation: the kinds of faults in one paragraph, the growth of each mode in another."""
+    head, _, behind = text.partition("\n| fault |")
+    faults, *modes = behind.split("\nMode ")
+    kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in cells(faults) if count.isdecimal())
     about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}."
     return [
         about,
         "",
-        *head.splitlines(),
+        *head.rstrip().splitlines(),
+        "",
         f"Times of each fault, and the median of the seconds to the next output: {kinds}.",
+        *(line for mode in modes for line in ("", of_mode(mode))),
     ]
+
+
+def cells(text: str) -> list[list[str]]:
+    """Of the rows of a table with four columns."""
+    rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("| "))
+    return [row for row in rows if len(row) == 4 and row[0] != "---"]
+
+
+def of_mode(text: str) -> str:
+    quantities = ", ".join(f"{name} {first} and {last}" for name, first, last, _ in cells(text)[1:])
+    title = text.partition("\n")[0]
+    return f"Mode {title}: {quantities}." if quantities else f"Mode {title.partition(':')[0]}: too few samples."
 
 
 def main() -> int:
@@ -405,7 +417,7 @@ def main() -> int:
     result = campaign.run()
     print(page(result), flush=True)  # noqa: T201
     if arguments.write:
-        write(f"chaos {arguments.seed}", lines_of(result), "docs/chaos.md")
+        write(f"chaos {arguments.seed}", lines_of(page(result)), "docs/chaos.md")
     if not result.wrong and not arguments.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if result.wrong else 0

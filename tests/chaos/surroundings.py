@@ -171,9 +171,9 @@ class Surroundings(ExitStack):
     def change(self, mode: Mode) -> None:
         """Further instances run so. No instance runs."""
         self._of_mode.close()
-        self.mode = mode
         if mode is Mode.CLUSTER:
             self.spark = Spark(self._of_mode, Path(tempfile.mkdtemp(prefix="spark-", dir=self._folder)))
+        self.mode = mode  # at last: the thread that looks at the processes asks for those of the mode
 
     @property
     def first(self) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import IsolationLevel
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from tests.chaos.__main__ import READY_S, Campaign, page
+from tests.chaos.__main__ import READY_S, Campaign, lines_of, page
 from tests.chaos.checker import OpenTransactions, Seen, violations
 from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
@@ -181,6 +181,18 @@ def test_what_a_java_process_holds_after_a_collection_is_the_same_each_time():
 def test_a_process_that_is_no_java_has_no_heap():
     with pytest.raises(OSError, match="No such file"):
         java_memory(os.getpid())
+
+
+def test_the_documentation_has_the_faults_and_the_growth_as_text():
+    table = (
+        "| quantity | first third | last third | growth an hour |\n| --- | --- | --- | --- |\n| files | 1 | 2 | +3 |"
+    )
+    faults = "| fault | times | s, median | most |\n| --- | --- | --- | --- |\n| kill state | 2 | 0.1 | 0.3 |"
+    lines = lines_of(f"Seed 1: A.\n\n{faults}\n\nMode alone: flat\n\n{table}\n\nMode cluster: flat\n\nToo few samples.")
+    assert lines[2:] == [
+        "Seed 1: A.", "", "Times of each fault, and the median of the seconds to the next output: kill state 2 (0.1).",
+        "", "Mode alone: flat: files 1 and 2.", "", "Mode cluster: too few samples.",
+    ]  # fmt: skip
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
