@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -163,6 +163,8 @@ class Entry:
     #: the input topics and Kafka's ids of them, with which a start without a checkpoint finds out whether one was
     #: created again
     topics: Mapping[str, str] = field(default_factory=dict)
+    #: of a part: the streams of which each bucket writes its part of the batch, with or without records in this one
+    parted: Sequence[str] = ()
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
