@@ -8,6 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Message
 
+from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from tests.cluster.cluster import Service, prices
 from tests.unit.kafka.tools import visible
@@ -92,7 +93,7 @@ class Parted:
         self.master, self.sent = master, 0
 
     def start(self) -> None:
-        path = os.pathsep.join([str(PAUSING), os.environ["PYTHONPATH"]])
+        path = os.pathsep.join([str(PAUSING), str(PACKAGE.parent)])
         self.service.start(self.master, environment={"PYTHONPATH": path, "SLUICE_TEST_MOMENTS": str(self.moments)})
 
     def send(self, count: int) -> None:

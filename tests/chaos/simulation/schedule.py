@@ -61,7 +61,8 @@ OTHERS = (
 OF_KIND = {
     "one": ("END_TXN LATE", "END_TXN LOSE", "PRODUCE LATE", "TXN_OFFSET_COMMIT LATE", "kill driver"),
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers", "grow outputs", "lose disk"), "snapshots": ("flip snapshot", "kill copy", "kill copy"),
+    "changes": ("change buckets", "change writers", "grow outputs", "lose disk"),
+    "snapshots": ("flip snapshot", "kill copy", "kill copy"),
     "cluster": ("a write fails", "a write fails", "disk full", "kill state", "kill tasks", "kill tasks"),
     "damage": ("flip log", "flip log", "flip snapshot"),
     "twins": ("cut off", "stop driver", "kill state", "move back"),
@@ -325,7 +326,9 @@ class Simulation:
     def _in_parts(self) -> list[Planned]:
         """A change, and one more or a loss of the disk while the first batch after it is perhaps in parts."""
         seeded = self._seeded
-        between = Planned("", "END_TXN answered", seeded.randrange(3), seeded.choice([*CHANGES, "lose disk", "lose disk"]))
+        between = Planned(
+            "", "END_TXN answered", seeded.randrange(3), seeded.choice([*CHANGES, "lose disk", "lose disk"])
+        )
         return [Planned("driver", "", seeded.randrange(100), seeded.choice(CHANGES)), between]
 
     def _names(self) -> list[str]:

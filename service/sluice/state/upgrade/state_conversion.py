@@ -76,7 +76,12 @@ def convert_if_changed(
     changed = compared_stage(pipeline, store)
     if changed is None:
         return
-    kafka, name, query, buckets = pipeline.settings.kafka, pipeline.name, changed.identity.query, changed.identity.buckets
+    kafka, name, query, buckets = (
+        pipeline.settings.kafka,
+        pipeline.name,
+        changed.identity.query,
+        changed.identity.buckets,
+    )
     _require_closed(pipeline, store, query, buckets)
     require(changed.changes, pipeline, accept=accept)
     committed, _ = offset_log.batches(store)
