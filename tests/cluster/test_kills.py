@@ -4,17 +4,16 @@ while: outputs over event time, of joins, tables and two stages stay those of lo
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from sluice.files import PACKAGE
 from tests.chaos.flows import EventJoin, Panes, Sessions, TableJoin, TwoStages
 from tests.cluster.cluster import Standalone
+from tests.cluster.parted import pausing
 from tests.cluster.test_random_pipelines import Random, grouped, in_any_order
-from tests.recovery.harness.sluice_process import PAUSING, SluiceProcess
+from tests.recovery.harness.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -39,10 +38,8 @@ def test_the_service_is_killed_at_each_moment_of_a_batch_in_parts(broker: str, t
     with ExitStack() as stack:
         local = pipeline.run(stack, "local", tmp_path / "local", "local[2]", count)
     assert in_any_order(grouped(local)) == in_any_order(expected)
-    path = os.pathsep.join([str(PAUSING), str(PACKAGE.parent)])
     with ExitStack() as stack:
-        moments = {"SLUICE_TEST_MOMENTS": str(folder / "moments"), "PYTHONPATH": path}
-        standalone = Standalone(stack, tmp_path, moments)
+        standalone = Standalone(stack, tmp_path, pausing(folder / "moments"))
         for _ in range(WORKERS):
             standalone.add_worker()
         found = pipeline.run(stack, "cluster", folder, standalone.url, count, disturb=killed_at_each_moment)

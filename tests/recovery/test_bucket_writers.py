@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -92,8 +94,11 @@ def test_p03_killed_between_the_commits_of_two_writers(service):
 
 
 def test_p11_a_start_finds_some_parts_of_a_batch(service):
-    in_parts(service, "written")
+    batch = in_parts(service, "written")[2]
     service.kill()
+    command = [sys.executable, "-m", "sluice", "replay", str(service.file), "--checkpoint"]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"some buckets have written batch {batch}, and others have not: start the service" in compared.stderr
     service.start()
     service.await_log("is in parts, and runs again")
     service.await_outputs()

@@ -227,6 +227,21 @@ def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[Led
         return list(threads.map(lambda call: call(), calls))
 
 
+def part_positions(kafka: Mapping[str, str], query: str, buckets: int) -> list[LedgerPosition | None]:
+    """The positions of the parts of this many buckets, or of all that an earlier start had, without fencing them."""
+    most = max(buckets, noted_buckets(kafka, query))
+    return [part_position(kafka, part_of(query, bucket)) for bucket in range(most)]
+
+
+def ahead(parts: Iterable[LedgerPosition | None], query_id: str, next_batch: int) -> dict[int, LedgerPosition]:
+    """Those of the parts of this checkpoint, by bucket, that are of the batch `next_batch` or a later one."""
+    return {
+        number: part
+        for number, part in enumerate(parts)
+        if part is not None and part.query_id == query_id and part.next_batch > next_batch
+    }
+
+
 def entry_in_parts(
     kafka: Mapping[str, str], query: str, query_id: str, next_batch: int, parts: Sequence[LedgerPosition | None]
 ) -> Entry | None:
@@ -234,9 +249,7 @@ def entry_in_parts(
 
     Raises LedgerError if a bucket has written a later batch, or if the plan is lost.
     """
-    own = {number: part for number, part in enumerate(parts) if part is not None and part.query_id == query_id}
-    ahead = {number: part for number, part in own.items() if part.next_batch > next_batch}
-    for number, part in ahead.items():
+    for number, part in ahead(parts, query_id, next_batch).items():
         entry = last_entry(kafka, part_of(query, number))
         if part.next_batch > next_batch + 1 or entry is None or entry.planned is None or entry.batch != next_batch:
             raise LedgerError(
@@ -394,8 +407,8 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
     entry = last_entry(kafka, query)
     if entry is None:
         return None
-    ahead = [part for part in _last_parts(kafka, query) if part.query_id == entry.query_id and part.batch > entry.batch]
-    start, buckets = (UNKNOWN, max(part.buckets for part in ahead)) if ahead else ("", 0)
+    begun = [part for part in _last_parts(kafka, query) if part.query_id == entry.query_id and part.batch > entry.batch]
+    start, buckets = (UNKNOWN, max(part.buckets for part in begun)) if begun else ("", 0)
     return LedgerPosition(entry.batch + 1, entry.query_id, _digest(entry.planned), start, buckets)
 
 

@@ -111,11 +111,10 @@ def _require_closed(
         most = ledger.take_over(kafka, name, query_id, str(uuid.uuid4()), buckets)
         parts = ledger.fenced_parts(kafka, name, most)
     else:
-        most = max(buckets, ledger.noted_buckets(kafka, name))
-        parts = [ledger.part_position(kafka, ledger.part_of(name, number)) for number in range(most)]
+        parts = ledger.part_positions(kafka, name, buckets)
     position = ledger.read_position(kafka, name, ledger.OPEN)  # now: the instance may have closed the batch meanwhile
     batch = 0 if position is None else position.next_batch
-    if any(part is not None and part.query_id == query_id and part.next_batch > batch for part in parts):
+    if ledger.ahead(parts, query_id, batch):
         message = (
             f"checkpoint {store.location()}: some buckets have written batch {batch}, with the pipeline file as it was "
             "before. Start once with the file as it was, until the batch is written; then with the changed file"
