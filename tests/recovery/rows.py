@@ -85,8 +85,8 @@ ROWS: dict[Table, dict[str, str]] = {
         "p17": "the pipeline file is changed while a batch is in parts",
         "p18": "`--reset-ledger`",
         "p19": "a record is larger than its topic takes",
-        "p20": "the broker is gone for a while",
         "p21": "an output gets topic partitions while a batch is in parts",
+        "p20": "the broker is gone for a while",
     },
     STATE: {
         "k01": "the state server is killed, at rest or at work",

@@ -252,6 +252,7 @@ class Bucket(BucketMemory):
             self._begin_anew(entry.version)
             return
         self._log.append(entry)
+        self._require_folder()  # which exists now
         self._schedule.logged(entry.size)
         self._written += entry.size
 

@@ -47,8 +47,9 @@ def values(kafka, topic):
 
 
 def delete_group(kafka, query):
-    group = ledger.group_of(query)
-    AdminClient(kafka).delete_consumer_groups([group])[group].result()
+    admin = AdminClient(kafka)
+    (deleted,) = admin.delete_consumer_groups([ledger.group_of(query)]).values()
+    deleted.result()
 
 
 @pytest.fixture
