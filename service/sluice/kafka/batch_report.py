@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -164,7 +164,7 @@ class Entry:
     #: created again
     topics: Mapping[str, str] = field(default_factory=dict)
     #: of a part: the streams of which each bucket writes its part of the batch, with or without records in this one
-    parted: Sequence[str] = ()
+    parted: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
@@ -174,7 +174,10 @@ class Entry:
     def from_json(cls, text: bytes) -> Entry:
         values = orjson.loads(text)
         planned = values.get("planned")
-        read = {"report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned)}
+        read = {
+            "report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned),
+            "parted": tuple(values.get("parted", ())),
+        }  # fmt: skip
         return cls(**{**_own(cls, values), **read})
 
 

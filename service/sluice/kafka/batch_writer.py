@@ -318,7 +318,7 @@ class TransactionalWriter:
         since = int(began.wall * 1000)  # rounded down, as the time of the entry is
         outcome = (now, self._skipped, report, since, planned)
         fingerprint, buckets, topics = settings.made_for
-        parted = sorted(settings.parted) if self._of_bucket else ()
+        parted = tuple(sorted(settings.parted)) if self._of_bucket else ()
         entry = Entry(settings.query, settings.query_id, batch, *outcome, fingerprint, buckets, dict(topics), parted)
         produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.name.encode(), ledger.PARTITION))
 

@@ -141,7 +141,7 @@ def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
     written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 0)
     parts = ledger.fenced_parts(kafka, query, 2)
     entry = ledger.entry_in_parts(kafka, query, MINE, 0, parts)
-    assert (entry.planned, entry.buckets, entry.parted) == (planned_for(0), 2, ["raw", "sums"])
+    assert (entry.planned, entry.buckets, entry.parted) == (planned_for(0), 2, ("raw", "sums"))
     assert ledger.entry_in_parts(kafka, query, MINE, 1, parts) is None, "the batch is closed"
     assert ledger.entry_in_parts(kafka, query, "another checkpoint", 0, parts) is None
     entry = ledger.first_part(kafka, query)
