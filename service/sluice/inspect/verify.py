@@ -138,14 +138,15 @@ def _position(plan: Plan) -> tuple[int, Offsets]:
             if position is None or position.query_id != plan.query:
                 message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
                 raise CheckpointError(message)
+            batch = position.next_batch
             parts = ledger.part_positions(settings.kafka, name, plan.buckets) if position.start else []
-            in_parts = ledger.ahead(parts, plan.query, position.next_batch)
+            in_parts = ledger.ahead(parts, plan.query, batch)
             if not in_parts and ends(requests, topic_partitions) == before:
-                return position.next_batch - 1, before
+                return batch - 1, before
     if in_parts:
         message = (
-            f"checkpoint {plan.checkpoint}: some buckets have written batch {position.next_batch}, and others have not:"
-            " start the service, which finishes it"
+            f"checkpoint {plan.checkpoint}: some buckets have written batch {batch}, and others have not: start the "
+            "service, which finishes it"
         )
         raise CheckpointError(message)
     message = f"the outputs changed during each of {MAX_ATTEMPTS} attempts to read them, because the service is writing"
