@@ -36,10 +36,12 @@ Event = dict[str, Any]
 
 
 class Standalone:
-    """A master, which keeps what it knows in files, and workers of one core, each a process of its own."""
+    """A master, which keeps what it knows in files, and workers of one core, each a process of its own. `environment`
+    has variables of the workers, which their executors get.
+    """
 
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self._stack, self._folder = stack, folder
+    def __init__(self, stack: ExitStack, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._stack, self._folder, self._environment = stack, folder, dict(environment or {})
         self._workers: list[ChildProcess] = []
         (self._port,) = free_ports(1)
         self.url = f"spark://127.0.0.1:{self._port}"
@@ -70,7 +72,7 @@ class Standalone:
         command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
         options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self._folder / 'recovery'}"
         variables = {"SPARK_HOME": str(SPARK), "PYTHONPATH": "", "SPARK_DAEMON_JAVA_OPTS": options}
-        process = ChildProcess(command, self._folder / name, log, variables)
+        process = ChildProcess(command, self._folder / name, log, variables | self._environment)
         self._stack.callback(process.kill)
         return process, log
 

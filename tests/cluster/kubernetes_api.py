@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from sluice.files import PACKAGE
 from sluice.processes import ChildProcess
 
 Object = dict[str, Any]
@@ -94,7 +94,7 @@ class Node:
         (container,) = pod["spec"]["containers"]
         folder = self._folder / pod["metadata"]["name"]
         variables = {one["name"]: self._value(pod, one) for one in container["env"]}
-        variables |= {"SPARK_LOCAL_DIRS": str(folder), "PYTHONPATH": os.environ["PYTHONPATH"]}
+        variables |= {"SPARK_LOCAL_DIRS": str(folder), "PYTHONPATH": str(PACKAGE.parent)}
         init, dashes, python, *rest = [*container["command"], *container["args"]]
         assert (init, dashes, python) == ("tini", "--", "python")
         log = self._folder / f"{folder.name}.log"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Message
 
+from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from tests.cluster.cluster import Service, prices
 from tests.unit.kafka.tools import visible
@@ -79,21 +81,35 @@ def read(service: Service) -> int:
     return 0 if entry is None or entry.planned is None else sum(entry.planned.offsets.values())
 
 
+def pausing(moments: Path) -> dict[str, str]:
+    """The variables of a process that pauses at moments, for which a test asks in this folder."""
+    path = os.pathsep.join([str(PAUSING), str(PACKAGE.parent)])
+    return {"PYTHONPATH": path, "SLUICE_TEST_MOMENTS": str(moments)}
+
+
 class Parted:
     """The pipeline on a cluster, whose processes a test stops at moments (tests/recovery/pausing)."""
 
     def __init__(
-        self, stack: ExitStack, broker: str, folder: Path, name: str, master: str, *, buckets: int = BUCKETS
+        self,
+        stack: ExitStack,
+        broker: str,
+        folder: Path,
+        name: str,
+        master: str,
+        *,
+        buckets: int = BUCKETS,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
-        self.moments, self.broker = folder / "moments", broker
+        """`properties`: further properties of Spark."""
+        self.moments, self.broker, self._properties = folder / "moments", broker, properties
         self.moments.mkdir()
         pipeline = PIPELINE.replace(f"buckets: {BUCKETS}\n", f"buckets: {buckets}\n")
         self.service = Service(stack, broker, folder, name, pipeline)
         self.master, self.sent = master, 0
 
     def start(self) -> None:
-        path = os.pathsep.join([str(PAUSING), os.environ["PYTHONPATH"]])
-        self.service.start(self.master, environment={"PYTHONPATH": path, "SLUICE_TEST_MOMENTS": str(self.moments)})
+        self.service.start(self.master, self._properties, pausing(self.moments))
 
     def send(self, count: int) -> None:
         self.service.send(prices(self.sent, count))
@@ -112,6 +128,11 @@ class Parted:
         self.at(moment)
         self.send(1000)
         self.service.wait_for((self.moments / f"{moment}.reached").exists)
+
+    def paused(self, moment: str) -> int:
+        """The number of the process that pauses."""
+        self.service.wait_for((number := self.moments / f"{moment}.pid").exists)
+        return int(number.read_text())
 
     def go_on(self, moment: str) -> None:
         """Ends the pause."""

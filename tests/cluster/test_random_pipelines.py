@@ -8,6 +8,7 @@ import json
 import os
 import random
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,16 @@ Seen = dict[tuple[str, int], list[tuple[object, ...]]]
 
 
 class Random:
-    """A random pipeline, whose records are all sent before it starts: so each run plans the same batches."""
+    """A random pipeline, whose records are all sent before it starts: so each run plans the same batches.
 
-    def __init__(self, broker: str, seed: int) -> None:
-        self._kafka, self._name, self._seed = {"bootstrap.servers": broker}, f"random-{seed}", seed
-        self.flows = random_flows(random.Random(seed), count=4)
+    flows  its kinds of flows; four random ones by default
+    most   records of a batch
+    """
+
+    def __init__(self, broker: str, seed: int, flows: Sequence[type[Flow]] = (), most: int = 400) -> None:
+        self._kafka, self._name, self._seed, self._most = {"bootstrap.servers": broker}, f"random-{seed}", seed, most
+        seeded = random.Random(seed)
+        self.flows = [flow(random.Random(seeded.getrandbits(32))) for flow in flows] or random_flows(seeded, count=4)
         self.sent: dict[Flow, list[Sent]] = defaultdict(list)
         for flow in self.flows:
             create(self._kafka, *(NewTopic(f"{self._name}.{stream}", INPUT) for stream in flow.inputs))
@@ -78,7 +84,8 @@ class Random:
                 streams[name] = own | settings
         file = {
             "pipeline": f"{self._name}-{run}", "kafka": self._kafka, "checkpoint": str(folder / "checkpoint"),
-            "clock": "records", "buckets": random.Random(self._seed).choice([2, 3]), "max_records_per_batch": 400,
+            "clock": "records", "max_records_per_batch": self._most,
+            "buckets": random.Random(self._seed).choice([2, 3]),
             "streams": streams | {"dead": {"topic": f"{self._name}-{run}.dead", "partitions": 1}},
             "operators": [operator for flow in self.flows for operator in flow.operators], "dead_letters": "dead",
         }  # fmt: skip
@@ -86,13 +93,17 @@ class Random:
         path.write_text(yaml.safe_dump(file, sort_keys=False))
         return path
 
-    def run(self, stack: ExitStack, run: str, folder: Path, master: str, count: int) -> Seen:
-        """What a run writes, once that are so many records with other keys than LAST."""
+    def run(
+        self, stack: ExitStack, run: str, folder: Path, master: str, count: int, *,
+        disturb: Callable[[SluiceProcess], object] = lambda _: None,
+    ) -> Seen:  # fmt: skip
+        """What a run writes, once that are so many records with other keys than LAST. `disturb` gets the service."""
         folder.mkdir()
         service = SluiceProcess(self.file(run, folder), folder, ["--master", master])
         stack.callback(service.clean_up)
         service.start()
         service.await_log("message=running")
+        disturb(service)
         service.wait_until(lambda: len(by_key(self._seen(run))) >= count, f"{count} records are there")
         service.end()
         return self._seen(run)

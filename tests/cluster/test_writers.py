@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 
 import pytest
 
-from tests.cluster.cluster import executors, state_servers
-from tests.cluster.parted import RECORDS, Parted
+from sluice.processes import descendants
+from tests.cluster.cluster import Standalone, executors, parent
+from tests.cluster.parted import RECORDS, Parted, pausing, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+#: Spark gives up an executor that it has not heard of for some seconds, in place of two minutes
+SOON_LOST = {"network.timeout": "20s", "network.timeoutInterval": "2s", "executor.heartbeatInterval": "2s"}
 
 
 @pytest.mark.parametrize("executors_", [1, 2])
@@ -40,17 +43,22 @@ def test_p09_an_executor_is_killed_at_each_moment_of_its_writer(stack, broker, t
     cluster.service.end()
 
 
-def test_p10_an_executor_that_stands_still_and_goes_on_writes_nothing_twice(stack, broker, tmp_path, local):
-    """Its state servers and its Java stand still while they write; others write for them; then they go on."""
-    cluster = Parted(stack, broker, tmp_path, "writers-zombie", "local-cluster[2,1,1024]")
+def test_p10_a_machine_that_stands_still_and_goes_on_writes_nothing_twice(stack, broker, tmp_path, local):
+    """A worker, its executor and its state servers stand still while they write. Another one gets their buckets and
+    writes for them. Then they go on.
+    """
+    standalone = Standalone(stack, tmp_path, pausing(tmp_path / "moments"))
+    standalone.add_worker()
+    standalone.add_worker()
+    cluster = Parted(stack, broker, tmp_path, "writers-zombie", standalone.url, properties=SOON_LOST)
     cluster.stop_at("produced")
-    java = next(pid for pid in executors(os.getpid()).values() if state_servers(pid))
-    frozen = [java, *state_servers(java)]
+    java = next(pid for pid in executors(os.getpid()).values() if cluster.paused("produced") in descendants(pid))
+    frozen = [parent(java), java, *descendants(java)]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
     cluster.go_on("produced")
-    time.sleep(15)
-    for pid in frozen:
+    cluster.service.wait_for(lambda: read(cluster.service) == cluster.sent)
+    for pid in reversed(frozen):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     cluster.send(RECORDS - cluster.sent)

@@ -81,6 +81,7 @@ ROWS: dict[Table, dict[str, str]] = {
         "p13": "the checkpoint is lost while a batch is in parts",
         "p14": "the same with batch 0, before any batch was closed",
         "p15": "the number of buckets is changed while a batch is in parts",
+        "p21": "an output gets topic partitions while a batch is in parts",
         "p16": "`writers: one`, or local mode, while a batch is in parts",
         "p17": "the pipeline file is changed while a batch is in parts",
         "p18": "`--reset-ledger`",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
+from tests.recovery.harness.output_reader import shown
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
@@ -90,20 +94,28 @@ def test_p03_killed_between_the_commits_of_two_writers(service):
 
 
 def test_p11_a_start_finds_some_parts_of_a_batch(service):
-    in_parts(service, "written")
+    batch = in_parts(service, "written")[2]
     service.kill()
+    command = [sys.executable, "-m", "sluice", "replay", str(service.file), "--checkpoint"]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"some buckets have written batch {batch}, and others have not: start the service" in compared.stderr
     service.start()
     service.await_log("is in parts, and runs again")
     service.await_outputs()
 
 
-def in_parts(service: Service, moment: str) -> list[int]:
-    """A batch of which one bucket has written its part; the positions then."""
+def one_of_two(service: Service, moment: str) -> None:
+    """A batch of which one bucket has written its part and is at this moment, and the other one has not begun."""
     service.at("part")  # the first of the two
     service.at(moment)
     service.send("in", tuples(300))
     service.await_moment("part")
     service.await_moment(moment)
+
+
+def in_parts(service: Service, moment: str) -> list[int]:
+    """A batch of which one bucket has written its part; the positions then."""
+    one_of_two(service, moment)
     before = parts(service)
     assert len(set(before[:2])) == 2, "the batch is in parts"
     assert before[2] == min(before[:2])
@@ -216,6 +228,41 @@ def test_p15_the_number_of_buckets_is_changed_while_a_batch_is_in_parts(service)
     service.write_file()
 
 
+def test_p15_so_is_the_number_that_the_lost_checkpoint_had(services):
+    """The last closed batch had one bucket; the batch in parts has two, of which one has written."""
+    service = created(services(f"{PARTED}buckets: 1\n"))
+    service.send("in", tuples(300))
+    restarted(service)
+    service.end()
+    service.text = service.text.replace("buckets: 1", "buckets: 2")
+    service.write_file()
+    service.start()
+    one_of_two(service, "part-written")
+    service.lose_machine()
+    restarted(service)
+
+
+@pytest.mark.parametrize(("before", "now"), [(2, 3), (3, 4)], ids=["to the driver", "from the driver"])
+def test_p21_an_output_gets_topic_partitions_while_a_batch_is_in_parts(services, before, now):
+    """With two buckets, they write a topic with two or four topic partitions, and the driver one with three."""
+    service = created(services(PARTED.replace("sums: {marks: none}", f"sums: {{marks: none, partitions: {before}}}")))
+    service.start()
+    service.send("in", tuples(300))
+    service.await_rest()
+    one_of_two(service, "part-written")
+    service.kill()
+    admin = AdminClient(service.kafka)
+    (grown,) = admin.create_partitions([NewPartitions(service.topic("sums"), now)]).values()
+    grown.result()
+    service.start()
+    service.await_rest()
+    rows = [shown(message) for place in range(now) for message in service.messages("sums", place)]
+    wanted = [row for place, some in service.expected().items() if place[0] == "sums" for row in some]
+    assert sorted(map(str, rows)) == sorted(map(str, wanted))
+    assert "then the query starts again with the present topic partitions" in service.log()
+    service.end()
+
+
 def test_p17_the_file_is_changed_while_a_batch_is_in_parts(service):
     paused(service, "closing")
     service.kill()
@@ -228,6 +275,27 @@ def test_p17_the_file_is_changed_while_a_batch_is_in_parts(service):
     service.text = before
     service.write_file()
     restarted(service)
+
+
+def test_p17_a_changed_file_beside_an_instance_whose_bucket_is_about_to_write(services, tmp_path):
+    """The start that converts the checkpoint also fences the bucket, which would write its part of the same batch."""
+    one = created(services(f"{PARTED}buckets: 1\n"))
+    one.start()
+    one.send("in", tuples(300))
+    one.await_rest()
+    folder = Path(shutil.copytree(one.checkpoint, tmp_path / "other"))
+    other = services(one.text.replace("count(7)", "count(8)"), name=one.name, checkpoint=folder)
+    other.adopt(one)
+    paused(one, "part")
+    other.at("converting")
+    other.start("--accept")
+    other.await_moment("converting")
+    one.go_on("part")
+    assert one.await_end() == 5
+    other.go_on("converting")
+    kept = {place: rows for place, rows in one.expected().items() if place[0] == "sums"}
+    other.await_outputs(expected=kept)
+    other.end()
 
 
 def test_p18_the_ledger_is_reset(service):

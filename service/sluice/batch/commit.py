@@ -140,7 +140,7 @@ def settings_of(plan: Plan) -> WriterSettings:
     return WriterSettings(
         kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start,
         made_for=(plan.fingerprint, plan.buckets, plan.topic_ids), keep=0 if settings.state else PLANS_KEPT,
-        gapless=settings.on_data_loss == "fail", parted=bool(plan.parted),
+        gapless=settings.on_data_loss == "fail", parted=plan.parted,
     )  # fmt: skip
 
 

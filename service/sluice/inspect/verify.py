@@ -122,24 +122,33 @@ def _plan(pipeline: Pipeline) -> Plan:
 def _position(plan: Plan) -> tuple[int, Offsets]:
     """The number of the last batch that was written, and the end offsets of the output topics after it.
 
-    Raises CheckpointError if Kafka has no ledger of this checkpoint, or if the topics changed in all MAX_ATTEMPTS
-    attempts.
+    Raises CheckpointError if Kafka has no ledger of this checkpoint, or if in all MAX_ATTEMPTS attempts the topics
+    changed, or a batch was in parts.
     """
-    settings = plan.pipeline.settings
+    settings, name = plan.pipeline.settings, plan.pipeline.name
     read = {stream.name for stream in plan.inputs}
     topic_partitions = [
-        (str(plan.pipeline.streams[name].topic), number)
-        for name, count in plan.topic_partitions.items() if name not in read for number in range(count)
+        (str(plan.pipeline.streams[stream].topic), number)
+        for stream, count in plan.topic_partitions.items() if stream not in read for number in range(count)
     ]  # fmt: skip
     with topics.reach(settings.kafka) as requests:
         for _ in range(MAX_ATTEMPTS):
             before = ends(requests, topic_partitions)
-            position = ledger.read_position(settings.kafka, plan.pipeline.name)
+            position = ledger.read_position(settings.kafka, name)
             if position is None or position.query_id != plan.query:
                 message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
                 raise CheckpointError(message)
-            if ends(requests, topic_partitions) == before:
-                return position.next_batch - 1, before
+            batch = position.next_batch
+            parts = ledger.part_positions(settings.kafka, name, plan.buckets) if position.start else []
+            in_parts = ledger.ahead(parts, plan.query, batch)
+            if not in_parts and ends(requests, topic_partitions) == before:
+                return batch - 1, before
+    if in_parts:
+        message = (
+            f"checkpoint {plan.checkpoint}: some buckets have written batch {batch}, and others have not: start the "
+            "service, which finishes it"
+        )
+        raise CheckpointError(message)
     message = f"the outputs changed during each of {MAX_ATTEMPTS} attempts to read them, because the service is writing"
     raise CheckpointError(message)
 

@@ -163,6 +163,8 @@ class Entry:
     #: the input topics and Kafka's ids of them, with which a start without a checkpoint finds out whether one was
     #: created again
     topics: Mapping[str, str] = field(default_factory=dict)
+    #: of a part: the streams of which each bucket writes its part of the batch, with or without records in this one
+    parted: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()
@@ -172,7 +174,10 @@ class Entry:
     def from_json(cls, text: bytes) -> Entry:
         values = orjson.loads(text)
         planned = values.get("planned")
-        read = {"report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned)}
+        read = {
+            "report": Report.of_fields(values["report"]), "planned": planned and Planned.of_fields(planned),
+            "parted": tuple(values.get("parted", ())),
+        }  # fmt: skip
         return cls(**{**_own(cls, values), **read})
 
 

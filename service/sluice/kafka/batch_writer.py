@@ -67,7 +67,7 @@ class WriterSettings:
     made_for  the fingerprint of the pipeline, its number of buckets and the ids of its input topics, for the entries
     gapless   whether no topic partition may go back: with `on_data_loss: continue` one may, after a loss
     keep      number of batches whose plans the ledger keeps; 0: all of them stay until something else removes them
-    parted    whether each bucket writes its part of a batch before this writer closes the batch
+    parted    the streams of which each bucket writes its part of a batch before this writer closes the batch
     bucket    the bucket whose parts it writes; None: it writes or closes whole batches
     """
 
@@ -82,7 +82,7 @@ class WriterSettings:
     made_for: tuple[str, int, tuple[tuple[str, str], ...]] = ("", 0, ())
     keep: int = 0
     gapless: bool = True
-    parted: bool = False
+    parted: frozenset[str] = frozenset()
     bucket: int | None = None
 
     @property
@@ -181,7 +181,8 @@ class TransactionalWriter:
         # a batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header
         with self._closing_on_error("write the batch", batch), without_garbage_collection():
             start = self._settings.start if self._settings.parted and not self._of_bucket else ""
-            producer.begin(ledger.offset_after(batch, self._settings.query_id, planned, start))
+            buckets = self._settings.made_for[1]
+            producer.begin(ledger.offset_after(batch, self._settings.query_id, planned, start, buckets))
             self._began = began = Moment.now()
             for some in within(self._limits, records, too_large):
                 producer.produce(some)
@@ -317,7 +318,8 @@ class TransactionalWriter:
         since = int(began.wall * 1000)  # rounded down, as the time of the entry is
         outcome = (now, self._skipped, report, since, planned)
         fingerprint, buckets, topics = settings.made_for
-        entry = Entry(settings.query, settings.query_id, batch, *outcome, fingerprint, buckets, dict(topics))
+        parted = tuple(sorted(settings.parted)) if self._of_bucket else ()
+        entry = Entry(settings.query, settings.query_id, batch, *outcome, fingerprint, buckets, dict(topics), parted)
         produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.name.encode(), ledger.PARTITION))
 
     def _produce_plans(self, producer: Producer, batch: int, planned: Planned | None, before: Planned | None) -> None:

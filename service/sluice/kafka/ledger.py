@@ -35,7 +35,7 @@ TOPIC = "sluice.ledger"
 PARTITION = 0
 #: between the parts of the key of a plan; the names of queries have no such character
 KEY_PARTS = "/"
-#: in place of an unknown digest before the id of a start
+#: in place of a digest, or of the id of a start, that is not known
 UNKNOWN = "-"
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
@@ -59,13 +59,16 @@ class LedgerPosition(NamedTuple):
     next_batch   number of the batch that is to be written next
     query_id     id of the checkpoint that numbers the batches
     digest       digest of the input of batch `next_batch - 1`; empty if an earlier version wrote that batch
-    start        id of the start whose buckets may write parts of batches; empty if there is one writer
+    start        id of the start whose buckets may write parts of batches; empty if there is one writer; UNKNOWN if the
+                 group, which has it, is gone
+    buckets      the most buckets that may have written parts since the last closed batch; 0 if it is not known
     """
 
     next_batch: int
     query_id: str
     digest: str = ""
     start: str = ""
+    buckets: int = 0
 
 
 #: the digest of a batch's input according to the checkpoint; None if the checkpoint does not have the batch
@@ -156,15 +159,16 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     send_request(kafka, "producer", "end the open transaction", initialise, own, seconds=SECONDS)
 
 
-def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -> None:
+def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str, buckets: int) -> int:
     """Does what `end_open_transaction` does, and notes that the buckets of this start alone may write from now on.
 
-    Writers of earlier starts that open after this find the id of another start (`owner`). Raises LedgerError, and
-    changes nothing, if the ledger is that of another checkpoint by now.
+    Writers of earlier starts that open after this find the id of another start (`owner`). Returns the number of buckets
+    whose writers may still write or have written parts: `buckets`, which this start may have, or more of an earlier
+    one. Raises LedgerError, and changes nothing, if the ledger is that of another checkpoint by now.
     """
     own = {"transactional.id": transactional_id_of(query)}
 
-    def write(producer: Producer) -> None:
+    def write(producer: Producer) -> int:
         group = group_member(kafka, query)
         try:
             producer.init_transactions(SECONDS)
@@ -172,14 +176,16 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -
             if position is not None and position.query_id != query_id:
                 raise LedgerError(foreign_message(query, query_id, position))
             at, digest = (position.next_batch, position.digest) if position else (0, "")
+            most = max(buckets, position.buckets if position else noted_buckets(kafka, query))
             producer.begin_transaction()
-            offset = _offset(at, _metadata(query_id, digest, start))
+            offset = _offset(at, _metadata(query_id, digest, start, most))
             producer.send_offsets_to_transaction([offset], group.consumer_group_metadata(), SECONDS)
             producer.commit_transaction(SECONDS)
         finally:
             group.close()
+        return most
 
-    send_request(kafka, "producer", "take over the ledger", write, own, seconds=3 * SECONDS)
+    return send_request(kafka, "producer", "take over the ledger", write, own, seconds=3 * SECONDS)
 
 
 def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
@@ -187,8 +193,15 @@ def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
 
     Waits until it is known whether a transaction that ends has noted another one.
     """
-    query_id, _, start = [*(_group_offset(kafka, query, "read_committed").metadata or "").split(" "), "", ""][:3]
+    query_id, _, start, _ = _words(_group_offset(kafka, query, "read_committed"))
     return (query_id, start) if start else ("", "")
+
+
+def noted_buckets(kafka: Mapping[str, str], query: str) -> int:
+    """The most buckets that may have written parts since the last closed batch; 0 if no start has noted it. Waits as
+    `owner` does.
+    """
+    return int(_words(_group_offset(kafka, query, "read_committed"))[3] or 0)
 
 
 def is_closed(kafka: Mapping[str, str], query: str, query_id: str, batch: int) -> bool:
@@ -214,23 +227,36 @@ def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[Led
         return list(threads.map(lambda call: call(), calls))
 
 
-def plan_in_parts(
+def part_positions(kafka: Mapping[str, str], query: str, buckets: int) -> list[LedgerPosition | None]:
+    """The positions of the parts of this many buckets, or of all that an earlier start had, without fencing them."""
+    most = max(buckets, noted_buckets(kafka, query))
+    return [part_position(kafka, part_of(query, bucket)) for bucket in range(most)]
+
+
+def ahead(parts: Iterable[LedgerPosition | None], query_id: str, next_batch: int) -> dict[int, LedgerPosition]:
+    """Those of the parts of this checkpoint, by bucket, that are of the batch `next_batch` or a later one."""
+    return {
+        number: part
+        for number, part in enumerate(parts)
+        if part is not None and part.query_id == query_id and part.next_batch > next_batch
+    }
+
+
+def entry_in_parts(
     kafka: Mapping[str, str], query: str, query_id: str, next_batch: int, parts: Sequence[LedgerPosition | None]
-) -> Planned | None:
-    """The plan of the batch `next_batch`, if a bucket has written its part of it; else None. `parts`: by bucket.
+) -> Entry | None:
+    """The entry of a part of the batch `next_batch`, if a bucket has written one; else None. `parts`: by bucket.
 
     Raises LedgerError if a bucket has written a later batch, or if the plan is lost.
     """
-    own = {number: part for number, part in enumerate(parts) if part is not None and part.query_id == query_id}
-    ahead = {number: part for number, part in own.items() if part.next_batch > next_batch}
-    for number, part in ahead.items():
+    for number, part in ahead(parts, query_id, next_batch).items():
         entry = last_entry(kafka, part_of(query, number))
         if part.next_batch > next_batch + 1 or entry is None or entry.planned is None or entry.batch != next_batch:
             raise LedgerError(
                 f"the ledger of {query!r} expects batch {next_batch}, and bucket {number} has written batch "
                 f"{part.next_batch - 1} already: entries of topic {TOPIC!r} are lost. {START_OVER}"
             )
-        return entry.planned
+        return entry
     return None
 
 
@@ -249,8 +275,8 @@ def reset(
 
 
 def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
-    """Removes the positions of the parts of all buckets."""
-    for part in (part_of(query, bucket) for bucket in range(buckets)):
+    """Removes the positions of the parts of all buckets, also of those that an earlier start had. Before `reset`."""
+    for part in (part_of(query, bucket) for bucket in range(max(buckets, noted_buckets(kafka, query)))):
         if part_position(kafka, part) is not None:
             _overwrite(kafka, part, None, [], _offset(0, ""))
 
@@ -259,6 +285,11 @@ def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
     """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none."""
     if not owner(kafka, query)[1]:
         return None
+    return next((entry for entry in _last_parts(kafka, query) if entry.batch == 0), None)
+
+
+def _last_parts(kafka: Mapping[str, str], query: str) -> list[Entry]:
+    """The topic's entry about the last part of each bucket, also of buckets that only an earlier start had."""
     entries: dict[bytes, Entry] = {}
     before = part_of(query, 0)[:-1].encode()
 
@@ -268,7 +299,7 @@ def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
             entries[key] = Entry.from_json(message.value())
 
     _read_entries(kafka, keep, lambda: False)
-    return next((entry for entry in entries.values() if entry.batch == 0), None)
+    return list(entries.values())
 
 
 def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
@@ -350,9 +381,14 @@ def _position_of(offset: TopicPartition) -> LedgerPosition | None:
     """The position that this offset of the group stands for. None without one, and for one without metadata: it is not
     an offset of the ledger, since the group was reset from outside.
     """
-    query_id, digest, start = [*(offset.metadata or "").split(" "), "", ""][:3]
-    position = LedgerPosition(offset.offset, query_id, digest.removeprefix(UNKNOWN), start)
+    query_id, digest, start, buckets = _words(offset)
+    position = LedgerPosition(offset.offset, query_id, digest.removeprefix(UNKNOWN), start, int(buckets or 0))
     return position if offset.offset > 0 and query_id else None
+
+
+def _words(offset: TopicPartition) -> list[str]:
+    """The four words of the metadata (`_metadata`). Those that are missing are empty."""
+    return [*(offset.metadata or "").split(" "), "", "", ""][:4]
 
 
 def _group_offset(kafka: Mapping[str, str], query: str, isolation: str) -> TopicPartition:
@@ -367,8 +403,13 @@ def _committed(consumer: Consumer) -> TopicPartition:
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
+    """The group has gone, and with it which start may write parts: UNKNOWN if there are parts of the next batch."""
     entry = last_entry(kafka, query)
-    return None if entry is None else LedgerPosition(entry.batch + 1, entry.query_id, _digest(entry.planned))
+    if entry is None:
+        return None
+    begun = [part for part in _last_parts(kafka, query) if part.query_id == entry.query_id and part.batch > entry.batch]
+    start, buckets = (UNKNOWN, max(part.buckets for part in begun)) if begun else ("", 0)
+    return LedgerPosition(entry.batch + 1, entry.query_id, _digest(entry.planned), start, buckets)
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
@@ -541,13 +582,15 @@ def _offset(offset: int, metadata: str) -> TopicPartition:
     return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
 
 
-def offset_after(batch: int, query_id: str, planned: Planned | None, start: str = "") -> TopicPartition:
-    """The offset, with its metadata, that the group commits with a batch. `start` as in `LedgerPosition`."""
-    return _offset(batch + 1, _metadata(query_id, _digest(planned), start))
+def offset_after(
+    batch: int, query_id: str, planned: Planned | None, start: str = "", buckets: int = 0
+) -> TopicPartition:
+    """The offset, with its metadata, that the group commits with a batch. `start`, `buckets` as in `LedgerPosition`."""
+    return _offset(batch + 1, _metadata(query_id, _digest(planned), start, buckets))
 
 
-def _metadata(query_id: str, digest: str, start: str) -> str:
-    return f"{query_id} {digest or UNKNOWN} {start}" if start else f"{query_id} {digest}".rstrip()
+def _metadata(query_id: str, digest: str, start: str, buckets: int) -> str:
+    return f"{query_id} {digest or UNKNOWN} {start} {buckets}" if start else f"{query_id} {digest}".rstrip()
 
 
 def _digest(planned: Planned | None) -> str:

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_store import CheckpointStore
@@ -30,6 +32,7 @@ from sluice.columns.tables import StateError
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.items import Items
 from sluice.invariants import violated
+from sluice.kafka.kafka_errors import TakenOverError
 from sluice.state.bucket_batch import Batch
 from sluice.state.bucket_log import Entry, Log
 from sluice.state.bucket_memory import BucketMemory
@@ -70,6 +73,8 @@ class Bucket(BucketMemory):
         self._snapshots = Snapshots(plan.store, f"{_prefix(number)}/", self.owner)
         self._schedule = SnapshotSchedule(plan, number, clock)
         self.background = Background()
+        #: which folder has the buckets (`_folder_id`)
+        self._folder = self._folder_id()
         #: the size of the state in a snapshot after the last batch, in bytes
         self.held = 0
         #: version and bytes of the snapshot that is written in the background
@@ -134,6 +139,7 @@ class Bucket(BucketMemory):
 
         It is called after the answer to a batch, so that the batch does not wait for this work.
         """
+        self._require_folder()
         writing = self.writing
         # While a snapshot is being written, the limit is three times as high: a write that takes so long hangs.
         if self._version > 0 and self._schedule.due(self.held, 3 if writing else 1):
@@ -149,7 +155,7 @@ class Bucket(BucketMemory):
         It is written at once if the state is small, or if another snapshot is still being written, whose writing is
         stopped. Otherwise it is written in the background.
         """
-        write = partial(self._snapshots.write, self._version, self._write)
+        write = partial(self._snapshots.write, self._version, self._write_here)
         if self.held <= self.plan.bounds.snapshot or self.background.busy:
             self.background.stop()
             write()
@@ -239,14 +245,37 @@ class Bucket(BucketMemory):
 
     def _record(self, entry: Entry) -> None:
         """Writes a batch to the checkpoint: as an entry of the log, or the state itself if that takes fewer bytes."""
+        self._require_folder()
         if 2 * self.held <= entry.size:  # two copies, because no log entry can replace a damaged one
-            self._snapshots.write(entry.version, self._write, twice=True)
+            self._snapshots.write(entry.version, self._write_here, twice=True)
             self._written += 2 * self.held
             self._begin_anew(entry.version)
             return
         self._log.append(entry)
+        self._require_folder()  # which exists now
         self._schedule.logged(entry.size)
         self._written += entry.size
+
+    def _write_here(self, sink: pa.NativeFile) -> None:
+        """Writes the state. The store shows the snapshot after that, if the folder is still that of this bucket."""
+        self._write(sink)
+        self._require_folder()
+
+    def _require_folder(self) -> None:
+        """Raises TakenOverError if another start has replaced the folder of the buckets, by one with states of another
+        history or of other buckets: this process has outlived its start, and what it wrote there would count.
+        """
+        now = self._folder_id()
+        if None not in (self._folder, now) and self._folder != now:
+            raise TakenOverError(f"{self._location}: another start of this pipeline has replaced the checkpoint")
+        self._folder = self._folder or now
+
+    def _folder_id(self) -> int | None:
+        """What identifies the folder that has the folders of all buckets; None before the first batch."""
+        try:
+            return Path(self.plan.checkpoint, "buckets").stat().st_ino
+        except FileNotFoundError:
+            return None
 
     def _finish(self, *, succeeded: bool) -> None:
         if succeeded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, SparkFileError, write_first_offsets, write_first_plan
 from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Planned
+from sluice.kafka.batch_report import Entry, Planned
 from sluice.kafka.kafka_errors import FencedError, LedgerError
 from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.range_reader import Offsets, beginnings, ends
@@ -111,17 +111,18 @@ def _opened(
     if mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch, only_check=True)
     position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
-    in_parts = _taken_over(plan, position, parted=parted)
-    buckets = required_buckets(pipeline) or plan.buckets
-    if buckets != plan.buckets and in_parts is None:
-        plan = _rescaled(plan, buckets, archive)
+    wanted = required_buckets(pipeline)
+    in_parts = _taken_over(plan, position, wanted or plan.buckets, parted=parted)
+    begun = wanted if in_parts is None else in_parts.buckets  # by a start whose checkpoint may be lost
+    if begun and begun != plan.buckets:
+        plan = _rescaled(plan, begun, archive)
     elif mismatch := _mismatch(plan, position) or _behind(plan, in_parts):
         _restore(plan, archive, mismatch=mismatch)
-    if in_parts is not None:
-        plan = _again_in_parts(plan, *in_parts, buckets=buckets, parted=parted)
-    if in_parts is not None or parted:
+    if parted:
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
         _log_outputs(plan)
+    if in_parts is not None:
+        plan = _again_in_parts(plan, in_parts, wanted or plan.buckets, parted=parted)
     if plan.created_again:
         _begin_anew(plan, topics)
     write_ids(store, dict(plan.topic_ids))
@@ -164,11 +165,12 @@ def _wants_parts(pipeline: Pipeline, *, on_cluster: bool) -> bool:
     return writers == "buckets" and settings.delivery == "exactly_once"
 
 
-def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) -> tuple[int, Planned] | None:
+def _taken_over(plan: Plan, position: LedgerPosition | None, buckets: int, *, parted: bool) -> Entry | None:
     """Fences the writers of buckets that earlier starts have left, and ends their open transactions. Their driver is
-    fenced already, and `position` was read after that.
+    fenced already, and `position` was read after that. `buckets`: the number that this start may have beside that of
+    the plan.
 
-    Returns the number and the plan of the batch that is in parts: some buckets have written it, and the driver has not
+    Returns the entry of a part of the batch that is in parts: some buckets have written it, and the driver has not
     closed it. None if there is none. `parted`: whether the buckets of this start may write. Raises BegunElsewhereError
     if buckets of another checkpoint have begun the first batch, and OvertakenError if the ledger is no longer at
     `position`: until now the driver before could open a producer again, and close batches.
@@ -178,30 +180,28 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, *, parted: bool) ->
     if not (parted or wrote):  # no bucket has written, and none will
         return None
     try:
-        ledger.take_over(kafka, name, plan.query, plan.start)
+        most = ledger.take_over(kafka, name, plan.query, plan.start, max(plan.buckets, buckets))
     except LedgerError as error:
         raise BegunElsewhereError(str(error)) from error
     now = ledger.read_position(kafka, name)
     if now is not None and now.next_batch != (0 if position is None else position.next_batch):
         raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
-    parts = ledger.fenced_parts(kafka, name, plan.buckets)
+    parts = ledger.fenced_parts(kafka, name, most)
     first = ledger.first_part(kafka, name) if position is None else None
     if first is not None and first.query_id != plan.query:
         raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
-    batch = 0 if position is None else position.next_batch
-    planned = ledger.plan_in_parts(kafka, name, plan.query, batch, parts)
-    return None if planned is None else (batch, planned)
+    return ledger.entry_in_parts(kafka, name, plan.query, 0 if position is None else position.next_batch, parts)
 
 
-def _behind(plan: Plan, in_parts: tuple[int, Planned] | None) -> str:
+def _behind(plan: Plan, in_parts: Entry | None) -> str:
     """What keeps the checkpoint from running a batch that is in parts, in words; empty if nothing does. Spark runs the
     last planned batch alone, and would leave out one before it that this copy of the checkpoint has only planned.
     """
     committed = offset_log.batches(plan.store)[0]
     last = -1 if committed is None else committed
-    if in_parts is None or last >= in_parts[0] - 1:
+    if in_parts is None or last >= in_parts.batch - 1:
         return ""
-    return f"buckets have written parts of batch {in_parts[0]}, and it has not committed batch {in_parts[0] - 1}"
+    return f"buckets have written parts of batch {in_parts.batch}, and it has not committed batch {in_parts.batch - 1}"
 
 
 def _log_outputs(plan: Plan) -> None:
@@ -212,18 +212,31 @@ def _log_outputs(plan: Plan) -> None:
             LOGGER.info("the driver writes %s: %s", stream.name, why)
 
 
-def _again_in_parts(plan: Plan, batch: int, planned: Planned, *, buckets: int, parted: bool) -> Plan:
-    """The plan of a query whose batch is in parts: the buckets that began it end it, and then the query starts again if
-    the settings want another number of `buckets`, or one writer.
+def _again_in_parts(plan: Plan, part: Entry, buckets: int, *, parted: bool) -> Plan:
+    """The plan of a query whose batch is in parts: the buckets that began it end it, each with its records of the same
+    streams. Then the query starts again if it is to have another number of `buckets`, one writer, or other streams that
+    the buckets write, because topics have other numbers of topic partitions now.
     """
-    _plan_again(plan, batch, planned)
-    if parted and buckets == plan.buckets:
-        return plan
+    assert part.planned is not None  # noqa: S101 - see ledger.entry_in_parts
+    _plan_again(plan, part.batch, part.planned)
+    begun = _as_begun(plan, part.parted or own_outputs(plan.pipeline, plan.buckets, plan.topic_partitions))
+    if parted and (buckets, plan.parted) == (plan.buckets, begun.parted):
+        return begun
+    others = f"{buckets} buckets" if buckets != plan.buckets else "the present topic partitions"
     LOGGER.warning(
         "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
-        plan.checkpoint, batch, f"{buckets} buckets" if parted else "one writer",
+        plan.checkpoint, part.batch, others if parted else "one writer",
     )  # fmt: skip
-    return replace(plan, finishing=batch)
+    return replace(begun, finishing=part.batch)
+
+
+def _as_begun(plan: Plan, streams: Collection[str]) -> Plan:
+    """The plan with these streams of which each bucket writes its part. A topic may have got topic partitions since the
+    batch began: the plan has as many of them as make a multiple of the buckets, which it had then.
+    """
+    counts = {name: plan.topic_partitions[name] // plan.buckets * plan.buckets for name in streams}
+    owned = {name: count for name, count in counts.items() if count}
+    return replace(plan, parted=frozenset(owned), topic_partitions={**plan.topic_partitions, **owned})
 
 
 def _plan_again(plan: Plan, batch: int, planned: Planned) -> None:
@@ -295,26 +308,9 @@ def _convert(pipeline: Pipeline, store: CheckpointStore, topics: Mapping[str, To
     """Converts the checkpoint if the pipeline file has changed, or finishes a conversion that was killed."""
     changed = changed_stage(pipeline, store) is not None and not converted_elsewhere(pipeline, store)
     if changed or CHANGE in store.list(CHANGE):
-        _require_closed(pipeline, store)
         from sluice.state.upgrade.state_conversion import convert_if_changed  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
         convert_if_changed(pipeline, store, topics, accept=accept)
-
-
-def _require_closed(pipeline: Pipeline, store: CheckpointStore) -> None:
-    """Raises CheckpointError if a batch of the pipeline as it was is in parts."""
-    kafka, name, identity = pipeline.settings.kafka, pipeline.name, checkpoint_identity.stored(store)
-    position = ledger.read_position(kafka, name, ledger.OPEN)
-    if identity is None or position is None or not position.start:
-        return
-    parts = (ledger.part_position(kafka, ledger.part_of(name, b)) for b in range(identity.buckets))
-    if any(part is not None and part.next_batch > position.next_batch for part in parts):
-        message = (
-            f"checkpoint {store.location()}: some buckets have written batch {position.next_batch}, with the pipeline "
-            "file as it was before. Start once with the file as it was, until the batch is written; then with the "
-            "changed file"
-        )
-        raise CheckpointError(message)
 
 
 def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan:
@@ -501,8 +497,8 @@ def _reset(plan: Plan) -> None:
     offset_log.verify(plan.store)
     committed, _ = offset_log.batches(plan.store)
     known = offset_log.known(plan.store, committed)
-    ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
     ledger.reset_parts(plan.pipeline.settings.kafka, plan.pipeline.name, plan.buckets)
+    ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
 
 
 def plan_first_batch(plan: Plan) -> None:

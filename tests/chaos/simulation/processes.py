@@ -313,7 +313,7 @@ class Instance:
         `cluster`: as in `Query`.
         """
         self.machine = Machine(name)
-        self.pipeline, self._topics, self._most, self._lead = pipeline, topics, most, lead
+        self.pipeline, self.topics, self._most, self._lead = pipeline, topics, most, lead
         self._cluster = cluster
         #: whether the orchestrator starts it again whenever it ends
         self.kept = False
@@ -390,7 +390,7 @@ class Instance:
         while True:
             start = str(world().random.getrandbits(64))
             with patience(RETRY_TIMEOUT_S):
-                plan = open_checkpoint(self.pipeline, self._topics, start)
+                plan = open_checkpoint(self.pipeline, self.topics, start)
             with suppress(PartsClosedError):
                 Query(plan, self._most, cluster=self._cluster).run()
 

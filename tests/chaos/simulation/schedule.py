@@ -61,13 +61,16 @@ OTHERS = (
 OF_KIND = {
     "one": ("END_TXN LATE", "END_TXN LOSE", "PRODUCE LATE", "TXN_OFFSET_COMMIT LATE", "kill driver"),
     "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers"), "snapshots": ("flip snapshot", "kill copy", "kill copy"),
+    "changes": ("change buckets", "change writers", "grow outputs", "lose disk"),
+    "snapshots": ("flip snapshot", "kill copy", "kill copy"),
     "cluster": ("a write fails", "a write fails", "disk full", "kill state", "kill tasks", "kill tasks"),
     "damage": ("flip log", "flip log", "flip snapshot"),
     "twins": ("cut off", "stop driver", "kill state", "move back"),
 }  # fmt: skip
 #: without the records in Kafka nothing replaces a damaged log
 NEVER = ("power", "flip log")
+#: changes after which a batch that is in parts is one of another shape
+CHANGES = ("change buckets", "change writers", "grow outputs")
 #: what an instance says that another one has replaced between a look at the ledger and a request
 REPLACED = (
     "belongs to the checkpoint", "another instance of this pipeline goes on with a copy",
@@ -94,8 +97,8 @@ class Setting(NamedTuple):
     """What a seed chooses beside the faults.
 
     kind       one of KINDS: one writer; a writer for each bucket; losses of power; a second instance with a copy of the
-               checkpoint; two new instances; two instances of which one waits for the lead; other buckets and writers
-               after restarts; many batches and snapshots; tasks that Spark repeats;
+               checkpoint; two new instances; two instances of which one waits for the lead; other buckets, writers and
+               topic partitions after restarts, and lost disks; many batches and snapshots; tasks that Spark repeats;
                damaged files
     operators  names of operators of the pipeline
     most       records of a topic partition in a batch
@@ -302,6 +305,8 @@ class Simulation:
             drawn[at] = drawn[at]._replace(name=seeded.choice(own))
             if self.setting.kind == "copy":
                 self._surround(drawn, at)
+            if self.setting.kind == "changes":
+                drawn[at:at] = self._in_parts()
             if self.setting.kind == "snapshots" and seeded.random() < 0.5:  # one is incomplete, and a later one damaged
                 killed = Planned("copy", "", seeded.randrange(8), "kill copy")
                 drawn[at:] = [killed, Planned("driver", "", seeded.randrange(200), "flip snapshot")]
@@ -317,6 +322,14 @@ class Simulation:
         if seeded.random() < 0.6:
             commit = Planned("", "END_TXN answered", seeded.randrange(4), seeded.choice(AFTER_A_COPY))
             drawn.insert(at + 2, commit)
+
+    def _in_parts(self) -> list[Planned]:
+        """A change, and one more or a loss of the disk while the first batch after it is perhaps in parts."""
+        seeded = self._seeded
+        between = Planned(
+            "", "END_TXN answered", seeded.randrange(3), seeded.choice([*CHANGES, "lose disk", "lose disk"])
+        )
+        return [Planned("driver", "", seeded.randrange(100), seeded.choice(CHANGES)), between]
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
@@ -478,6 +491,21 @@ class Simulation:
 
     def _change_writers(self, _seconds: float) -> None:
         self._changed(writers=self._seeded.choice(["one", "buckets"]))
+
+    def _grow_outputs(self, _seconds: float) -> None:
+        """The topic of an output gets topic partitions."""
+        instance, stream = self.instances[0], self._seeded.choice(self.setting.operators)
+        topic = instance.topics[stream]
+        more = self._seeded.choice([1, 1, 2, 3])
+        instance.topics = instance.topics | {stream: replace(topic, partitions=topic.partitions + more)}
+        self.kafka.create(stream, topic.partitions + more)
+        self._changed()
+
+    def _lose_disk(self, _seconds: float) -> None:
+        """The checkpoint of the first instance is gone. Kafka has all records."""
+        self._kill_all(0.0)
+        if self.disk.find(Path("/a/checkpoint")) is not None:
+            del self.disk.folder_of(Path("/a/checkpoint"))["checkpoint"]
 
     def _changed(self, **settings: object) -> None:
         instance = self.instances[0]

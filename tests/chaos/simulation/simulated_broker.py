@@ -143,7 +143,8 @@ class Kafka:
         world.spawn(self.process, "expiry", self._expire)
 
     def create(self, topic: str, partitions: int) -> None:
-        self.partitions |= {(topic, number): Partition() for number in range(partitions)}
+        """Creates the topic, or gives it more topic partitions."""
+        self.partitions |= {(topic, n): Partition() for n in range(partitions) if (topic, n) not in self.partitions}
 
     # ---- of transactions ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ says what happens there:
     fail    the function raises RuntimeError
     signal  nothing; only the file is renamed
 
-The first process that comes to the moment renames the file to `<moment>.reached`, so one request has one effect.
+The first process that comes to the moment renames the file to `<moment>.reached`, so one request has one effect, and
+writes its number to `<moment>.pid`.
 """
 
 import faulthandler
@@ -37,6 +38,7 @@ def come_to(moment):
         asked.rename(reached)
     except FileNotFoundError:
         return
+    Path(f"{asked}.pid").write_text(str(os.getpid()))
     while what == "pause" and reached.exists():
         time.sleep(INTERVAL)
     if what == "fail":

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Planned, Report
@@ -20,11 +20,13 @@ from tests.unit.kafka.tools import visible
 
 pytestmark = pytest.mark.kafka
 MINE, FIRST, SECOND = "checkpoint-1", "start-1", "start-2"
+#: the streams of which the buckets write parts
+PARTED = frozenset({"raw", "sums"})
 
 
 def settings(kafka, query, start=FIRST, bucket=0):
     return WriterSettings(
-        tuple(kafka.items()), query, MINE, start=start, parted=True, bucket=bucket, made_for=("shape", 2, ())
+        tuple(kafka.items()), query, MINE, start=start, parted=PARTED, bucket=bucket, made_for=("shape", 2, ())
     )
 
 
@@ -44,12 +46,18 @@ def values(kafka, topic):
     return [int(message.value()) for message in visible(kafka, topic)]
 
 
+def delete_group(kafka, query):
+    admin = AdminClient(kafka)
+    (deleted,) = admin.delete_consumer_groups([ledger.group_of(query)]).values()
+    deleted.result()
+
+
 @pytest.fixture
 def query(kafka, request):
     """The name of a pipeline of the test's own, whose buckets may write for the first start; its output topic."""
     name = f"parts-{request.node.name.replace('[', '-').strip(']')}"[:80]
     create(kafka, NewTopic(ledger.TOPIC, 1, config=LEDGER_CONFIG), NewTopic(name, 1))
-    ledger.take_over(kafka, name, MINE, FIRST)
+    ledger.take_over(kafka, name, MINE, FIRST, 2)
     return name
 
 
@@ -62,7 +70,7 @@ def test_a_part_that_is_there_is_skipped_by_the_next_writer(kafka, query):
 def test_a_part_of_a_batch_that_one_writer_has_written_before_is_not_written(kafka, query):
     """Spark has not noted the batch when `writers` changes from `one` to `buckets`, and repeats it."""
     assert written(TransactionalWriter(replace(settings(kafka, query), bucket=None)), query, 0)
-    ledger.take_over(kafka, query, MINE, SECOND)
+    ledger.take_over(kafka, query, MINE, SECOND, 2)
     bucket = TransactionalWriter(settings(kafka, query, SECOND))
     assert not written(bucket, query, 0)
     assert written(bucket, query, 1)
@@ -102,7 +110,7 @@ def test_the_open_transaction_of_a_lost_writer_ends_with_the_next_writer(kafka, 
 def test_after_another_start_has_taken_over_no_writer_of_this_one_can_write(kafka, query):
     running, late = (TransactionalWriter(settings(kafka, query)) for _ in range(2))
     assert written(running, query, 0)
-    ledger.take_over(kafka, query, MINE, SECOND)
+    ledger.take_over(kafka, query, MINE, SECOND, 2)
     parts = ledger.fenced_parts(kafka, query, 2)
     assert [part and part.next_batch for part in parts] == [1, None]
     with pytest.raises(FencedError):
@@ -125,16 +133,17 @@ def test_a_start_does_not_take_over_the_ledger_of_another_checkpoint(kafka, quer
     assert written(TransactionalWriter(replace(settings(kafka, query), bucket=None)), query, 0)
     before = ledger.read_position(kafka, query)
     with pytest.raises(LedgerError, match="belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2"):
-        ledger.take_over(kafka, query, "checkpoint-2", SECOND)
+        ledger.take_over(kafka, query, "checkpoint-2", SECOND, 2)
     assert ledger.read_position(kafka, query) == before
 
 
 def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
     written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 0)
     parts = ledger.fenced_parts(kafka, query, 2)
-    assert ledger.plan_in_parts(kafka, query, MINE, 0, parts) == planned_for(0)
-    assert ledger.plan_in_parts(kafka, query, MINE, 1, parts) is None, "the batch is closed"
-    assert ledger.plan_in_parts(kafka, query, "another checkpoint", 0, parts) is None
+    entry = ledger.entry_in_parts(kafka, query, MINE, 0, parts)
+    assert (entry.planned, entry.buckets, entry.parted) == (planned_for(0), 2, ("raw", "sums"))
+    assert ledger.entry_in_parts(kafka, query, MINE, 1, parts) is None, "the batch is closed"
+    assert ledger.entry_in_parts(kafka, query, "another checkpoint", 0, parts) is None
     entry = ledger.first_part(kafka, query)
     assert (entry.query_id, entry.fingerprint, entry.buckets, entry.planned) == (MINE, "shape", 2, planned_for(0))
     assert ledger.plans(kafka, query, MINE) == {-1: Planned(0, {("in", 0): 0}, 0)}
@@ -143,21 +152,54 @@ def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
 def test_a_part_ahead_of_the_ledger_by_more_than_one_batch_is_refused(kafka, query):
     written(TransactionalWriter(settings(kafka, query)), query, 5)
     with pytest.raises(LedgerError, match="bucket 0 has written batch 5 already"):
-        ledger.plan_in_parts(kafka, query, MINE, 3, ledger.fenced_parts(kafka, query, 1))
+        ledger.entry_in_parts(kafka, query, MINE, 3, ledger.fenced_parts(kafka, query, 1))
 
 
-def test_a_reset_forgets_the_parts(kafka, query):
-    written(TransactionalWriter(settings(kafka, query)), query, 5)
+def test_a_reset_forgets_the_parts_also_of_buckets_that_the_checkpoint_has_not(kafka, query):
+    """It is a copy from before the number of buckets was raised to two."""
+    for bucket in (0, 1):
+        written(TransactionalWriter(settings(kafka, query, bucket=bucket)), query, 5)
     ledger.reset_parts(kafka, query, 1)
-    assert written(TransactionalWriter(settings(kafka, query)), query, 2)
+    for bucket in (0, 1):
+        assert written(TransactionalWriter(settings(kafka, query, bucket=bucket)), query, 2)
+
+
+def test_a_start_that_has_fewer_buckets_fences_all_that_may_have_written(kafka, query):
+    """It does not know of them: its checkpoint is lost, or a copy from before their number was raised."""
+    assert ledger.take_over(kafka, query, MINE, SECOND, 1) == 2
+    assert ledger.take_over(kafka, query, MINE, FIRST, 3) == 3
+    three = replace(settings(kafka, query, bucket=2), made_for=("shape", 3, ()))
+    assert written(TransactionalWriter(three), query, 0)
+    most = ledger.take_over(kafka, query, MINE, SECOND, 1)
+    assert ledger.entry_in_parts(kafka, query, MINE, 0, ledger.fenced_parts(kafka, query, most)).buckets == 3
+
+
+def test_a_closed_batch_notes_the_buckets_of_the_start_that_closed_it(kafka, query):
+    """So a number that was lowered does not stay the larger one for ever."""
+    ledger.take_over(kafka, query, MINE, SECOND, 7)
+    whole = replace(settings(kafka, query, SECOND), bucket=None)
+    assert TransactionalWriter(whole).write(0, [], Report(), planned=planned_for(0))
+    assert ledger.noted_buckets(kafka, query) == 2
+
+
+def test_without_its_group_the_topic_shows_that_buckets_have_begun_the_next_batch(kafka, query):
+    """As after seven days, in which Kafka deletes the offsets of groups."""
+    whole = replace(settings(kafka, query), bucket=None)
+    TransactionalWriter(whole).write(0, [], Report(), planned=planned_for(0), before=Planned(0, {("in", 0): 0}, 0))
+    delete_group(kafka, query)
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, "", 0)
+    ledger.take_over(kafka, query, MINE, FIRST, 2)
+    written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 1)
+    delete_group(kafka, query)
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, ledger.UNKNOWN, 2)
 
 
 def test_the_driver_keeps_the_owner_and_its_position(kafka, query):
-    whole = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST, parted=True)
+    whole = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST, parted=PARTED, made_for=("shape", 2, ()))
     TransactionalWriter(whole).write(0, [], Report(), planned=planned_for(0))
-    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, FIRST)
-    ledger.take_over(kafka, query, MINE, SECOND)
-    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, SECOND)
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, FIRST, 2)
+    ledger.take_over(kafka, query, MINE, SECOND, 2)
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, SECOND, 2)
     assert ledger.owner(kafka, query) == (MINE, SECOND)
 
 
@@ -165,12 +207,12 @@ def test_a_driver_that_another_start_has_replaced_does_not_open_again(kafka, que
     """The other start has closed the same batch with the same plan, so the position of the ledger does not show it."""
 
     def driver(start):
-        return TransactionalWriter(WriterSettings(tuple(kafka.items()), query, MINE, start=start, parted=True))
+        return TransactionalWriter(WriterSettings(tuple(kafka.items()), query, MINE, start=start, parted=PARTED))
 
     old, new = driver(FIRST), driver(SECOND)
     assert old.write(0, [], Report(), planned=planned_for(0))
     old.close()  # as after a slow commit
-    ledger.take_over(kafka, query, MINE, SECOND)
+    ledger.take_over(kafka, query, MINE, SECOND, 2)
     assert new.write(1, [], Report(), planned=planned_for(1))
     with pytest.raises(TakenOverError, match=r"cannot write batch 1 of .*another instance .* has started"):
         old.write(1, [], Report(), planned=planned_for(1))
@@ -180,5 +222,5 @@ def test_a_driver_that_another_start_has_replaced_does_not_open_again(kafka, que
 def test_one_writer_ends_the_ownership(kafka, query):
     one = WriterSettings(tuple(kafka.items()), query, MINE, start=FIRST)
     TransactionalWriter(one).write(0, [], Report(), planned=planned_for(0))
-    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, "")
+    assert ledger.read_position(kafka, query) == (1, MINE, planned_for(0).digest, "", 0)
     assert ledger.owner(kafka, query) == ("", "")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
+from sluice.kafka.kafka_errors import TakenOverError
 from sluice.state import bucket as module
 from sluice.state import snapshot_schedule
 from sluice.state.bucket import Bucket, BucketResult
@@ -143,6 +144,23 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
     at_hand = driver.saved()
     driver.start()
     assert driver.saved() == at_hand
+
+
+def test_a_zombie_does_not_write_into_the_checkpoint_that_another_start_has_restored(driver, tmp_path):
+    """The states there are of another history, or of another number of buckets: an entry or a snapshot would count."""
+    driver.rows()
+    restored, old = tmp_path / "restored", tmp_path / "buckets"
+    shutil.copytree(old, restored)
+    shutil.rmtree(old)
+    restored.rename(old)
+    before = sorted(old.rglob("*"))
+    for writes in (driver.rows, driver.bucket.maintain, driver.bucket.write_snapshot):
+        with pytest.raises(TakenOverError, match="another start of this pipeline has replaced the checkpoint"):
+            writes()
+    assert {*old.rglob("*.log"), *old.rglob("*.state")} <= {*before}
+    driver.start()
+    driver.version = 1
+    driver.rows()
 
 
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):

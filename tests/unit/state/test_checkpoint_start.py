@@ -155,10 +155,11 @@ def test_a_batch_in_parts_comes_after_the_one_before_it_which_this_copy_has_only
 ):
     """Spark would run the batch in parts alone, and the state servers would miss the batch before it."""
     given.position = LedgerPosition(5, given.query)
-    in_parts = Planned(2, {("one", 0): 8, ("other", 0): 3}, 0)
-    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: None)
+    planned = Planned(2, {("one", 0): 8, ("other", 0): 3}, 0)
+    in_parts = Entry("sums", given.query, 5, 0, 0, ReportOfBatch(), planned=planned, buckets=1)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: 1)
     monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [LedgerPosition(6, given.query)])
-    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: in_parts)
+    monkeypatch.setattr(checkpoint_start.ledger, "entry_in_parts", lambda *_: in_parts)
     given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
     line, _ = lines(given, caplog, FILES | {"commits/3": FILES["commits/4"], "commits/4": None})
     assert line.startswith("buckets have written parts of batch 5, and it has not committed batch 4; it is restored")
@@ -170,13 +171,14 @@ def test_a_start_looks_again_if_another_instance_closes_batches_until_it_is_fenc
 ):
     """The driver of that instance opens a producer again, which it may until this start has taken over."""
 
-    def take_over(*_: object) -> None:
+    def take_over(*_: object) -> int:
         given.position = LedgerPosition(8, given.query)
+        return 1
 
     given.position = LedgerPosition(5, given.query)
     monkeypatch.setattr(checkpoint_start.ledger, "take_over", take_over)
     monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [LedgerPosition(8, given.query)])
-    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "entry_in_parts", lambda *_: None)
     given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
     (line,) = reasons(given, caplog, FILES)
     assert line == "its last committed batch is 4; it is restored to batch 7 of the ledger"
@@ -269,9 +271,9 @@ def test_a_start_takes_the_identity_of_an_instance_whose_buckets_have_begun_the_
         begun[:] = [Entry("sums", "another", 0, 0, 0, ReportOfBatch(), fingerprint=fingerprint, buckets=1)]
         return [LedgerPosition(1, "another")]
 
-    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: 1)
     monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", fenced)
-    monkeypatch.setattr(checkpoint_start.ledger, "plan_in_parts", lambda *_: None)
+    monkeypatch.setattr(checkpoint_start.ledger, "entry_in_parts", lambda *_: None)
     monkeypatch.setattr(checkpoint_start.ledger, "first_part", lambda *_: next(iter(begun), None))
     writers = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
     assert open_checkpoint(writers, TOPICS, "start").query == "another"

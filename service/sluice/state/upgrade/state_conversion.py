@@ -19,6 +19,7 @@ writes the batch to the ledger, if that had not been done.
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -75,12 +76,18 @@ def convert_if_changed(
     changed = compared_stage(pipeline, store)
     if changed is None:
         return
+    kafka, name, query, buckets = (
+        pipeline.settings.kafka,
+        pipeline.name,
+        changed.identity.query,
+        changed.identity.buckets,
+    )
+    _require_closed(pipeline, store, query, buckets)
     require(changed.changes, pipeline, accept=accept)
-    kafka, name = pipeline.settings.kafka, pipeline.name
     committed, _ = offset_log.batches(store)
-    query = changed.identity.query
     ledger.require_same_checkpoint(ledger.read_position(kafka, name, ledger.OPEN), name, query, committed)
     ledger.end_open_transaction(kafka, name)
+    _require_closed(pipeline, store, query, buckets, fence=True)
     position = ledger.read_position(kafka, name)
     if position is None:
         _begin_before_the_first_batch(pipeline, store, changed)
@@ -88,6 +95,31 @@ def convert_if_changed(
         _require_fitting(store, position)
         _convert(pipeline, store, topics, changed, position.next_batch - 1)
     _finish(pipeline, store)
+
+
+def _require_closed(
+    pipeline: Pipeline, store: CheckpointStore, query_id: str, buckets: int, *, fence: bool = False
+) -> None:
+    """Raises CheckpointError if a batch of the pipeline as it was is in parts. With `fence`, the buckets of an instance
+    that still runs can write none from now on.
+    """
+    kafka, name = pipeline.settings.kafka, pipeline.name
+    position = ledger.read_position(kafka, name, ledger.OPEN)
+    if not (ledger.owner(kafka, name)[1] if position is None else position.start):
+        return
+    if fence:
+        most = ledger.take_over(kafka, name, query_id, str(uuid.uuid4()), buckets)
+        parts = ledger.fenced_parts(kafka, name, most)
+    else:
+        parts = ledger.part_positions(kafka, name, buckets)
+    position = ledger.read_position(kafka, name, ledger.OPEN)  # now: the instance may have closed the batch meanwhile
+    batch = 0 if position is None else position.next_batch
+    if ledger.ahead(parts, query_id, batch):
+        message = (
+            f"checkpoint {store.location()}: some buckets have written batch {batch}, with the pipeline file as it was "
+            "before. Start once with the file as it was, until the batch is written; then with the changed file"
+        )
+        raise CheckpointError(message)
 
 
 def begin_topics_anew(plan: Plan, topics: Mapping[str, Topic]) -> None:
@@ -323,6 +355,7 @@ def _finish(pipeline: Pipeline, store: CheckpointStore) -> None:
     except FileNotFoundError:
         return
     kafka = pipeline.settings.kafka
+    _require_closed(pipeline, store, entry.query_id, entry.buckets)
     ledger.end_open_transaction(kafka, entry.query)
     position = ledger.read_position(kafka, entry.query)
     if position is not None and (position.query_id, position.next_batch) == (entry.query_id, entry.batch):
