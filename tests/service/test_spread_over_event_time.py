@@ -31,13 +31,7 @@ from sluice.testing import on_stream, pipeline_of
 from sluice.time_units import SECOND
 from tests.service.test_spread import by_stream, records_with
 from tests.service.test_spread import check as check_buckets
-from tests.spec import (
-    dedup_strategies,
-    early_strategies,
-    event_join_strategies,
-    event_strategies,
-    session_strategies,
-)
+from tests.spec import dedup_strategies, early_strategies, event_join_strategies, event_strategies, session_strategies
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.strategies import Case
 

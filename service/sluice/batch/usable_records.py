@@ -12,16 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import (
-    BEFORE,
-    BEHIND,
-    END,
-    ITSELF,
-    NUMBERS,
-    ordinal,
-    port_of,
-    topic_partition_of,
-)
+from sluice.batch.envelope import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import RejectCollector
 from sluice.batch.time_steps import Steps, steps_of

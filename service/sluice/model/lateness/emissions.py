@@ -8,19 +8,7 @@ from dataclasses import dataclass
 
 from sluice.model.lateness.output_cases import ANY_TIME, Case, OwnTuples, Reading, View
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
-from sluice.model.spec import (  # fmt: skip
-    Aggregate,
-    Barrier,
-    EventTime,
-    Join,
-    Map,
-    Output,
-    Pipeline,
-    Side,
-    Split,
-    Stream,
-    Union,
-)
+from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Side, Split, Stream, Union
 from sluice.model.windows.join_windows import AsOf, Interval
 
 

@@ -11,19 +11,7 @@ from sluice.model.expressions import AggregateCall, Attribute, Call, Expression
 from sluice.model.lateness.emissions import own_tuples
 from sluice.model.lateness.late_results import Lateness, emitted, lateness
 from sluice.model.lateness.time_bounds import Bound
-from sluice.model.spec import (  # fmt: skip
-    Aggregate,
-    Dedup,
-    Join,
-    Map,
-    Operator,
-    Output,
-    Pipeline,
-    Sort,
-    Stream,
-    Union,
-    Windowed,
-)
+from sluice.model.spec import Aggregate, Dedup, Join, Map, Operator, Output, Pipeline, Sort, Stream, Union, Windowed
 from sluice.model.topology import follows_clock
 from sluice.model.types import INT64, Type
 from sluice.model.unparse import expression, number, seconds

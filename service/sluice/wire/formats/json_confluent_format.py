@@ -16,14 +16,7 @@ from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
 from sluice.wire.formats.format_contract import Codec, Finder, FormatKey, Part
 from sluice.wire.formats.json_format import JsonFormat, JsonOptions, json_options
 from sluice.wire.json.json_contract import JsonForm
-from sluice.wire.json.json_schema import (
-    JsonSchemaError,
-    attributes_of,
-    check_writing,
-    missing,
-    parse,
-    schema_of,
-)
+from sluice.wire.json.json_schema import JsonSchemaError, attributes_of, check_writing, missing, parse, schema_of
 from sluice.wire.json.json_types import json_form
 
 SCHEMA = "json_schema"

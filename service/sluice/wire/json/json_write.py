@@ -14,17 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import type_of
-from sluice.model.members import (
-    NO_MEMBERS,
-    STRICT,
-    Member,
-    Members,
-    PathTree,
-    Spelling,
-    Steps,
-    path_of,
-    spelling_of,
-)
+from sluice.model.members import NO_MEMBERS, STRICT, Member, Members, PathTree, Spelling, Steps, path_of, spelling_of
 from sluice.wire.json.json_contract import BARE
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import finite_or_word

@@ -30,15 +30,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import event_records, key_times, timeline_blocks
-from sluice.engine.windows.event_time.event_records import (  # fmt: skip
-    ENDLESS,
-    EPOCH,
-    FIRST_PANE,
-    GROUP,
-    LEFT_OUT,
-    NEVER,
-    PANES,
-)
+from sluice.engine.windows.event_time.event_records import ENDLESS, EPOCH, FIRST_PANE, GROUP, LEFT_OUT, NEVER, PANES
 from sluice.engine.windows.event_time.timeline_blocks import LONG, SHARED, SHIFT, SIZE, TOP
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 

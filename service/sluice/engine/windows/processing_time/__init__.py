@@ -54,13 +54,7 @@ from sluice.engine.windows.processing_time.window_records import (
     TICK,
     Window,
 )
-from sluice.engine.windows.processing_time.window_tables import (
-    PERIODIC,
-    Windowed,
-    needed,
-    scalars,
-    window_of,
-)
+from sluice.engine.windows.processing_time.window_tables import PERIODIC, Windowed, needed, scalars, window_of
 
 __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
