@@ -18,10 +18,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from sluice import __version__
-from sluice.extras import EXIT_CODE, missing
 from sluice.model.errors import MAX_EXPECTED, SluiceError, cut, printable
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import in_form
+from sluice.package_extras import EXIT_CODE, missing
 
 #: exit code of an error that has no exit code of its own
 DEFECT = 70

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from tests.cluster.bucket_writers import RECORDS, Parted
 from tests.cluster.cluster import executors, state_servers
-from tests.cluster.parted import RECORDS, Parted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

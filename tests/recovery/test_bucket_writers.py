@@ -15,7 +15,7 @@ from sluice.kafka.batch_report import Entry
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -21,7 +21,7 @@ from sluice.files import project_file
 from sluice.replayer.player import replay
 from tests.recovery.harness.process_table import processes
 from tests.recovery.harness.waiting import PATIENCE, wait_until
-from tests.unit.state.rows import FILE
+from tests.unit.state.packed_rows import FILE
 
 BATCH = 40
 #: the name of the process between a daemon and its pool

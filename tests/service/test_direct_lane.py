@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
-from tests.service.cases import Playing, spreads
-from tests.service.playing import ORIGIN, record, replayed
-from tests.spec.vectors import all_cases
-from tests.unit.kafka.tools import produce_with_header
+from tests.service.events_as_records import ORIGIN, record, replayed
+from tests.service.many_operators import Playing, spreads
+from tests.spec.conformance_vectors import all_cases
+from tests.unit.kafka.broker_tools import produce_with_header
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -15,8 +15,8 @@ from confluent_kafka import Message
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import split_pass_through
 from sluice.batch.merge import merged_parts
+from sluice.batch.packed_rows import split_pass_through
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import BOUNDS, Plan
 from sluice.config.load import load_text

@@ -26,7 +26,7 @@ from tests.spec import (
     test_sessions_against_oracle,
 )
 from tests.spec.null_strategies import with_nulls
-from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
+from tests.spec.storage_strategies import SMALL_BLOCKS, in_blocks, in_rings
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 from tests.unit.engine.operators.aggregate import test_event_time_aggregate

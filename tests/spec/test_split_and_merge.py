@@ -39,7 +39,7 @@ from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases, sorts
-from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
+from tests.spec.storage_strategies import SMALL_BLOCKS, in_blocks, in_rings
 from tests.spec.strategies import Case, apart, cases, events, operators
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")

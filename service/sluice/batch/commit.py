@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, Body, Packed, unpack
 from sluice.batch.merge import merged_parts
+from sluice.batch.packed_rows import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, Body, Packed, unpack
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import in_memory, remove_files

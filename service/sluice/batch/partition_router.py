@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import (
+from sluice.batch.packed_rows import (
     COUNTS,
     DEAD_LETTERS,
     IDLE_CLOCK,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
+from sluice.batch.packed_rows import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import RejectCollector
 from sluice.batch.time_steps import Steps, steps_of
@@ -48,7 +48,7 @@ FIRST_MICROSECOND = -LAST_MICROSECOND
 class Rows:
     """The usable records of a topic partition, in order: one row for each tuple and each mark.
 
-    number      number of the record in the batch (envelope.py); a mark before or behind a tuple has its own number
+    number      number of the record in the batch (packed_rows.py); a mark before or behind a tuple has its own number
     stamp       the largest record timestamp up to this record (inclusive), nanoseconds since 1970
     kind        TUPLE, WINDOW, FINAL, WATERMARK, CLEAR or CLOCK
     watermark   event time of the WATERMARK rows, nanoseconds since 1970; 0 in other rows

@@ -17,8 +17,8 @@ from functools import cache, partial
 from typing import Any, BinaryIO, Self, cast
 
 from sluice.checkpoint.checkpoint_store import StoreError, StoreRefusedError, Write
-from sluice.extras import install
 from sluice.model.secrets import masked
+from sluice.package_extras import install
 
 #: bytes of one part of a multipart upload
 PART = 8 << 20

@@ -181,7 +181,7 @@ def _of_file(records: Path) -> list[dict[str, Any]]:
 def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices:
     """Prints what the records have, and asks for the choices; without `ask` they are what the records suggest."""
     from sluice.draft.choices import AUTOMATIC, Choices, roles_of  # noqa: PLC0415
-    from sluice.draft.findings import findings  # noqa: PLC0415
+    from sluice.draft.sample_table import findings  # noqa: PLC0415
 
     roles = roles_of(sample, AUTOMATIC)
     for line in findings(sample, roles):
@@ -238,7 +238,7 @@ def _write(file: Path, text: str) -> None:
 
 def _replayed(text: str, file: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What the draft writes for the first records."""
-    from sluice.draft.findings import first_results  # noqa: PLC0415
+    from sluice.draft.sample_table import first_results  # noqa: PLC0415
     from sluice.replayer.player import replay  # noqa: PLC0415 - it imports compiled kernels
 
     keep_pandas_out()

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
-from sluice.draft.findings import counted
+from sluice.draft.lists_of_objects import Level, Unnested, unnested
 from sluice.draft.name_words import measures
+from sluice.draft.sample_table import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, PLAIN, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
-from sluice.draft.unnested import Level, Unnested, unnested
 from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds, quoted_type, yaml_word
 from sluice.json_texts import is_json, members_of
 from sluice.model.secrets import is_secret

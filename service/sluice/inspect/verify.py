@@ -14,8 +14,8 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.inputs_again import Arrived, input_again
+from sluice.batch.packed_rows import Packed, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_folder import store_of

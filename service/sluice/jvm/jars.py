@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from sluice.extras import install
 from sluice.files import project_file
 from sluice.jvm.java import find_java
 from sluice.model.errors import SluiceError
+from sluice.package_extras import install
 
 Configuration = Literal["spark", "broker"]
 #: configuration -> whose jars these are, and their size in MB

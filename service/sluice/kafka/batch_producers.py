@@ -159,7 +159,7 @@ class ExactlyOnce(BatchProducer):
 
     def _enqueue(self, records: Records, start: int, stop: int) -> int:
         # it imports numba, which only processes that write need
-        from sluice.kafka.librdkafka.enqueue import enqueue  # noqa: PLC0415
+        from sluice.kafka.librdkafka.producer_queue import enqueue  # noqa: PLC0415
 
         return enqueue(self.client, records, start, stop)
 

@@ -15,7 +15,7 @@ from sluice.running.supervisor import Outcome
 from sluice.spark.failures import JavaEndedError, UnexpectedError, explaining, unexpected
 from sluice.spark.pipeline.pipeline_run import PipelineRun
 from sluice.spark.pipeline.standby import Standby
-from sluice.spark.watch import FINISH, StopRequest
+from sluice.spark.query_watch import FINISH, StopRequest
 
 LOGGER = logging.getLogger("sluice")
 

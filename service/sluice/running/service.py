@@ -34,7 +34,7 @@ from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.pipeline.pipeline_run import PipelineRun, zero_report
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.pipeline.standby import Standby
-from sluice.spark.watch import FINISH, GRACE, STOP, StopRequest
+from sluice.spark.query_watch import FINISH, GRACE, STOP, StopRequest
 
 LOGGER = logging.getLogger("sluice")
 #: seconds between two checks of the pipelines, and between two checks of the files

@@ -66,7 +66,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # More than come between two reads of the service, which reads the new ones (watch.py).
+    # More than come between two reads of the service, which reads the new ones (query_watch.py).
     "spark.sql.streaming.numRecentProgressUpdates": "50",
     # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -144,6 +144,6 @@ def _made(builder: SparkSession.Builder) -> SparkSession:
 def _accumulator_error(*_: object) -> None:
     """Logs an error of the thread that receives Spark's accumulators, which has none but the end of the JVM.
 
-    socketserver would write a stack trace to stderr. `spark/watch.py` reports that the JVM has ended.
+    socketserver would write a stack trace to stderr. `spark/query_watch.py` reports that the JVM has ended.
     """
     LOGGER.debug("the connection for Spark's accumulators has failed")

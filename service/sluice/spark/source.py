@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sluice.batch.envelope import PORT, TOPIC_PARTITION
+from sluice.batch.packed_rows import PORT, TOPIC_PARTITION
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import batches, before_batch, planned
 from sluice.kafka.client import client_properties, java_properties
@@ -88,7 +88,7 @@ def received(plan: Plan, records: DataFrame) -> DataFrame:
 
 
 def _ordinal(inputs: tuple[Stream, ...]) -> Column:
-    """The ordinal of the first record of the topic partition, as batch/envelope.py defines it."""
+    """The ordinal of the first record of the topic partition, as batch/packed_rows.py defines it."""
     port = sf.lit(0)
     for number, stream in enumerate(inputs[1:], 1):
         port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)

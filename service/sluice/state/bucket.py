@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import (
+from sluice.batch.packed_rows import (
     BROADCAST,
     DEAD_LETTERS,
     NO_ORDINAL,

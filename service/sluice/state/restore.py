@@ -34,8 +34,8 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import inputs_again
+from sluice.batch.packed_rows import PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.time_steps import steps_of
 from sluice.batch.usable_records import buckets_of

@@ -12,7 +12,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.model.members import STRICT, Spelling
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import BOM, read, utf8, written
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import NO_ORDINAL, ordinal
 from sluice.batch.merge import merged, merged_parts
+from sluice.batch.packed_rows import NO_ORDINAL, ordinal
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 
 

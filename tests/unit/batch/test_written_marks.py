@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import TUPLE_WITH_MARK
+from sluice.batch.packed_rows import TUPLE_WITH_MARK
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW

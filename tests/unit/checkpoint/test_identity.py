@@ -21,7 +21,7 @@ from sluice.checkpoint.checkpoint_identity import (
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline, Settings
-from tests.unit.state.damage import flipped
+from tests.unit.state.damaged_files import flipped
 
 
 def test_a_new_checkpoint_is_made_and_found_again(tmp_path):

@@ -5,7 +5,7 @@ from sluice.model.errors import PipelineError
 from sluice.model.expressions import AggregateCall, Attribute, Call, Literal
 from sluice.model.spec import Aggregate, Count, Map, Output, Punct, Settings, Sliding, Stream, Time, Tumbling
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
-from tests.unit.config.files import SCHEMA, aggregate, loaded
+from tests.unit.config.pipeline_files import SCHEMA, aggregate, loaded
 
 TRADES = (
     ("symbol", STRING),

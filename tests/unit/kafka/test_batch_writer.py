@@ -23,7 +23,7 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from sluice.kafka.records import records, unpack
 from sluice.kafka.topics import create
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = pytest.mark.kafka
 ROOT = project_file("service").parent

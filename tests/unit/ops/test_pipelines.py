@@ -6,7 +6,7 @@ from sluice.kafka.batch_report import Entry, Report
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import STOP_TIMEOUT_S, HeldBack, Pipelines, Role, State
 from sluice.time_units import SECOND
-from tests.unit.ops.registered import registered
+from tests.unit.ops.registered_pipelines import registered
 
 
 @pytest.fixture

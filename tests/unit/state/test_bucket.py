@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
 from sluice.state import snapshot_schedule
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.time_units import UNSET
-from tests.unit.state.damage import SEED, flip
-from tests.unit.state.rows import SECOND, idle_clock_rows, plan_of, rows_of
+from tests.unit.state.damaged_files import SEED, flip
+from tests.unit.state.packed_rows import SECOND, idle_clock_rows, plan_of, rows_of
 
 BATCH = 40
 

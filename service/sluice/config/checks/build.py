@@ -7,11 +7,9 @@ from dataclasses import replace
 from graphlib import CycleError
 from typing import Any
 
-from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.early_checks import early, emitted_rest
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.checks.late_result_checks import check_late_results
 from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
 from sluice.config.checks.operators.barrier_checks import barrier
 from sluice.config.checks.operators.custom_operators import custom
@@ -25,6 +23,7 @@ from sluice.config.checks.operators.keyed_map_checks import decided_before, keye
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.split_checks import split
 from sluice.config.checks.operators.union_checks import Unions
+from sluice.config.checks.result_warnings import check_cut_results, check_late_results
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats

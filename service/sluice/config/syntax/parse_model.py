@@ -42,7 +42,7 @@ from sluice.config.syntax.other_systems import (
     value_of_another_system,
 )
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.unquoted import in_quotes
+from sluice.config.syntax.unquoted_expressions import in_quotes
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
 #: pydantic's type of an error -> what a message says that was expected; {...} is filled from the context of the error

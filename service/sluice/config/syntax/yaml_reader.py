@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from sluice.config.syntax.other_systems import line_of_spl, param_of_spl
-from sluice.config.syntax.unquoted import in_quotes, quoted_line, sign_at_start, whole_entries, whole_items
+from sluice.config.syntax.unquoted_expressions import in_quotes, quoted_line, sign_at_start, whole_entries, whole_items
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 from sluice.model.secrets import is_secret

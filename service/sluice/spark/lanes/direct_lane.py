@@ -21,8 +21,8 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
+from sluice.batch.packed_rows import Packed, split_pass_through
 from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned

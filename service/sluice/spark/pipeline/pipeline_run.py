@@ -39,7 +39,7 @@ from sluice.spark.pipeline.class_changes import ClassChanges
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.placement import Placement
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import STOP, Ending, Kinds, Progress, StopRequest, WatchedQuery, watch
+from sluice.spark.query_watch import STOP, Ending, Kinds, Progress, StopRequest, WatchedQuery, watch
 from sluice.state import bucket_inspection
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query

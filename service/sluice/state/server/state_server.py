@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from sluice.api import call_limit, class_loader
 from sluice.batch.commit import commit_part, split_parted
-from sluice.batch.envelope import COUNTS, Packed
+from sluice.batch.packed_rows import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
 from sluice.checkpoint import checkpoint_folder

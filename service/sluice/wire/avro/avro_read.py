@@ -24,7 +24,7 @@ from sluice.wire.avro.avro_json import AvroJsonError, json_text, scaled_text, va
 from sluice.wire.avro.avro_program import TEXTS, VARIABLE, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, record_batch
+from sluice.wire.decoded_records import Decoded, bytes_of, record_batch
 from sluice.wire.gathered_texts import Texts
 
 FAULTS = {

@@ -31,7 +31,7 @@ from sluice.model.avro_schema import (
 )
 from sluice.model.members import NO_MEMBERS, Members, PathTree
 from sluice.model.types import MapType, Schema, StructType, Type
-from sluice.wire.refusals import Mask, either, of_items, of_present, refusals, texts_outside
+from sluice.wire.unwritable_tuples import Mask, either, of_items, of_present, refusals, texts_outside
 from sluice.wire.varints import grouped, of_size, zigzags
 
 

@@ -18,7 +18,7 @@ from sluice.model.types import INT64, TIMESTAMP, Schema
 from sluice.time_units import MAX_TIME
 from sluice.wire.change_events.event_parts import EventParts, Opener, unwritten, upserts
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
 from sluice.wire.formats.format_table import FORMATS, codec
 from sluice.wire.formats.pair_lists import as_lists, with_maps

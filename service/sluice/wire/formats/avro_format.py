@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from sluice.extras import EXIT_CODE, install
 from sluice.files import read_file
 from sluice.model.avro_schema import (
     Avro,
@@ -31,6 +30,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.members import paths_of
 from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
+from sluice.package_extras import EXIT_CODE, install
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
 SCHEMA, WRITER_SCHEMA = "avro_schema", "avro_writer_schema"

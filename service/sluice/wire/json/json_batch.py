@@ -15,7 +15,7 @@ from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
 from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
 from sluice.model.types import JSON, TIMESTAMP, Schema
-from sluice.wire.decoded import bytes_of, merged, record_batch
+from sluice.wire.decoded_records import bytes_of, merged, record_batch
 from sluice.wire.json import json_contract, time_patterns
 from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT

@@ -17,7 +17,7 @@ from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, in_order, record_batch
+from sluice.wire.decoded_records import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_contract import JsonForm, fault_inside
 from sluice.wire.json.json_types import json_form

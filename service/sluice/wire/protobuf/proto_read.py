@@ -22,7 +22,7 @@ from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
 from sluice.model.types import Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, nothing, record_batch
+from sluice.wire.decoded_records import Decoded, bytes_of, nothing, record_batch
 from sluice.wire.gathered_texts import Texts
 from sluice.wire.protobuf.proto_json import json_text, scaled_text
 from sluice.wire.protobuf.proto_program import (

@@ -21,7 +21,7 @@ from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoEnum, Proto
 from sluice.model.types import Schema
 from sluice.time_units import SECOND
 from sluice.wire.protobuf.proto_json import json_message
-from sluice.wire.refusals import Mask, either, of_items, of_present, refusals
+from sluice.wire.unwritable_tuples import Mask, either, of_items, of_present, refusals
 from sluice.wire.varints import grouped, of_size, varints, zigzags
 
 VARINT, EIGHT, BYTES, START, STOP, FOUR = range(6)

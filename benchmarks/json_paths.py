@@ -1,4 +1,4 @@
-"""`python -m benchmarks.paths`: what a path of two levels costs in JSON, against the same attributes in a flat record.
+"""`python -m benchmarks.json_paths`: what a path of two levels costs in JSON, against attributes of a flat record.
 
 Processor time of one core per record, of the best of some times, in turn. The records have the same values. With
 "others" both have members that no attribute reads: flat ones in the flat record, an object of them in the nested one.
