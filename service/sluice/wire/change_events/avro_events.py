@@ -20,7 +20,8 @@ from sluice.model.members import Members
 from sluice.model.types import Schema
 from sluice.wire.avro.avro_program import Compiler, Op, Program
 from sluice.wire.avro.avro_read import Reader
-from sluice.wire.change_events.event_parts import BAD, EventParts, checked, cut, unwritten
+from sluice.wire.change_events.byte_spans import cut
+from sluice.wire.change_events.event_parts import BAD, EventParts, checked, unwritten
 from sluice.wire.confluent import MAGIC, PREFIX, Confluent, no_prefix, prefixes_of
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded_records import bytes_of

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from sluice.columns.kernel import kernel
 from sluice.model.envelopes.change_events import EXISTS, LETTERS, Operation
-from sluice.wire.change_events.event_parts import BAD, FLAT, NO_ROW_AFTER, EventParts, checked, cut, replaced
+from sluice.wire.change_events.byte_spans import cut, replaced
+from sluice.wire.change_events.event_parts import BAD, FLAT, NO_ROW_AFTER, EventParts, checked
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded_records import bytes_of
 from sluice.wire.json import json_grammar as grammar
