@@ -188,12 +188,12 @@ def load(name: str) -> type[Custom]:
 
 def load_of_tuples(name: str) -> type[CustomValues]:
     """As `load`, for the output of a map (FN16)."""
-    given: type[Any] = resolve(name, object)
-    if not callable(getattr(given, OF_TUPLES, None)):
+    user_class: type[Any] = resolve(name, object)
+    if not callable(getattr(user_class, OF_TUPLES, None)):
         raise ClassError(f"a class with the method {OF_TUPLES}, in the output of a map (rule FN16)")
-    if not _signature(given).parameters:
-        raise ClassError(f"a class whose signature has an argument ({given.__name__})")
-    return _fitting(given, {OF_TUPLES: len(_signature(given).parameters)})
+    if not _signature(user_class).parameters:
+        raise ClassError(f"a class whose signature has an argument ({user_class.__name__})")
+    return _fitting(user_class, {OF_TUPLES: len(_signature(user_class).parameters)})
 
 
 def function_of_tuples(given: type[CustomValues]) -> Function:

@@ -230,8 +230,8 @@ def _runs(groups: Sequence[Sequence[pa.RecordBatch]]) -> list[deque[pa.RecordBat
     runs: list[deque[pa.RecordBatch]] = []
     for parts in groups:
         end = None
-        for given in parts:
-            part = _taken([given], np.lexsort(_ranks([given])))
+        for packed in parts:
+            part = _taken([packed], np.lexsort(_ranks([packed])))
             if end is None or _place(part, 0) < end:
                 runs.append(deque())
             runs[-1].append(part)

@@ -183,8 +183,8 @@ class PartitionRouter(PartitionRecords):
             yield whole.packed()
             return
         of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
-        for own in whole.divided(of_tuples, self.plan.buckets, self.steps(kept)):
-            yield own.packed()
+        for bucket_rows in whole.divided(of_tuples, self.plan.buckets, self.steps(kept)):
+            yield bucket_rows.packed()
 
 
 def _counts(rows: Rows) -> dict[str, int]:

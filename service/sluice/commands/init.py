@@ -201,12 +201,12 @@ def _asked(question: str, suggested: Sequence[str], possible: Sequence[str]) -> 
     """The names of attributes that the user gives, with commas between them; Enter accepts those that are suggested."""
 
     def names(answer: str) -> list[str]:
-        given = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]
-        if unknown := [name for name in given if name not in possible]:
+        chosen_names = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]
+        if unknown := [name for name in chosen_names if name not in possible]:
             near = next(filter(None, (nearest(name, possible) for name in unknown)), "")
             message = f"no attribute {', '.join(unknown)}{f' (did you mean {near}?)' if near else ''}; expected of "
             raise click.UsageError(f"{message}{', '.join(possible)}, or {NONE} for none")
-        return given
+        return chosen_names
 
     chosen: list[str] = click.prompt(
         f"{question} ({NONE}: none)", default=", ".join(suggested) or NONE, value_proc=names

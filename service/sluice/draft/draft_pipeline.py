@@ -100,8 +100,8 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
         yield "# letters."
     if sample.tombstones:
         yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
-        what = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
-        yield f"# its key; this stream, which is no table, {what}."
+        effect = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
+        yield f"# its key; this stream, which is no table, {effect}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
     if _may_be_table(sample, compacted=compacted):
@@ -240,8 +240,8 @@ def _comment(attribute: Attribute, roles: Roles) -> str:
 
 
 def _absence(attribute: Attribute, roles: Roles) -> str:
-    what = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
-    seen = f"{what} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    values = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
+    seen = f"{values} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
     dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
     return "; ".join(filter(None, (seen or attribute.absence, dead)))
 

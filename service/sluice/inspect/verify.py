@@ -202,10 +202,10 @@ def _difference(plan: Plan, outputs: Outputs, topic_partition: tuple[str, int], 
 
 
 def _same(row: Row, message: Message) -> bool:
-    got = _row(message)
+    written_row = _row(message)
     if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:  # the broker has replaced the timestamp by its own time
-        got["timestamp"] = row["timestamp"]
-    return all((row[name] or None) == (value or None) for name, value in got.items())
+        written_row["timestamp"] = row["timestamp"]
+    return all((row[name] or None) == (value or None) for name, value in written_row.items())
 
 
 def _row(message: Message) -> Row:

@@ -59,8 +59,8 @@ def _current(folder: Path) -> bool:
 
 
 def _retrieve(folder: Path, configuration: Configuration) -> None:
-    what, size = WHAT[configuration]
-    sys.stderr.write(f"Fetching the jars of {what} ({size} MB) into {folder} ...\n")
+    name, size = WHAT[configuration]
+    sys.stderr.write(f"Fetching the jars of {name} ({size} MB) into {folder} ...\n")
     ivy_file = project_file("deploy/ivy.xml")
     try:
         with _fetched(ivy_file, folder, configuration) as jars_of:

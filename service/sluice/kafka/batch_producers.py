@@ -137,8 +137,8 @@ class ExactlyOnce(BatchProducer):
         self._troubles: list[KafkaError] = []
         #: waits for the offset that is being added to the open transaction
         self._pending: Callable[[float], None] | None = None
-        own = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
-        super().__init__(kafka, limits, times, own)
+        properties = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
+        super().__init__(kafka, limits, times, properties)
         try:
             member = ledger.group_member(kafka, query)
             self._group = member.consumer_group_metadata()

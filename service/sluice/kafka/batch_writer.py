@@ -339,10 +339,10 @@ class TransactionalWriter:
             open_for = self._began.seconds_ago() if self._began else 0.0
             reason = error.args[0] if self._producer is None else self._producer.reason(error.args[0])
             self.close()
-            what = f"cannot {action} ({self._settings.query!r}, batch {batch})"
+            failed = f"cannot {action} ({self._settings.query!r}, batch {batch})"
             if reason.code() in FENCED and self._expired(open_for, batch):
-                raise ExpiredError(f"{what}: {self._expiry(open_for)}") from error
-            raise _explained(reason, what) from error
+                raise ExpiredError(f"{failed}: {self._expiry(open_for)}") from error
+            raise _explained(reason, failed) from error
         except BaseException:
             self.close()
             raise

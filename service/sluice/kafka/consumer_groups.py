@@ -216,8 +216,8 @@ class InputOffsets:
     """Commits, for one query, the offset of the next record to read of each topic partition."""
 
     def __init__(self, kafka: Mapping[str, str], query: str) -> None:
-        own = {"group.id": lag_group_of(query), "enable.auto.commit": False, "on_commit": _committed}
-        self._consumer = Consumer(client_properties(kafka, "consumer") | own)
+        properties = {"group.id": lag_group_of(query), "enable.auto.commit": False, "on_commit": _committed}
+        self._consumer = Consumer(client_properties(kafka, "consumer") | properties)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commits `offsets`, by topic and topic partition, without waiting for the broker. A failure is only logged."""

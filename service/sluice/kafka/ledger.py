@@ -148,12 +148,12 @@ def moved_message(entry: Entry, position: LedgerPosition | None) -> str:
 
 def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     """Ends a transaction that a killed process left open, and fences an instance that still runs."""
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def initialise(producer: Producer) -> None:
         producer.init_transactions(SECONDS)
 
-    send_request(kafka, "producer", "end the open transaction", initialise, own, seconds=SECONDS)
+    send_request(kafka, "producer", "end the open transaction", initialise, properties, seconds=SECONDS)
 
 
 def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -> None:
@@ -162,7 +162,7 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -
     Writers of earlier starts that open after this find the id of another start (`owner`). Raises LedgerError, and
     changes nothing, if the ledger is that of another checkpoint by now.
     """
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> None:
         group = group_member(kafka, query)
@@ -179,7 +179,7 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str) -
         finally:
             group.close()
 
-    send_request(kafka, "producer", "take over the ledger", write, own, seconds=3 * SECONDS)
+    send_request(kafka, "producer", "take over the ledger", write, properties, seconds=3 * SECONDS)
 
 
 def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
@@ -221,8 +221,8 @@ def plan_in_parts(
 
     Raises LedgerError if a bucket has written a later batch, or if the plan is lost.
     """
-    own = {number: part for number, part in enumerate(parts) if part is not None and part.query_id == query_id}
-    ahead = {number: part for number, part in own.items() if part.next_batch > next_batch}
+    of_query = {number: part for number, part in enumerate(parts) if part is not None and part.query_id == query_id}
+    ahead = {number: part for number, part in of_query.items() if part.next_batch > next_batch}
     for number, part in ahead.items():
         entry = last_entry(kafka, part_of(query, number))
         if part.next_batch > next_batch + 1 or entry is None or entry.planned is None or entry.batch != next_batch:
@@ -298,7 +298,7 @@ def _overwrite(
 
     `fenced` is called before, when no other instance can write any more.
     """
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> None:
         group = group_member(kafka, query)
@@ -315,7 +315,7 @@ def _overwrite(
         finally:
             group.close()
 
-    send_request(kafka, "producer", "overwrite the ledger", write, own, seconds=3 * SECONDS)
+    send_request(kafka, "producer", "overwrite the ledger", write, properties, seconds=3 * SECONDS)
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
@@ -471,12 +471,12 @@ def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None], c
     A transaction that is open hides its own entries and all later ones, also those of other pipelines. If `complete`
     is then False, waits until what the topic had at its end can be read. Raises UnavailableError after OPEN_S.
     """
-    own = {
+    properties = {
         "group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
     }  # fmt: skip
     reading = _Reading(handle, complete)
-    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
+    with clients(kafka, "consumer", properties | {"fetch.wait.max.ms": 10}) as requests:
         while not requests.send("read the ledger", reading.some, seconds=2 * REQUEST):
             if reading.seconds_left() <= 0:
                 raise UnavailableError(

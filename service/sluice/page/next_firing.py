@@ -98,8 +98,8 @@ def _when(due: float, inspection: StageInspection) -> str:
 
 def _watermark(shown: Shown, progress: StreamProgress) -> int | None:
     """The watermark of the key, where it has its own (KT1); else that of the stream."""
-    own = shown.get("policy", {}).get("watermark")
-    return progress.watermark if own is None else from_seconds(own)
+    watermark = shown.get("policy", {}).get("watermark")
+    return progress.watermark if watermark is None else from_seconds(watermark)
 
 
 def _pane(panes: Panes, shown: Shown, progress: StreamProgress) -> str:

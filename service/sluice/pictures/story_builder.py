@@ -189,10 +189,10 @@ def _has_digits(type_: Type) -> bool:
 
 def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> Event:
     """The event with the values of these attributes as the engine has them."""
-    given = event.get("tuple")
-    if not (names and given and "tuple" in content):
+    values = event.get("tuple")
+    if not (names and values and "tuple" in content):
         return event
-    return {**event, "tuple": {**given, **{name: content["tuple"][name] for name in names if name in given}}}
+    return {**event, "tuple": {**values, **{name: content["tuple"][name] for name in names if name in values}}}
 
 
 def _with(event: Event, content: Mapping[str, Any]) -> Event:

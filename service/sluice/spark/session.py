@@ -96,7 +96,7 @@ def session(
     start, or JavaError if there is none.
     """
     log_failures_once()
-    own, files = overrides(os.environ) | dict(extra or {}), spark_jars()
+    chosen, files = overrides(os.environ) | dict(extra or {}), spark_jars()
     settings = (
         SETTINGS
         | driver_properties(files)
@@ -108,7 +108,7 @@ def session(
         }
     )
     settings |= cluster.PROPERTIES | placement.PROPERTIES if is_cluster(master) else LOCAL
-    settings |= cluster.classes(own.get("spark.archives", ""), files) | own
+    settings |= cluster.classes(chosen.get("spark.archives", ""), files) | chosen
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)

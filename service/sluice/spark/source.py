@@ -132,8 +132,8 @@ def pace_of(settings: Settings, size: float, cores: int = 1) -> Pace:
 
 def sized_by_file(settings: Settings) -> bool:
     """Whether the pipeline file sets the size of a batch."""
-    own = settings.max_records_per_batch, settings.max_bytes_per_batch
-    return own != (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch)
+    sizes = settings.max_records_per_batch, settings.max_bytes_per_batch
+    return sizes != (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch)
 
 
 def record_size(plan: Plan) -> float:

@@ -106,8 +106,8 @@ def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
     for operator in set(operators):
         here = np.array([name == operator for name in operators]) & (items.source >= 0)
         sender, source = topic_partition_of(ordinal[here]), items.source[here]
-        own = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
-        waited[here] = ~np.logical_or.reduce([origin == sender for origin in own or [source]])
+        inputs_of_operator = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
+        waited[here] = ~np.logical_or.reduce([origin == sender for origin in inputs_of_operator or [source]])
     return waited
 
 
@@ -126,7 +126,7 @@ def _letters(
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
         "ordinal": pa.array(ordinal),
-        "reason": pa.array([of_operator(operator, what) for operator, what in words]),
+        "reason": pa.array([of_operator(operator, reason) for operator, reason in words]),
         "timestamp": pa.array(at // MILLISECOND),
         "partition": pa.array(np.where(ordinal < 0, -1, topic_partition_of(ordinal)).astype(np.int32)),
         "offset": pa.array(offset),

@@ -355,8 +355,8 @@ def _buffers(plan: Plan, saved: Sequence[bytes]) -> list[bytes]:
     old = [ReorderBuffer.load(data) for data in saved]
     new = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
     for slices in zip(*(buffer.slices for buffer in old), strict=True):
-        for buffer, own in zip(new, _divided(plan, PartitionSlice.joined(slices)), strict=True):
-            buffer.slices.append(own)
+        for buffer, of_bucket in zip(new, _divided(plan, PartitionSlice.joined(slices)), strict=True):
+            buffer.slices.append(of_bucket)
     return [buffer.save() for buffer in new]
 
 

@@ -107,8 +107,8 @@ class DeadLetter:
 
     def _own_headers(self) -> Headers:
         values = (self.reason, self.stream, self.topic, self.partition, self.offset, self.timestamp)
-        own: Headers = [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
-        return own if self.original else [*own, (VALUE, b"tuple")]
+        headers: Headers = [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
+        return headers if self.original else [*headers, (VALUE, b"tuple")]
 
 
 #: the header of a dead letter whose value is the tuple of an operator in JSON, and not the value of the record

@@ -146,17 +146,18 @@ class Operators(ExpressionChecks):
         check_empty_panes(self, index, shape, clause)
         filling = Filling(shape.empty_panes, partition_by)
         written = [
-            (stream, {name: over_group(e) for name, e in given.items()}, sound)
-            for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
+            (stream, {name: over_group(e) for name, e in expressions.items()}, sound)
+            for stream, expressions, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
         ]
         outputs = tuple(
-            self.output(index, stream, filling.attributes(given), sound=sound) for stream, given, sound in written
+            self.output(index, stream, filling.attributes(expressions), sound=sound)
+            for stream, expressions, sound in written
         )
         return Aggregate(
             shape.name, shape.aggregate, operator_window, outputs, partition_by, group_by,
             incomplete, shape.aggregate_evicted_partitions,
             early(self, index, shape, clause, operator_window), emit_rest=emitted_rest(self, index, shape, clause),
-            empty_panes=filling.spec([(stream, given) for stream, given, _ in written]),
+            empty_panes=filling.spec([(stream, expressions) for stream, expressions, _ in written]),
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:

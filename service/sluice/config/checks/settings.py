@@ -90,9 +90,9 @@ def properties(
             if is_secret(name) and values[name] == text:
                 MASKS.add(text, MASK)
     for fault in FAULTS[block](values, complete=complete):
-        got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
-        hint = fault.hint if got == fault.got else None  # a hint would reveal a part of a masked value
-        report.problem((block, fault.name), fault.expected, got, hint)
+        shown_value = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
+        hint = fault.hint if shown_value == fault.got else None  # a hint would reveal a part of a masked value
+        report.problem((block, fault.name), fault.expected, shown_value, hint)
     return Properties(values)
 
 

@@ -179,7 +179,9 @@ def _of_one_input(
             yield from of_aggregate(operator, event_time, own_tuples(pipeline, operator.input), arriving)
         case Map():
             yield _tuple(
-                event_time, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf
+                event_time,
+                arriving,
+                goes_back=bounds.lag if (bounds := own_tuples(pipeline, operator.input)) else math.inf,
             )
         case Sort(window=window) if window.accepts is None:
             at_once = [policy.tuples for policy in window.policies] == [1]

@@ -197,7 +197,7 @@ def _declared(stream: Stream, lag: str) -> str:
 def _newest(pipeline: Pipeline, operator: Operator) -> int:
     """By how much the newest event time of the inputs is ahead of the watermark, as far as their lags say."""
     lags = (own_tuples(pipeline, name) for name in operator.inputs)
-    return max((own.lag for own in lags if own is not None), default=0)
+    return max((bounds.lag for bounds in lags if bounds is not None), default=0)
 
 
 def _held_by_clock(operator: Operator) -> Bound:

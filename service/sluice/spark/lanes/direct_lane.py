@@ -137,8 +137,8 @@ class DirectLane:
         places, held = sorted(now.offsets), self._plan.bounds.held // self._readers
         work = []
         for reader in range(self._readers):
-            own = places[reader :: self._readers]
-            starts, ends = ({place: planned.offsets[place] for place in own} for planned in (before, now))
+            of_reader = places[reader :: self._readers]
+            starts, ends = ({place: planned.offsets[place] for place in of_reader} for planned in (before, now))
             if starts != ends:
                 ranges = Ranges(batch, now.time, starts, ends, held)
                 work.append(self._threads.submit(self._read, self._plan, reader, ranges))

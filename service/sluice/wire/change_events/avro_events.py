@@ -85,8 +85,8 @@ def parts(values: pa.BinaryArray, finder: Reader, skipped: int) -> EventParts:
     good = faults[0] == 0
     first, last = np.full((2, len(MEMBERS), len(values)), NOWHERE, np.int64)
     for number in range(len(MEMBERS)):
-        own = slice(to.base[number], to.base[number] + to.filled[number])
-        first[number, good], last[number, good] = to.words[own], to.ends[own]
+        of_part = slice(to.base[number], to.base[number] + to.filled[number])
+        first[number, good], last[number, good] = to.words[of_part], to.ends[of_part]
     bad = {row: finder.why(*faults[:, row]) for row in np.flatnonzero(~good).tolist()}
     operation = _operations(data, first[0], last[0], good, bad)
     of_row, each = np.where(operation == Operation.DELETE, 1, 2), np.arange(len(values))

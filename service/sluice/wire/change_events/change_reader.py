@@ -190,13 +190,13 @@ def _beside(stream: Stream, form: EventForm) -> Iterator[BesideRow]:
     types = dict(stream.schema)
     for part in ("event", "source"):
         of_source = part == "source"
-        own = [name for name, member in members.items() if member != OP and member.startswith(SOURCE) == of_source]
-        if own:
-            schema = tuple((name, types[name]) for name in own)
-            units = [unit_of(members[name]) if types[name] == TIMESTAMP else None for name in own]
+        names = [name for name, member in members.items() if member != OP and member.startswith(SOURCE) == of_source]
+        if names:
+            schema = tuple((name, types[name]) for name in names)
+            units = [unit_of(members[name]) if types[name] == TIMESTAMP else None for name in names]
             read = tuple(
                 (members[name].removeprefix(SOURCE), INT64 if unit else types[name])
-                for name, unit in zip(own, units, strict=True)
+                for name, unit in zip(names, units, strict=True)
             )
             inner = form.beside(read, part)
             yield BesideRow(schema, Codec(partial(_decoded, inner, schema, units), unwritten), part)

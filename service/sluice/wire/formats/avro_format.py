@@ -151,8 +151,8 @@ class AvroFormat(ConfluentFormat):
         from sluice.wire.avro.avro_write import Writer  # noqa: PLC0415
 
         text, written = str(part.options.avro_schema), part.options.avro_writer_schema
-        own = parse(text)
-        theirs, meant = (parse(written), own) if written else (own, None)
+        schema = parse(text)
+        theirs, meant = (parse(written), schema) if written else (schema, None)
         reader = Reader.of(part.schema, theirs, meant, part.defaults, part.members)
         writer = cache(lambda: Writer.of(part.schema, text, part.members))
         return Codec(reader.read, lambda tuples: writer().write(tuples), lambda tuples: writer().refused(tuples))
@@ -200,8 +200,8 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
             finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
     lacking = missing(avro, paths_of(part.schema, part.members)) if part.written else []
     if apart := [name for name in lacking if name in part.elsewhere]:
-        what = "no field for an attribute that is in the key or in a header, unless it has a default"
-        finder.problem(SCHEMA, f"{what} ({', '.join(apart)})")
+        expected = "no field for an attribute that is in the key or in a header, unless it has a default"
+        finder.problem(SCHEMA, f"{expected} ({', '.join(apart)})")
     elif lacking:
         finder.problem(SCHEMA, f"a default for each field that no attribute has ({', '.join(lacking)})")
 

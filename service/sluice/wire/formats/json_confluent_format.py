@@ -63,8 +63,8 @@ class JsonConfluentFormat(JsonFormat):
         except OSError as error:
             finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / given[SCHEMA]))
         except (JsonSchemaError, UnicodeDecodeError) as error:
-            what = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
-            finder.problem(SCHEMA, what, str(finder.folder / given[SCHEMA]))
+            expected = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
+            finder.problem(SCHEMA, expected, str(finder.folder / given[SCHEMA]))
         return JsonSchemaOptions(**of_json)
 
     def attributes(self, options: JsonSchemaOptions, finder: Finder) -> Schema | None:

@@ -130,12 +130,12 @@ class ProtobufConfluentFormat(Format):
         except ModuleNotFoundError as error:
             raise NoRegistryClientError.of(error) from None
 
-        given = part.options
-        files = given.files or ((f"{part.subject}.proto", _generated(part)),)
-        message = given.message if given.files else message_name(part.subject)
+        options = part.options
+        files = options.files or ((f"{part.subject}.proto", _generated(part)),)
+        message = options.message if options.files else message_name(part.subject)
         both = ProtobufConfluent(
-            part.schema, registry(part.registry), part.subject, files, message, part.defaults, given.message,
-            reads_by=bool(given.files), members=part.members,
+            part.schema, registry(part.registry), part.subject, files, message, part.defaults, options.message,
+            reads_by=bool(options.files), members=part.members,
         )  # fmt: skip
         return Codec(both.decode, both.encode, both.refused)
 

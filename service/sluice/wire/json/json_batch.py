@@ -42,9 +42,9 @@ def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: fro
     """The plan of the scanner; None if it does not support the schema. `defaults`: the attributes that have a default,
     which only the exact decoder sets.
     """
-    given = dict(members)
-    forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
-    paths = paths_of(schema, given)
+    by_name = dict(members)
+    forms = [json_form(type_, spelling_of(name, by_name)) for name, type_ in schema]
+    paths = paths_of(schema, by_name)
     root = PathTree.of(paths)
     whole = root.is_list or root.attributes
     if whole or any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())):

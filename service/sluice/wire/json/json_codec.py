@@ -160,8 +160,8 @@ def _instead(document: Any, wanted: Wanted, steps: int) -> str:  # noqa: ANN401
     value, _ = at_path(document, path)
     if not path or type(value) is dict:
         return "nothing"
-    got = f"a list of {len(value)}" if type(value) is list else shown(value)
-    return f"{got} at {text_of((*wanted.part, *path))}"
+    shown_value = f"a list of {len(value)}" if type(value) is list else shown(value)
+    return f"{shown_value} at {text_of((*wanted.part, *path))}"
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

@@ -68,5 +68,5 @@ def check_keys(typed: ExpressionChecks, index: int, shape: BarrierShape | PairSh
         theirs, ours = ([str(key.type.present) for key in compared.key] for compared in (first, port))
         if theirs != ours:
             has, needs = (", ".join(kinds) or "no key" for kinds in (ours, theirs))
-            what = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"
-            typed.report.problem(path, what, port.name)
+            expected = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"
+            typed.report.problem(path, expected, port.name)

@@ -49,5 +49,5 @@ def _check_unused(checks: ExpressionChecks, index: int, shape: MapShape) -> None
         return
     for key in ("partition_by", "forget_after"):
         if getattr(shape, key):
-            what = f"no {key}, as no output has previous(), change() or rate() (rule PV1)"
-            checks.report.problem(checks.path(index, key), what)
+            expected = f"no {key}, as no output has previous(), change() or rate() (rule PV1)"
+            checks.report.problem(checks.path(index, key), expected)

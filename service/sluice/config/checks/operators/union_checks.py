@@ -76,12 +76,12 @@ class Unions:
         """Checks that all streams have the attributes of the first one, with the same types but for their `?` (R1)."""
         first, wanted = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
-            given = dict(schema)
-            for attribute in [*wanted, *(extra for extra in given if extra not in wanted)]:
-                if _together(given.get(attribute), wanted.get(attribute)) is None:
-                    has, needs = (_typed(attribute, types.get(attribute)) for types in (given, wanted))
-                    what = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
-                    self._streams.report.problem((*path, number), what, name)
+            by_name = dict(schema)
+            for attribute in [*wanted, *(extra for extra in by_name if extra not in wanted)]:
+                if _together(by_name.get(attribute), wanted.get(attribute)) is None:
+                    has, needs = (_typed(attribute, types.get(attribute)) for types in (by_name, wanted))
+                    expected = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
+                    self._streams.report.problem((*path, number), expected, name)
                     break
 
 

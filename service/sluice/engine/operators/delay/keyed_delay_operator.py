@@ -67,9 +67,9 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         before = state.last[full]
         delay_kernel.times_by_key(self._rule, at, key, state.last, due)
         for number, last in zip(full.tolist(), before.tolist(), strict=True):
-            own = np.flatnonzero(key == number)
-            if len(own):
-                self._with_full_line(state, number, last, (at, due, refused), own)
+            of_key = np.flatnonzero(key == number)
+            if len(of_key):
+                self._with_full_line(state, number, last, (at, due, refused), of_key)
         return due, refused
 
     def _with_full_line(

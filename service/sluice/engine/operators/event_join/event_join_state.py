@@ -35,7 +35,7 @@ ENDS = ("oldest", "youngest")
 def tables(layouts: Layouts) -> dict[str, Table]:
     """`layouts` has the stored columns of each side."""
     declared = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
-    for name, own in zip(SIDES, layouts, strict=True):
+    for name, layout in zip(SIDES, layouts, strict=True):
         neighbours = dict.fromkeys(("older", "younger", "leap"), name)
         declared |= {
             f"{name}_lists": Table(
@@ -44,7 +44,7 @@ def tables(layouts: Layouts) -> dict[str, Table]:
             f"{name}_nodes": Table(
                 name, event_join_records.NODE, refers=neighbours | {"owner": "key"}, fresh={"owner": NIL}
             ),
-            f"{name}_words": words_of(name, own),
+            f"{name}_words": words_of(name, layout),
         }
     return declared
 
