@@ -121,7 +121,7 @@ class CustomValues(Protocol):
 
     def values(self, *columns: pa.Array) -> pa.Array | np.ndarray:
         """The value for each tuple, in their order, as an array; null is as None of `Custom.result`. `columns` are the
-        arguments of some tuples: without those of which an argument is null, unless its parameter has a `?`.
+        arguments of these tuples. A tuple with a null argument is not among them, unless the parameter has a `?`.
         """
 
 
@@ -147,7 +147,7 @@ class CustomCombined(Protocol):
     signature: str
 
     def lift(self, *columns: pa.Array) -> Sequence[pa.Array | np.ndarray]:
-        """As that of CustomLifted: an array for each parameter of `result`."""
+        """As `lift` of CustomLifted: an array for each parameter of `result`."""
 
     def combine(self, older: list[np.ndarray], younger: list[np.ndarray]) -> Sequence[pa.Array | np.ndarray]:
         """The numbers of many runs of tuples: run n is older[.][n] followed by younger[.][n]. It must be associative;
@@ -155,7 +155,7 @@ class CustomCombined(Protocol):
         """
 
     def result(self, *numbers: np.ndarray) -> pa.Array | np.ndarray:
-        """As that of CustomLifted, with a parameter for each number."""
+        """As `result` of CustomLifted, with a parameter for each number."""
 
 
 def lifts(given: object) -> bool:

@@ -112,8 +112,8 @@ def _written_in_time(
 ) -> tuple[BatchResult, bool]:
     """The outputs, and whether they were written now, as `_written`. Tries again for RETRY_TIMEOUT_S.
 
-    The writer of a bucket may also be fenced by that of another process of the same start, which has the bucket since
-    then or had it before: the next attempt shows whether the part is written.
+    The writer of a bucket may also be fenced by the writer of another process of the same start, which has or had the
+    bucket: the next attempt shows whether the part is written.
     """
     deadline, fenced = time.monotonic() + RETRY_TIMEOUT_S, 0
     held = list(in_memory(plan.checkpoint, rows))

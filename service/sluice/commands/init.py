@@ -198,7 +198,7 @@ def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices
 
 
 def _asked(question: str, suggested: Sequence[str], possible: Sequence[str]) -> list[str]:
-    """The names of attributes that the user gives, with commas between them; Enter accepts those that are suggested."""
+    """The names of attributes that the user gives, with commas between them; Enter accepts the suggested ones."""
 
     def names(answer: str) -> list[str]:
         chosen_names = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]

@@ -424,7 +424,7 @@ def _output(roles: Roles, stream: str, more: Mapping[str, str]) -> Iterator[str]
 
 
 def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of the output: name -> expression. `more`: further ones, behind the key."""
+    """The attributes of the output, name -> expression. `more` has attributes that stand behind the key."""
     keys = [attribute.name for attribute in roles.key]
     values = [attribute for attribute in roles.sample.usable_attributes if attribute.name not in keys]
     computed = {**more, "tuples": "Count()"}

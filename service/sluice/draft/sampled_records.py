@@ -341,7 +341,7 @@ def _all_differ(key: RecordKey) -> bool:
 
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
-    """The headers with texts, but for those of the service and of an attribute's name."""
+    """The headers with texts, without the headers of the service and headers named like an attribute."""
     documents = [
         {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
     ]

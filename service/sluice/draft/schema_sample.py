@@ -82,7 +82,7 @@ class SchemaSample:
 
 
 def format_of(values: Sequence[bytes], properties: Mapping[str, str]) -> str:
-    """The format of most values that begin with the id of a schema; that of Avro if the registry has none of the ids.
+    """The format of most values that begin with the id of a schema; Avro if the registry has none of the ids.
 
     Raises RegistryError if the registry does not answer.
     """

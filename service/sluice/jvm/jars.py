@@ -1,7 +1,7 @@
 """Downloads the jars that deploy/ivy.xml lists, with the Ivy in PySpark's wheel.
 
-This happens at the first use, or before it with `python -m sluice.jvm.jars`: those of Spark, or of the configurations
-that the arguments name. The jars of the broker are for the demo and for tests only.
+This happens at the first use, or before it with `python -m sluice.jvm.jars`: the jars of Spark, or of the
+configurations that the arguments name. The jars of the broker are for the demo and for tests only.
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ BATCH_BYTES = 1_000_000
 class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
-    The caller calls `begin`, calls `produce` with the records of the batch, calls `confirm`, produces those of the
-    ledger with `client`, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an unfinished
-    batch; each subclass says what is visible then.
+    The caller calls `begin`, calls `produce` with the records of the batch, calls `confirm`, produces the records of
+    the ledger with `client`, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an
+    unfinished batch; each subclass says what is visible then.
     """
 
     #: the reason why the next batch needs a new batch producer; "" if this one may write it

@@ -301,7 +301,7 @@ class TransactionalWriter:
         return position.next_batch, position.digest
 
     def _read_parts(self, *, fenced: bool) -> tuple[int, str]:
-        """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and those of an earlier checkpoint
+        """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and parts of an earlier checkpoint
         do not count. `fenced` as in `ledger.part_position`.
         """
         settings = self._settings

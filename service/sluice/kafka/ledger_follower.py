@@ -32,7 +32,7 @@ class Follower:
     writer of the batches ends the service.
 
     An entry that cannot be read, or that `on_entry` does not take, is left out. The thread ends at no error; an error
-    other than those of Kafka is logged once for each cause.
+    that is not Kafka's is logged once for each cause.
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:

@@ -265,7 +265,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _logical_name(schema: Mapping[str, Any]) -> str:
-    """The name of the logical type; empty if there is none. Those of Connect are in `connect.name` (AV8)."""
+    """The name of the logical type; empty if there is none. Connect has its logical types in `connect.name` (AV8)."""
     logical, connect = schema.get(HIDDEN), schema.get(CONNECT_NAME)
     if HIDDEN not in schema and isinstance(connect, str) and connect in CONNECT_TIMES:
         return connect

@@ -97,7 +97,7 @@ def _when(due: float, inspection: StageInspection) -> str:
 
 
 def _watermark(shown: Shown, progress: StreamProgress) -> int | None:
-    """The watermark of the key, where it has its own (KT1); else that of the stream."""
+    """The watermark of the key if it has its own (KT1), else the watermark of the stream."""
     watermark = shown.get("policy", {}).get("watermark")
     return progress.watermark if watermark is None else from_seconds(watermark)
 

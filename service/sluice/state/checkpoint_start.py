@@ -147,7 +147,7 @@ def _fenced(plan: Plan, before: LedgerPosition | None) -> LedgerPosition | None:
     """Ends an open transaction, fences an instance that still runs, and returns the position of the ledger after that.
 
     `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one; or if
-    the one that is there now is that of another checkpoint.
+    the present one is of another checkpoint.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     ledger.end_open_transaction(kafka, name)
@@ -466,8 +466,8 @@ def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
 
 
 def _damage(plan: Plan) -> str:
-    """Which file is damaged or missing, in words; empty if all that a start needs are whole. Those of buckets are read
-    after a batch that could not use them.
+    """Which file is damaged or missing, in words; empty if all that a start needs are whole. The files of buckets are
+    read only after a batch that could not use them.
     """
     try:
         offset_log.verify(plan.store)

@@ -287,7 +287,7 @@ def _values(values: pa.BinaryArray, items: Items) -> pa.BinaryArray:
 
 
 def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:
-    """One value for each item: `values` has those of the tuples; a mark gets an empty value."""
+    """One value for each item: a tuple gets its value from `values`, a mark an empty value."""
     empty = pa.array([b""], values.type)
     rows = np.where(is_tuple, np.cumsum(is_tuple) - 1, len(values))
     return pa.concat_arrays([values, empty]).take(pa.array(rows))

@@ -130,7 +130,8 @@ class SnapshotUploads:
     def _list_again(self) -> None:
         """Forgets the snapshots that are not in the store any more, so that the newest one is copied again.
 
-        Does not forget those that another instance has removed, which has taken over and has written newer ones.
+        It keeps the names of snapshots that another instance has removed, which has taken over and has written newer
+        ones.
         """
         self._archive.claim(self._owner or owner_of(self._plan))
         for bucket, snapshots in self._archive.all_snapshots(self._plan.buckets).items():

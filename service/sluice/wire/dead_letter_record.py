@@ -65,7 +65,7 @@ class DeadLetter:
 
     offset     -1 if the service itself made the record
     timestamp  of the record, in milliseconds since 1970
-    original   true if key, value and headers are those of the original record; false if `value` is the tuple in JSON
+    original   true if key, value and headers come from the original record; false if `value` is the tuple in JSON
     made       whether an operator made the tuple, such as a join; the record is the one that caused it
     """
 

@@ -669,7 +669,7 @@ class Typing:
                 self.faults[index] = replace(fault, expected=expected)
 
     def is_unknown(self, name: Tree[Token]) -> bool:
-        """Whether the name was reported as that of no attribute, and resembles none."""
+        """Whether the name was reported as unknown, and resembles no attribute."""
         faults = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
         return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in faults)
 

@@ -154,7 +154,7 @@ def _chosen(first: np.ndarray, value: Checked, other: Checked) -> Checked:
 
 
 def _failing(value: Checked, errors: np.ndarray) -> Checked:
-    """The values without those of the rows with an error."""
+    """The values, null in rows with an error."""
     failed = errors != Error.NONE
     values = pc.if_else(_column(failed), pa.scalar(None, value.values.type), value.values)
     return _with_errors(values, np.where(failed, errors, _errors(value)))

@@ -46,8 +46,8 @@ def _unchanged(operator: Map, stream: str, event_time: EventTime) -> bool:
 
 
 def of_aggregate(operator: Aggregate, event_time: EventTime, own: OwnTuples | None, arriving: Bound) -> Iterator[Case]:
-    """The cases of an aggregate. `event_time`: that of its input. `arriving`: how far an arriving tuple is behind the
-    watermark at most.
+    """The cases of an aggregate. `event_time`: the event time of its input. `arriving`: how far an arriving tuple is
+    behind the watermark at most.
     """
     by_clock = bool(operator.early and operator.early.time)
     return operator.window.cases(

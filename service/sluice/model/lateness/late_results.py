@@ -101,8 +101,8 @@ def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -
 def emitted(
     pipeline: Pipeline, operator: Operator, output: Output, expression: Expression, known: Mapping[str, Lateness]
 ) -> Lateness | None:
-    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` is
-    that of the operator's inputs.
+    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` has the
+    lateness of the operator's inputs.
     """
     cases, event_time = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
     if not cases or event_time is None:

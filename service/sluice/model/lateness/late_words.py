@@ -178,8 +178,8 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
 
 
 def _lags(pipeline: Pipeline, operator: Operator, late: Lateness, stream: Stream, *, alone: bool) -> Iterator[str]:
-    """A lag of the output, with which its own tuples make the watermark (E3). Without a limit it is named only if there
-    is no other advice.
+    """A lag of the output, with which its own tuples make the watermark (E3). A lag without a limit is advised only if
+    there is no other advice.
     """
     lag, more = late.lag, ""
     if math.isinf(lag):

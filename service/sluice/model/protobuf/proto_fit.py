@@ -214,7 +214,7 @@ def _field(message: ProtoMessage, path: Steps) -> ProtoField:
 
 
 def _inside(proto: Protobuf, field: ProtoField, step: str | int) -> ProtoField:
-    """What the step finds in a list or a map: the field of one item, or that of the values of the entries."""
+    """What the step finds in a list or a map: the field of one item, or the field of the values of the entries."""
     key_of(proto, field, step)
     entry = entry_of(proto, field)
     return replace(field, repeated=False) if entry is None else entry[1]

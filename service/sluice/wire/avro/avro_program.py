@@ -521,7 +521,7 @@ class Compiler:
     def _close(self, slot: Slot) -> None:
         """Emits the end of a list or map: the number of items is that of the first buffer that has one entry of each.
 
-        The items of a list of structs without a buffer of their own have those of their members.
+        The items of a list of structs have no buffer of their own, so the buffers of their members count.
         """
         self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 

@@ -191,7 +191,7 @@ def _json_texts(texts: pa.StringArray) -> pa.Array:
 
 
 def _documents(contents: pa.BinaryArray, places: np.ndarray, avro: Avro) -> pa.Array:
-    """The JSON of values, null for those that have none. A negative place is that of a default, which is a text."""
+    """The JSON of values, null for each that has none. A negative place refers to a default, which is a text."""
     texts = [
         _document(avro, content) if place >= 0 else content.decode()
         for content, place in zip(contents.to_pylist(), places.tolist(), strict=True)

@@ -37,7 +37,7 @@ class Effect(IntEnum):
 
 
 def effects(stream: Stream) -> np.ndarray:
-    """By operation: its effect (EN4, EN8, EN9). The last entry is that of BAD."""
+    """By operation: its effect (EN4, EN8, EN9). The last entry is for BAD."""
     envelope = stream.envelope
     of_deletes = Effect.DELETION if stream.table else Effect.TUPLE if envelope and envelope.deletes else Effect.SKIPPED
     table = {

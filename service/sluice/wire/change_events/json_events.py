@@ -141,7 +141,7 @@ class Event(NamedTuple):
 
 
 def _with_exact(event_parts: EventParts, values: pa.BinaryArray, rows: np.ndarray) -> EventParts:
-    """The parts, with those of these rows as Python reads them."""
+    """The parts; in these rows as Python reads them."""
     events = [exact(value) for value in values.take(pa.array(rows)).to_pylist()]
     bad = dict(event_parts.bad) | {
         row: event.why for row, event in zip(rows.tolist(), events, strict=True) if event.why

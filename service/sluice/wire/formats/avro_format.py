@@ -62,8 +62,8 @@ WRITER_KEY = FormatKey(
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions(FormatOptions):
-    """Avro schemas as JSON text: that of the stream, and that with which its records were written, if it is another
-    one.
+    """Avro schemas as JSON text: the schema of the stream and, if it is another one, the schema with which its records
+    were written.
     """
 
     avro_schema: str | None = None

@@ -28,7 +28,7 @@ JsonSchema = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class JsonSchemaOptions(JsonOptions):
-    """The options of JSON, and a JSON Schema as text: records that are read follow it, and it is that of an output."""
+    """The options of JSON, and a JSON Schema as text: records that are read follow it, and an output declares it."""
 
     json_schema: str | None = None
 

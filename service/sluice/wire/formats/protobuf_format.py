@@ -180,7 +180,7 @@ def _generated(part: Part) -> str:
 
 
 def _proto(path: str, finder: Finder) -> tuple[Source, ...]:
-    """The file at this path and the files that it imports, each behind those that it needs itself."""
+    """The file at this path and the files that it imports, each behind the files that it needs itself."""
     main = finder.folder / path
     sources: dict[str, str] = {}
     _import(main.name, main, [finder.folder, *main.parents], sources)

@@ -1,4 +1,4 @@
-"""Decodes those rows of a batch of JSON values that the compiled scanner accepts, as columns."""
+"""Decodes the rows of a batch of JSON values that the compiled scanner accepts, as columns."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def decode_scannable(
 def _values(
     form: JsonForm, data: np.ndarray, first: np.ndarray, last: np.ndarray, null: np.ndarray | None
 ) -> tuple[pa.Array, np.ndarray]:
-    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are.
+    """The values of an attribute whose texts are in these spans, and which of the texts are values of its type.
 
     Most values are read together, the others one by one.
     """

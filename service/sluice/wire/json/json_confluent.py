@@ -76,7 +76,7 @@ def _problem(accepts: jsonschema_rs.Validator, value: bytes) -> str | None:
 
 
 def validator(sources: Sources) -> jsonschema_rs.Validator:
-    """The validator of the last schema; the others are those that it refers to. It requests nothing from the network.
+    """The validator of the last schema, which refers to the others. It requests nothing from the network.
 
     Raises JsonSchemaError.
     """

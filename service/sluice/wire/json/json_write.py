@@ -180,7 +180,7 @@ def _at(node: PathTree, tuples: pa.RecordBatch, members: Members, *, omit: bool)
 
 
 def _object(names: Sequence[str], texts: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The object with these members in each row, without those whose text is null."""
+    """The object with these members in each row, without members whose text is null."""
     pieces: list[pa.Array | str] = []
     for name, column in zip(names, texts, strict=True):
         opening = f",{orjson.dumps(name).decode()}:"

@@ -269,7 +269,7 @@ class _Columns:
         return is_picked if table == 0 else is_picked & self._each_of(table, self._is_read)
 
     def _digits(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
-        """The texts of numbers, None for those that cannot be read."""
+        """The texts of numbers, None for each that cannot be read."""
         kind = kind_of(self.proto, leaf.field)
         if kind == "string":
             return self.texts.cut(words, ends, pa.string()).to_pylist()  # type: ignore[no-any-return]
@@ -287,7 +287,7 @@ class _Columns:
         ]
 
     def _documents(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
-        """The JSON of messages, None for those that cannot be read."""
+        """The JSON of messages, None for each that cannot be read."""
         is_default, contents = ends < 0, self.texts.cut(words, ends, pa.binary()).to_pylist()
         read = partial(json_text, self.proto, leaf.field)
         return [

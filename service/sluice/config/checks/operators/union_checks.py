@@ -54,7 +54,7 @@ class Unions:
         return self.found[name]
 
     def united(self, path: Path, names: Sequence[str]) -> Schema | None:
-        """The attributes of these streams together (R1); None if those of one are unknown."""
+        """The attributes of these streams together (R1); None if the attributes of one stream are unknown."""
         self.check_distinct(path, names)
         schemas = [self._streams.schemas.get(name) for name in names]
         known = [schema for schema in schemas if schema is not None]

@@ -97,7 +97,7 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         return items.only(~is_tuple | _of_tuples(items, leaves & ~refused))
 
     def _leaving(self, state: KeyedDelayState, waiting: Waiting, *, by_key: bool = False) -> Items:
-        """The tuples as items that the clock causes. Those of one time, or all, are in order of their keys."""
+        """The tuples as items that the clock causes. Tuples of one time, or all, are in order of their keys."""
         key, keys = emit.named(waiting.key, state.keys)
         rank = np.empty(len(keys), np.int64)
         rank[canonical(keys)] = np.arange(len(keys))

@@ -59,7 +59,7 @@ class SideState(StoredTuples):
         self.state[FREED] = 0
 
     def stored(self) -> np.ndarray:
-        """The slots of the stored tuples, without that of the default tuple."""
+        """The slots of the stored tuples, without the slot of the default tuple."""
         return self.stored_slots()[NOTHING + 1 :]
 
     def gather(self, chosen: Sequence[tuple[SideState, np.ndarray, np.ndarray]]) -> None:
