@@ -147,7 +147,7 @@ def place(name: str, members: Members) -> str:
 
 @dataclass(slots=True)
 class PathTree:
-    """The paths of several attributes as a tree. `attributes` are the numbers of the attributes whose path ends here."""
+    """The paths of several attributes as a tree. The paths of `attributes` (their numbers) end here."""
 
     attributes: list[int] = field(default_factory=list)
     inner: dict[str | int, PathTree] = field(default_factory=dict)
