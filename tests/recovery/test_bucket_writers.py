@@ -1,4 +1,4 @@
-"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (rows.py)."""
+"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (fault_rows.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state servers alone (rows.py)."""
+"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state servers alone (fault_rows.py)."""
 
 from __future__ import annotations
 

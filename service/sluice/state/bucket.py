@@ -253,7 +253,7 @@ class Bucket(BucketMemory):
             self._written += self._size
             self._schedule.cover(self._writing)
         else:
-            print(f"{self._location}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
+            LOGGER.warning("%s: no snapshot of version %d was written", self._location, self._writing)
             self._schedule.failed()
 
     def _begin_anew(self, version: int) -> None:

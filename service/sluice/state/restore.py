@@ -105,14 +105,9 @@ def unreadable(plan: Plan, version: int) -> str:
 
 
 def restore(
-    plan: Plan,
-    batch: int,
-    plans: Plans,
-    source: SnapshotSource | None = None,
-    into: Plan | None = None,
-    *,
+    plan: Plan, batch: int, plans: Plans, source: SnapshotSource | None = None, into: Plan | None = None, *,
     level: int = logging.INFO,
-) -> None:
+) -> None:  # fmt: skip
     """Makes the checkpoint of `plan` one that is at `batch`, the last batch in the ledger.
 
     into    the plan with another number of buckets, which the checkpoint then has; None: the number stays
@@ -203,9 +198,7 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
 def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
     """What there is of the state, for the message."""
     newest = max((candidate.version for candidate in candidates), default=0)
-    state = (
-        f"The newest state that is left is that before batch {newest}, but" if newest else "No snapshot is left, and"
-    )
+    state = f"The newest state is that before batch {newest}, but" if newest else "No snapshot is left, and"
     hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"
     return f"{state} the ledger has kept the plans of batches from {oldest} on only.{hint}"
 
