@@ -152,10 +152,19 @@ def shared_by(
     return [{name: one.share(np.isin(parts[name], [*own])) for name, one in spread.items()} for own in shares]
 
 
-def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> list[list[Any]]:
+#: the placed events of a run, and the batches into which they are cut
+Cut = tuple[list[Any], list[Batch]]
+
+
+def cut_of(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> Cut:
     placed = list(numbered(given_events))
+    return placed, list(Cutter(pipeline.inputs).batches(placed, size))
+
+
+def rows(pipeline: Pipeline, cut: Cut, division: Division) -> list[list[Any]]:
+    placed, batches = cut
     divided, found = Divided(pipeline, placed, division), []
-    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, division.size)):
+    for number, batch in enumerate(batches):
         divided.advance(number)
         found.append(divided.feed(batch))
     return found
@@ -166,7 +175,8 @@ def check(
 ) -> None:
     pipeline, division = limited(pipeline, limits), division.of_run(len(given_events))
     never = Division(division.size, -1, 1, -1, frozenset(), 0, saved=False)
-    assert rows(pipeline, given_events, division) == rows(pipeline, given_events, never)
+    cut = cut_of(pipeline, given_events, division.size)
+    assert rows(pipeline, cut, division) == rows(pipeline, cut, never)
 
 
 def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EARLY) -> None:
@@ -266,12 +276,12 @@ rescales = st.builds(
 )
 
 
-def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> list[list[Any]]:
-    placed, keys, found = list(numbered(given_events)), spread_by(pipeline), []
+def rescaled_rows(pipeline: Pipeline, cut: Cut, of: Rescales) -> list[list[Any]]:
+    (placed, batches), keys, found = cut, spread_by(pipeline), []
     plan = cache(partial(plan_of, pipeline, placed))
     graph = Graph(pipeline, plan(1).topic_partitions)
     states = [graph.initial()]
-    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, of.size)):
+    for number, batch in enumerate(batches):
         if keys is not None and number in of.numbers:
             count = of.numbers[number]
             parts = [graph.split(state, count, lambda key, n=count: zlib.crc32(key) % n) for state in states]
@@ -297,7 +307,8 @@ def check_rescales(case: Case, of: Rescales) -> None:
 def check_rescaled(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> None:
     of = of.of_run(len(given_events))
     never = replace(of, numbers={})
-    assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
+    cut = cut_of(pipeline, given_events, of.size)
+    assert rescaled_rows(pipeline, cut, of) == rescaled_rows(pipeline, cut, never)
 
 
 #: the operators that may have several buckets

@@ -178,42 +178,43 @@ def test_what_prevents_an_early_opening_is_left_to_the_batch(kafka, topic, read)
     assert texts(read(topic)) == ["a"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def impatient():
-    """The `kafka:` block of a broker that aborts transactions after five seconds, and the topics."""
+    """The `kafka:` block of a broker that soon aborts transactions that are open for two seconds, with the ledger."""
     with EmbeddedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap}
-        for name in ("out", ledger.TOPIC):
-            create(kafka, NewTopic(name, 1))
-        yield kafka | {"transaction.timeout.ms": "5000"}
+        create(kafka, NewTopic(ledger.TOPIC, 1))
+        yield kafka | {"transaction.timeout.ms": "2000"}
 
 
-def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient):
-    one = TransactionalWriter(settings(impatient, "q"))
-    one.write(0, [values("out", "a")], Report())
+def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient, create_topic, name):
+    create_topic(name, at={"bootstrap.servers": impatient["bootstrap.servers"]})
+    one = TransactionalWriter(settings(impatient, name))
+    one.write(0, [values(name, "a")], Report())
 
     def slow():
-        yield values("out", "b")
-        aborted(impatient, one, "out")
+        yield values(name, "b")
+        aborted(impatient, one, name)
 
-    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 5 \(transaction.timeout.ms"):
+    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 2 \(transaction.timeout.ms"):
         one.write(1, slow(), Report())
-    assert one.write(1, [values("out", "b")], Report())
-    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+    assert one.write(1, [values(name, "b")], Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, name)) == ["a", "b"]
 
 
-def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient):
-    one, other = TransactionalWriter(settings(impatient, "q")), TransactionalWriter(settings(impatient, "q"))
-    one.write(0, [values("out", "a")], Report())
+def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient, create_topic, name):
+    create_topic(name, at={"bootstrap.servers": impatient["bootstrap.servers"]})
+    one, other = (TransactionalWriter(settings(impatient, name)) for _ in range(2))
+    one.write(0, [values(name, "a")], Report())
 
     def overtaken():
-        yield values("out", "b")
-        aborted(impatient, one, "out")
-        assert other.write(1, [values("out", "b")], Report())
+        yield values(name, "b")
+        aborted(impatient, one, name)
+        assert other.write(1, [values(name, "b")], Report())
 
     with pytest.raises(FencedError, match="another instance of this pipeline has started"):
         one.write(1, overtaken(), Report())
-    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, name)) == ["a", "b"]
 
 
 def aborted(kafka, writer, topic):
