@@ -110,7 +110,7 @@ sizes = st.sampled_from([2, 5, 100])
 
 
 @given(st.one_of(apart(operators()), apart(operators()), operators()), events(), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(one_operator(operator), given_events, size)
 
@@ -155,25 +155,25 @@ operators:
 
 
 @given(st.one_of(joins(apart=True), joins(apart=True), joins()), join_events(), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
 
 
 @given(event_join_strategies.cases, sizes)
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=18, derandomize=True)
 def test_any_join_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
 @given(sort_cases(st.one_of(apart(sorts()), apart(sorts()), sorts())), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_sort(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
 @given(st.one_of(apart(operators()), operators()), events(), sizes)
-@settings(max_examples=20, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
     case = {"operator": own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}}
@@ -181,20 +181,20 @@ def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[di
 
 
 @given(event_strategies.cases, sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_window_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
 @given(event_strategies.sort_cases, sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_sort_over_event_time(case: dict[str, Any], size: int):
     assert spread_by(pipeline_of(case)) is None or case["operator"]["partition_by"]
     check(pipeline_of(case), case["input"], size)
 
 
 @given(dedup_strategies.cases, sizes)
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=18, derandomize=True)
 def test_any_dedup(case: dict[str, Any], size: int):
     assert spread_by(pipeline_of(case)) is not None
     check(pipeline_of(case), case["input"], size)
@@ -381,7 +381,7 @@ def test_a_replay_of_an_outer_join_gives_the_order_of_the_service(behind: str):
     event = st.tuples(st.sampled_from([0, 0, 0.5, 2]), st.sampled_from("lr"), st.sampled_from("abcd"))
 
     @given(st.lists(event, max_size=15), sizes)
-    @settings(max_examples=20, derandomize=True)
+    @settings(max_examples=15, derandomize=True)
     def of(drawn: list[tuple[float, str, str]], size: int) -> None:
         given_events: list[dict[str, Any]] = []
         at = 0.0

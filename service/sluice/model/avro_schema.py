@@ -723,9 +723,9 @@ def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None)
     """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
     node = avro.root
     for number, step in enumerate(steps := steps_in(avro, name, path)):
-        _, field = field_for(str(step), (), _inside(avro, node, step, steps[:number], WRITTEN).fields)
-        assert field is not None  # noqa: S101 - else field_for raised
-        node = field.node
+        _, written_field = field_for(str(step), (), _inside(avro, node, step, steps[:number], WRITTEN).fields)
+        assert written_field is not None  # noqa: S101 - else field_for raised
+        node = written_field.node
     check_holding(avro, node, type_)
 
 

@@ -65,14 +65,14 @@ def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Re
     records = why_records(pipeline)
     chosen: dict[str, Stream] = {}
     for stream in pipeline.outputs:
-        marks = shapes[stream.name].marks
-        why = passing(pipeline, stream.name) if marks == "header" else None
+        form = shapes[stream.name].marks
+        why = passing(pipeline, stream.name) if form == "header" else None
         if why is not None:
             report.problem(("streams", stream.name, "marks"), f"record or none, as {why}")
         default = "record" if stream.name in records else "header"
         if stream.name in returning(pipeline):
             default = "none"  # only tuples return (M13)
-        chosen[stream.name] = replace(stream, marks=marks or default)
+        chosen[stream.name] = replace(stream, marks=form or default)
     return replace(pipeline, streams={**pipeline.streams, **chosen})
 
 

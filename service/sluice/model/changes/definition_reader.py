@@ -82,12 +82,12 @@ def _read(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
     class_ = CLASSES[value["is"]]
     if class_ is Coding:
         return Coding(value.get("format", Coding().format))
-    members = {
+    values = {
         name: _READERS.get((class_.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"
     }
     if class_ is expressions.Literal:
-        members["value"] = members["type"].from_definition(members["value"])
-    return class_(**members)
+        values["value"] = values["type"].from_definition(values["value"])
+    return class_(**values)
 
 
 def _schema(value: list[list[str]]) -> Schema:

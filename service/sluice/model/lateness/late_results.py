@@ -181,7 +181,7 @@ def _of_one_input(
             yield _tuple(
                 event_time,
                 arriving,
-                goes_back=bounds.lag if (bounds := own_tuples(pipeline, operator.input)) else math.inf,
+                goes_back=input_times.lag if (input_times := own_tuples(pipeline, operator.input)) else math.inf,
             )
         case Sort(window=window) if window.accepts is None:
             at_once = [policy.tuples for policy in window.policies] == [1]
