@@ -37,13 +37,7 @@ LATENCIES = (
     ("slide", 1_000, 2, PARTITIONS, 2), ("slide", 10_000, 0, PARTITIONS, 2),
 )  # fmt: skip
 KEYS_OF_LATENCY = 100
-SYSTEMS: Sequence[System] = (
-    Sluice(),
-    KafkaStreams(),
-    FlinkSql(),
-    Bytewax(),
-    QuixStreams(),
-)
+SYSTEMS: Sequence[System] = (Sluice(), KafkaStreams(), FlinkSql(), Bytewax(), QuixStreams())
 AT_LEAST_ONCE: Sequence[System] = (Sluice("at_least_once"), KafkaStreams("at_least_once"))
 ACCEPTED = Path(__file__).with_name("accepted.json")
 #: what an interrupted measurement has found, for --resume

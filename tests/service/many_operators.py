@@ -113,8 +113,7 @@ def in_handling_order(case: Case) -> Case:
     """A case whose events of one time stand as the service takes them: by port, then by topic partition."""
     ports = ("left", "right")
     order = sorted(
-        case["input"],
-        key=lambda e: (e["at"], ports.index(e.get("port", "left")), e.get("topic_partition", 0)),
+        case["input"], key=lambda e: (e["at"], ports.index(e.get("port", "left")), e.get("topic_partition", 0))
     )
     return case | {"input": order}
 

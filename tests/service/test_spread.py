@@ -78,10 +78,7 @@ BUCKETS: Mapping[str, Sequence[int]] = {"record": (2,), "header": (3,)}
 
 
 def check(
-    pipeline: Pipeline,
-    given_events: list[dict[str, Any]],
-    size: int,
-    several: Mapping[str, Sequence[int]] = BUCKETS,
+    pipeline: Pipeline, given_events: list[dict[str, Any]], size: int, several: Mapping[str, Sequence[int]] = BUCKETS
 ) -> None:
     """Also that the ends of batches are not seen where marks are headers of tuples."""
     header, run = with_marks(pipeline, "header"), Run(pipeline, given_events)

@@ -155,10 +155,7 @@ def test_marks_pass_a_dedup_that_keeps_the_last_tuple(within: str):
     rows = [(0, "x", 1, False), (1, "y", 1, False), (2, "x", 2, True), (6, "x", 3, True), (12, "x", 4, False)]
     given_events: list[dict[str, Any]] = []
     for at, k, i, end in rows:
-        given_events += [
-            {"at": at, "watermark": at},
-            {"at": at, "tuple": {"k": k, "i": i, "end": end, "t": at}},
-        ]
+        given_events += [{"at": at, "watermark": at}, {"at": at, "tuple": {"k": k, "i": i, "end": end, "t": at}}]
     pipeline = load_text(BEHIND_THE_LAST.replace("WITHIN", within), "last", environment=None)
     found = [[record["tuple"] for record in replay(pipeline, given_events, batch=size) if "tuple" in record]
              for size in (1, 3, 100)]  # fmt: skip

@@ -33,7 +33,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from sluice.kafka import ledger
 from sluice.kafka.client import LOGGER, client_properties
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, transient
+from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, reason_of, transient
 
 #: name of an environment variable whose number of seconds replaces the 6 of SESSION_S
 SESSION_VARIABLE = "SLUICE_LEAD_SECONDS"
@@ -142,7 +142,7 @@ class Lead:
             elif isinstance(error, KafkaException) and error.args[0].code() in REFUSALS:
                 self._refuse(error.args[0])
             else:
-                LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
+                LOGGER.warning("waiting for the lead with a new Kafka client: %s", reason_of(error))
                 self._stopped.wait(PAUSE_S)
         finally:
             discard(consumers, LEAVE_S)
@@ -202,10 +202,6 @@ def _includes_lead(topic_partitions: Iterable[TopicPartition]) -> bool:
 
 def _end(consumer: Consumer) -> None:
     consumer.get_watermark_offsets(TopicPartition(ledger.TOPIC, ledger.PARTITION), timeout=REQUEST)
-
-
-def _text(error: KafkaException | HungError) -> str:
-    return error.args[0].str() if isinstance(error, KafkaException) else str(error)
 
 
 def lag_group_of(query: str) -> str:

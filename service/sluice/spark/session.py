@@ -83,7 +83,7 @@ SETTINGS = {
 LOCAL = {
     # Spark makes the plan of each batch into Java code anew, though a small batch has no job that runs it: a tenth of
     # the time of a small batch. Compiling it takes one of the six seconds to the first batch.
-    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.wholeStage": "false"
 }
 
 

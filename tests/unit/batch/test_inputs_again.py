@@ -81,8 +81,7 @@ SETTINGS = {
         "event_time: t",
         "",
         TIMED.replace(
-            "timeInterval, intervalDuration(4.0), partitioned",
-            "slidingTime, timeDifference(4.0), grace(1.0)",
+            "timeInterval, intervalDuration(4.0), partitioned", "slidingTime, timeDifference(4.0), grace(1.0)"
         ),
     ),
     "a join of two topics": ("", "", "", JOINED),

@@ -58,12 +58,7 @@ ROW, MARK, CARRIER, END = (TUPLE, b'{"n":1}'), (WINDOW, b""), (TUPLE_WITH_MARK, 
 
 
 @pytest.mark.parametrize(
-    ("marks", "written"),
-    [
-        ("header", [CARRIER, END]),
-        ("record", [ROW, MARK, MARK, END]),
-        ("none", [ROW]),
-    ],
+    ("marks", "written"), [("header", [CARRIER, END]), ("record", [ROW, MARK, MARK, END]), ("none", [ROW])]
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_marks_of_a_firing_with_a_tuple_and_of_one_without(marks, written, size):

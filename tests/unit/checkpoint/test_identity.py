@@ -56,10 +56,7 @@ def test_a_lost_identity_of_another_definition_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "fingerprint", "message"),
-    [
-        ("other", "f", "belongs to the pipeline p"),
-        ("p", "g", "has changed since it was made"),
-    ],
+    [("other", "f", "belongs to the pipeline p"), ("p", "g", "has changed since it was made")],
 )
 def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, message):
     claim(FolderStore(tmp_path), "p", "f", 2, 1)

@@ -81,11 +81,7 @@ def test_map_with_condition_and_unchanged_attributes():
             where: open and size > 100
             output: [large]
         """)
-    condition = Call(
-        "and",
-        (Attribute("open", BOOLEAN), Call(">", (SIZE, Literal(100, INT64)), BOOLEAN)),
-        BOOLEAN,
-    )
+    condition = Call("and", (Attribute("open", BOOLEAN), Call(">", (SIZE, Literal(100, INT64)), BOOLEAN)), BOOLEAN)
     unchanged = Output("large", tuple((name, Attribute(name, kind)) for name, kind in TRADES))
     assert pipeline.operators == (Map("keep", "trades", (unchanged,), condition),)
     assert pipeline.streams["large"].schema == TRADES

@@ -11,17 +11,14 @@ from sluice.config.checks.early_checks import early, emitted_rest
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
-from sluice.config.checks.operators.barrier_checks import barrier
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
-from sluice.config.checks.operators.delay_checks import delay
-from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.key_time_checks import check_key_times
-from sluice.config.checks.operators.keyed_map_checks import decided_before, keyed, looking_back
+from sluice.config.checks.operators.map_checks import decided_before, keyed, looking_back, unnesting
 from sluice.config.checks.operators.sort_checks import sort
-from sluice.config.checks.operators.split_checks import split
+from sluice.config.checks.operators.toolkit_checks import barrier, delay, split
 from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.result_warnings import check_cut_results, check_late_results
 from sluice.config.checks.settings import settings

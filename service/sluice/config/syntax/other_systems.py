@@ -169,8 +169,7 @@ WORDS_IN_SQL: dict[str, str] = {
         "where: as the last argument, as in 'Count(where: x > 5)' or 'Sum(x, where: x > 5)'",
     ),
     **dict.fromkeys(
-        ("adddate", "subdate", "datetimeadd"),
-        't + 5m or t - 5m, a timestamp and a duration; or addTime(t, 1, "month")',
+        ("adddate", "subdate", "datetimeadd"), 't + 5m or t - 5m, a timestamp and a duration; or addTime(t, 1, "month")'
     ),
     **dict.fromkeys(("lambda", "function", "def"), "an expression over the tuple: there are no functions of its own"),
     **{f"p{share}": f"Percentile(x, 0.{share})" for share in (50, 75, 90, 95, 99)},

@@ -188,23 +188,11 @@ class PipelineRun:
         self._class_changes.look()
 
     def _watched(
-        self,
-        seen: Sequence[ProgressListener],
-        stop: StopRequest,
-        ending: Ending,
-        queries: Sequence[StreamingQuery],
+        self, seen: Sequence[ProgressListener], stop: StopRequest, ending: Ending, queries: Sequence[StreamingQuery]
     ) -> None:
         self._queries = queries
         watched, restarts = list(map(WatchedQuery, queries, seen)), restarts_of(self._pipeline)
-        watch(
-            watched,
-            stop,
-            self._member.health,
-            ending,
-            look=self._look,
-            wake=self._opened.wake,
-            restarts=restarts,
-        )
+        watch(watched, stop, self._member.health, ending, look=self._look, wake=self._opened.wake, restarts=restarts)
 
 
 def _log_topics(plans: Sequence[Plan]) -> None:

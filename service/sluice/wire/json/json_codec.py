@@ -31,10 +31,7 @@ class Unusable(ValueError):  # noqa: N818
 
 
 def decode(
-    values: pa.BinaryArray,
-    schema: Schema,
-    defaults: Mapping[str, Any] = NO_DEFAULTS,
-    members: Members = NO_MEMBERS,
+    values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS, members: Members = NO_MEMBERS
 ) -> Decoded:
     """The tuples in these values. `defaults` has the values for attributes that are missing or null.
 
@@ -63,10 +60,7 @@ class Wanted(NamedTuple):
 
 
 def decode_exactly(
-    values: pa.BinaryArray,
-    schema: Schema,
-    defaults: Mapping[str, Any] = NO_DEFAULTS,
-    members: Members = NO_MEMBERS,
+    values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS, members: Members = NO_MEMBERS
 ) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [

@@ -62,8 +62,7 @@ def _bare(
     texts = [
         orjson.dumps(
             _document(
-                {name: _numbers(value) if name in bare else finite_or_word(value) for name, value in row.items()},
-                paths,
+                {name: _numbers(value) if name in bare else finite_or_word(value) for name, value in row.items()}, paths
             )
         )
         for row in frame.to_dicts()
