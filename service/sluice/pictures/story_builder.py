@@ -166,7 +166,9 @@ def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream])
     exact = {name: _with_digits(stream) for name, stream in inputs.items()}
     if not any("record" in event for event in events) and not any(exact.values()):
         return list(events)
-    contents: dict[int, dict[str, Any]] = {rejected.number: _rejected(rejected.letter) for rejected in batch.rejected}
+    contents: dict[int, dict[str, Any]] = {
+        rejected.number: {"rejected": rejected.letter["dead_letter"]["reason"]} for rejected in batch.rejected
+    }
     for name, items in batch.inputs.items():
         for number, content in _contents(items, inputs[name]):
             contents[number] = contents.get(number, {}) | content
@@ -198,10 +200,6 @@ def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> 
 def _with(event: Event, content: Mapping[str, Any]) -> Event:
     kept = {name: value for name, value in event.items() if name != "record" or not content or "rejected" in content}
     return kept | dict(content)
-
-
-def _rejected(letter: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rejected": letter["dead_letter"]["reason"]}
 
 
 def _contents(items: Items, stream: Stream) -> list[tuple[int, dict[str, Any]]]:

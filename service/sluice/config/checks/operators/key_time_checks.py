@@ -17,7 +17,7 @@ def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -
         keyed = [name for name in operator.inputs if _keyed(pipeline, name)]
         for why in _problems(operator) if keyed else ():
             expected = f"no stream whose keys have times of their own ({keyed[0]}): {why}"
-            report.problem((*path, "join" if isinstance(operator, Join) else _key(operator)), expected)
+            report.problem((*path, "join" if isinstance(operator, Join) else type(operator).__name__.lower()), expected)
     for name, stream in pipeline.streams.items():
         if stream.watermarks and not stream.exchange and _keyed(pipeline, name) and pipeline.writer_of(name):
             expected = "false, as each key has a time of its own, and the stream has no watermark (rule KT1)"
@@ -27,10 +27,6 @@ def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -
 def _keyed(pipeline: Pipeline, stream: str) -> bool:
     event_time = pipeline.streams[stream].event_time
     return event_time is not None and event_time.per_key is not None
-
-
-def _key(operator: Operator) -> str:
-    return type(operator).__name__.lower()
 
 
 def _problems(operator: Operator) -> Iterator[str]:
