@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import replace
@@ -482,8 +483,10 @@ def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, re
     assert timeouts == [None, "900000", None, "900000"]
 
 
-def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals():
-    with EmbeddedBroker() as broker:
+def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(tmp_path, monkeypatch):
+    """Killed and started again, the broker has its address and its records; stopped, it leaves nothing."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with EmbeddedBroker({"num.partitions": "3"}) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap, "socket.timeout.ms": "2000"}
         for name in ("out", ledger.TOPIC):
             create(kafka, NewTopic(name, 1))
@@ -495,8 +498,10 @@ def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals():
         ):
             short.write(1, [values("out", "b")], Report())
         broker.restart()
+        assert broker.bootstrap == kafka["bootstrap.servers"]
         assert TransactionalWriter(settings(kafka, "q")).write(1, [values("out", "b")], Report())
         assert texts(visible({"bootstrap.servers": broker.bootstrap}, "out")) == ["a", "b"]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_producers_of_others_do_not_disturb(kafka, topic, read):
